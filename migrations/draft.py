@@ -1,0 +1,49 @@
+"""Drafts a revision: `python -m migrations.draft "what it does"`.
+
+Compares the registry's tables with a database at the newest revision, writes the difference as a new file, and copies
+the views beside it, so that the revision never reads files that later change.
+"""
+
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
+
+HERE = Path(__file__).parent
+
+
+def draft(message: str) -> None:
+    """Writes `versions/<date>_<slug>.py` and `views/<revision>/`."""
+    import registry.models
+    import registry.views
+
+    now = datetime.now(UTC)
+    slug = "_".join(message.lower().split())
+    revision = f"{now:%Y%m%d%H%M}"
+    config = Config()
+    config.set_main_option("script_location", str(HERE))
+    config.set_main_option("path_separator", "os")
+    config.set_main_option("file_template", f"{now:%Y%m%d_%H%M}_{slug}")
+    with tempfile.TemporaryDirectory() as folder:
+        engine = create_engine(f"sqlite:///{folder}/draft.db")
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+        with engine.begin() as connection:
+            config.attributes["connection"] = connection
+            config.attributes["target_metadata"] = registry.models.Base.metadata
+            command.revision(config, message=message, rev_id=revision, autogenerate=True)
+    frozen = HERE / "views" / revision
+    frozen.mkdir(parents=True)
+    for file in Path(registry.views.__file__).parent.glob("*.sql"):
+        shutil.copy(file, frozen)
+    (frozen / "order.txt").write_text("\n".join(registry.views.VIEWS) + "\n")
+
+
+if __name__ == "__main__":
+    draft(" ".join(sys.argv[1:]))

@@ -1,0 +1,52 @@
+"""Alembic's entry: runs inside the transaction that the caller opened.
+
+New revisions are drafted by `make migration` and then read line by line.
+"""
+
+from typing import Any
+
+from alembic import context
+from sqlalchemy import text
+from sqlalchemy.types import TypeDecorator
+
+LOCK_TIMEOUT = "10s"
+STATEMENT_TIMEOUT = "30min"
+# Spelled out in revisions, which must not import the registry: its types may change, old revisions may not.
+SPELLED = {
+    "RowId": 'sa.BigInteger().with_variant(sa.Integer(), "sqlite")',
+    "UtcDateTime": 'sa.DateTime(timezone=True).with_variant(sa.Text(), "sqlite")',
+    "Digest": "sa.LargeBinary(32)",
+    "DoubleArray": 'sa.ARRAY(sa.Double()).with_variant(sa.Text(), "sqlite")',
+    "SmallIntArray": 'sa.ARRAY(sa.SmallInteger()).with_variant(sa.Text(), "sqlite")',
+    "JsonDocument": 'postgresql.JSONB(none_as_null=True).with_variant(sa.Text(), "sqlite")',
+}
+
+
+def render_item(kind: str, item: Any, autogen_context: Any) -> str | bool:
+    """Writes the registry's column types in SQLAlchemy's own words."""
+    if kind == "type" and isinstance(item, TypeDecorator):
+        if type(item).__name__ == "JsonDocument":
+            autogen_context.imports.add("from sqlalchemy.dialects import postgresql")
+        return SPELLED[type(item).__name__]
+    return False
+
+
+def run() -> None:
+    """Migrates the connection that the caller passes in `attributes`."""
+    connection = context.config.attributes["connection"]
+    if connection.dialect.name == "postgresql":
+        # A migration that cannot get its locks fails at once instead of stopping every reader behind it.
+        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
+        connection.execute(text(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'"))
+    context.configure(
+        connection=connection,
+        target_metadata=context.config.attributes.get("target_metadata"),
+        render_item=render_item,
+        render_as_batch=False,
+        transactional_ddl=True,
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+run()

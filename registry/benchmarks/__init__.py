@@ -1,0 +1,6 @@
+"""Benchmarks: one reader per file format, one strict contract, all or nothing."""
+
+from registry.benchmarks.contract import BenchmarkFile, QuestionRecord, read_benchmark
+from registry.benchmarks.store import find_version, import_benchmark
+
+__all__ = ["BenchmarkFile", "QuestionRecord", "find_version", "import_benchmark", "read_benchmark"]

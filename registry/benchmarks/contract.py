@@ -1,0 +1,238 @@
+"""The benchmark file contract: `{"id", "subject", "question", "options": [...], "answer": index}`, one a line.
+
+Optional: `context` (alias `passage`) and `split`; lines whose split is `fewshot` form the few-shot pool. Unknown keys
+are kept. CSV and Parquet carry the same columns, `options` as a JSON list in CSV.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from registry.benchmarks.flags import refers_to_options, sorted_numeric
+from registry.benchmarks.lines import Place, check_text, read_lines, shorten
+from registry.digests import canonical_json, sha256_file, sha256_text
+from registry.errors import IngestError
+
+REQUIRED = ("id", "subject", "question", "options", "answer")
+KNOWN = {*REQUIRED, "context", "passage", "split"}
+FEW_SHOT = "fewshot"
+
+
+@dataclass(frozen=True)
+class QuestionRecord:
+    """A checked question. `answer` is the 0-based index into `options`, which stand in the benchmark's order."""
+
+    external_id: str
+    subject: str | None
+    context: str | None
+    text: str
+    options: tuple[str, ...]
+    answer: int
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def refers_to_options(self) -> bool:
+        """Whether an option refers to others, so that permuting breaks the question."""
+        return refers_to_options(self.options)
+
+    @property
+    def sorted_numeric(self) -> bool:
+        """Whether the options are numbers in rising or falling order."""
+        return sorted_numeric(self.options)
+
+    def content(self) -> list[Any]:
+        """What the content digest covers: all that a model could be shown, and the right answer."""
+        return [self.external_id, self.subject, self.context, self.text, list(self.options), self.answer]
+
+
+@dataclass(frozen=True)
+class BenchmarkFile:
+    """A whole benchmark in memory: questions, few-shot pool, and where they came from."""
+
+    questions: tuple[QuestionRecord, ...]
+    pool: tuple[QuestionRecord, ...]
+    split: str
+    file_digest: str
+    shuffle_seed: int | None = None
+
+    @property
+    def content_digest(self) -> str:
+        """SHA-256 over the questions and the pool in file order."""
+        digest = hashlib.sha256()
+        for part in (self.questions, self.pool):
+            for record in part:
+                digest.update(canonical_json(record.content()).encode() + b"\n")
+            digest.update(b"\n")
+        return digest.hexdigest()
+
+
+def read_benchmark(
+    path: Path, *, split: str | None = None, few_shot: Path | None = None, shuffle_seed: int | None = None
+) -> BenchmarkFile:
+    """Reads and checks a whole benchmark file before anything is stored.
+
+    split: which lines are questions, where the file marks several; by default its only one.
+    few_shot: a file of its own for the pool. shuffle_seed: reorders each question's options, for benchmarks whose
+    answer always comes first.
+    Raises IngestError naming file, line, value and remedy.
+    """
+    marked = list(_read_records(path))
+    splits = {mark for mark, _ in marked if mark not in (None, FEW_SHOT)}
+    if split is None and len(splits) > 1:
+        listed = ", ".join(sorted(str(mark) for mark in splits))
+        raise IngestError(f"{path.name}: holds several splits ({listed}); choose one with --split")
+    chosen = split or next(iter(splits), None) or "test"
+    questions = tuple(record for mark, record in marked if mark in (None, chosen))
+    pool = tuple(record for mark, record in marked if mark == FEW_SHOT)
+    if few_shot is not None:
+        if pool:
+            raise IngestError(f"{path.name}: has {FEW_SHOT} lines of its own; drop --fewshot or those lines")
+        pool = tuple(record for _, record in _read_records(few_shot))
+    if not questions:
+        of_split = f" of split {chosen!r}" if marked else ""
+        raise IngestError(f"{path.name}: holds no question{of_split}; give at least one line")
+    digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
+    if shuffle_seed is not None:
+        questions = tuple(_shuffled(record, shuffle_seed) for record in questions)
+        pool = tuple(_shuffled(record, shuffle_seed) for record in pool)
+    return BenchmarkFile(questions, pool, chosen, digest, shuffle_seed)
+
+
+def _shuffled(record: QuestionRecord, seed: int) -> QuestionRecord:
+    order = sorted(
+        range(len(record.options)),
+        key=lambda item: sha256_text(f"{seed}:shuffle-options:{record.external_id}:0:{item}"),
+    )
+    return QuestionRecord(
+        record.external_id,
+        record.subject,
+        record.context,
+        record.text,
+        tuple(record.options[item] for item in order),
+        order.index(record.answer),
+        record.extra,
+    )
+
+
+def _read_records(path: Path) -> Iterator[tuple[str | None, QuestionRecord]]:
+    seen: dict[str, int] = {}
+    for place, document in _documents(path):
+        mark, record = _check(place, document)
+        if record.external_id in seen:
+            place.reject(
+                f"id {shorten(record.external_id)!r} stands on line {seen[record.external_id]} already; ids are unique"
+            )
+        seen[record.external_id] = place.line
+        yield mark, record
+
+
+def _documents(path: Path) -> Iterable[tuple[Place, dict[str, Any]]]:
+    name = path.name.lower()
+    if name.endswith((".csv", ".csv.gz", ".parquet")):
+        return _read_table(path)
+    if name.endswith((".jsonl", ".jsonl.gz")) or not path.exists():
+        return read_lines(path)
+    raise IngestError(f"{path.name}: unknown kind of file; use .jsonl, .jsonl.gz, .csv or .parquet")
+
+
+def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Rows of a CSV or Parquet file; the place's line is the row, the heading being line 1.
+
+    Nothing is turned into NaN: "None", "NA" and "=1+1" are real options.
+    """
+    import pandas as pd
+
+    if not path.is_file():
+        raise IngestError(f"{path}: no such file; check the path")
+    try:
+        if path.name.lower().endswith(".parquet"):
+            frame = pd.read_parquet(path)
+        else:
+            frame = pd.read_csv(path, dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8")
+    except (ValueError, OSError) as error:  # pandas' and arrow's errors of reading are both ValueErrors
+        raise IngestError(f"{path.name}: cannot be read as a table ({shorten(str(error))}); check the file") from None
+    text_table = not path.name.lower().endswith(".parquet")
+    for number, row in enumerate(frame.to_dict("records"), start=2):
+        place = Place(path, number)
+        document = {str(key): _cell(value) for key, value in row.items()}
+        if text_table:
+            _from_text(place, document)
+        yield place, document
+
+
+def _cell(value: Any) -> Any:
+    """A table's cell as JSON has it; a missing cell of a typed column is null."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value
+
+
+def _from_text(place: Place, document: dict[str, Any]) -> None:
+    """CSV cells are text: options hold a JSON list, answer a number, and empty optional cells mean absent."""
+    for key in ("subject", "context", "passage", "split"):
+        if document.get(key) == "":
+            document[key] = None
+    try:
+        document["options"] = json.loads(document.get("options", ""))
+    except ValueError:
+        place.reject(f'options {shorten(document.get("options"))!r} is not a JSON list such as ["yes", "no"]')
+    try:
+        document["answer"] = int(document.get("answer", ""))
+    except ValueError:
+        place.reject(f"answer {shorten(document.get('answer'))!r} is not a whole number; give the option's 0-based index")
+
+
+def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, QuestionRecord]:
+    for key in REQUIRED:
+        if key not in document:
+            remedy = '; write "subject": null where there is none' if key == "subject" else "; add it"
+            place.reject(f"key {key!r} is missing{remedy}")
+    external_id = document["id"]
+    if isinstance(external_id, int) and not isinstance(external_id, bool):
+        external_id = str(external_id)
+    external_id = _text(place, "id", external_id)
+    if not external_id:
+        place.reject("id is empty; give each question an id of its own")
+    options = document["options"]
+    if not isinstance(options, list) or len(options) < 2:
+        place.reject(f"options {shorten(options)!r}: a question needs a list of at least two options")
+    for index, option in enumerate(options):
+        if not _text(place, f"option {index}", option).strip():
+            place.reject(f"option {index} of {external_id!r} is empty; fill it in or remove the question")
+    answer = document["answer"]
+    if isinstance(answer, bool) or not isinstance(answer, int):
+        place.reject(f"answer {shorten(answer)!r} is not a whole number; give the 0-based index of the right option")
+    if not 0 <= answer < len(options):
+        place.reject(
+            f"answer {answer} is outside 0 … {len(options) - 1}, the indexes of its {len(options)} options; the first "
+            "option is 0"
+        )
+    if "context" in document and "passage" in document:
+        place.reject("context and its alias passage are both given; keep one")
+    record = QuestionRecord(
+        external_id,
+        _optional_text(place, "subject", document["subject"]),
+        _optional_text(place, "context", document.get("context", document.get("passage"))),
+        _text(place, "question", document["question"]),
+        tuple(options),
+        answer,
+        {key: value for key, value in document.items() if key not in KNOWN},
+    )
+    check_text(place, "an unknown key", json.dumps(record.extra, ensure_ascii=False).replace("\\u0000", "\x00"))
+    return _optional_text(place, "split", document.get("split")), record
+
+
+def _text(place: Place, name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        place.reject(f"{name} {shorten(value)!r} is not text; put it in quotation marks")
+    return check_text(place, name, value)
+
+
+def _optional_text(place: Place, name: str, value: Any) -> str | None:
+    return None if value is None or value == "" else _text(place, name, value)

@@ -1,0 +1,93 @@
+"""JSON Lines, read strictly: the one place where lines of a user's file become documents."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from registry.errors import IngestError
+
+
+class Place:
+    """Where in a user's file something stands, to say so in an error."""
+
+    def __init__(self, path: Path | str, line: int) -> None:
+        self.path = Path(path)
+        self.line = line
+
+    def reject(self, problem: str) -> NoReturn:
+        """Raises IngestError: file, line, problem with value and remedy."""
+        raise IngestError(f"{self.path.name} line {self.line}: {problem}")
+
+
+def shorten(value: Any, limit: int = 80) -> str:
+    """A value as it goes into a one-line message."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Each JSON object of a `.jsonl` or `.jsonl.gz` file with its place; blank lines are passed over.
+
+    Lines end at `\\n` only: U+0085 and U+2028 occur inside questions of real benchmarks.
+    Raises IngestError for a missing file, invalid UTF-8, a line that is not a JSON object, NaN or infinity, a key given
+    twice, and characters that no database text can hold.
+    """
+    try:
+        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as stream:
+            for number, raw in enumerate(stream, start=1):
+                content = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+                if content.strip():
+                    place = Place(path, number)
+                    yield place, _parse(content, place)
+    except FileNotFoundError:
+        raise IngestError(f"{path}: no such file; check the path") from None
+    except IsADirectoryError:
+        raise IngestError(f"{path}: is a folder; name the file in it") from None
+    except PermissionError:
+        raise IngestError(f"{path}: may not be read; check its permissions") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise IngestError(f"{path.name}: damaged gzip file ({error}); fetch or compress it again") from None
+
+
+def _parse(raw: bytes, place: Place) -> dict[str, Any]:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        place.reject(f"byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8; save the file as UTF-8")
+
+    def constant(name: str) -> NoReturn:
+        place.reject(f"{name} is not a number that can be stored; remove it or give a finite number")
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        document = dict(pairs)
+        if len(document) != len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            place.reject(f"key {twice!r} is given twice; keep one")
+        return document
+
+    try:
+        document = json.loads(text, parse_constant=constant, object_pairs_hook=unique)
+    except RecursionError:
+        place.reject("nested too deeply to be a record; give one flat JSON object a line")
+    except ValueError as error:
+        reason = getattr(error, "msg", str(error))
+        place.reject(f"not JSON ({reason}): {shorten(text.strip())!r}; give one JSON object a line")
+    if not isinstance(document, dict):
+        place.reject(f"{shorten(document)!r} is not a JSON object; give one object a line")
+    return document
+
+
+def check_text(place: Place, name: str, text: str) -> str:
+    """`text` if a database can hold it; NUL and lone surrogates are rejected."""
+    if "\x00" in text:
+        place.reject(f"{name} holds a NUL character; remove it")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        place.reject(f"{name} holds half a surrogate pair, which is not UTF-8; repair the text")
+    return text

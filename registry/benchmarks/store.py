@@ -1,0 +1,114 @@
+"""Stores checked benchmarks and finds them again by name."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from registry.benchmarks.contract import BenchmarkFile, QuestionRecord
+from registry.errors import IngestError, NotFoundError
+from registry.models import Benchmark, BenchmarkVersion, Question, QuestionOption
+from registry.names import check_name, split_reference
+
+
+def import_benchmark(
+    session: Session,
+    content: BenchmarkFile,
+    *,
+    name: str,
+    version: str | None = None,
+    language: str = "en",
+    licence: str | None = None,
+    source: str | None = None,
+) -> tuple[BenchmarkVersion, bool]:
+    """Stores a benchmark version and returns it, with whether it is new.
+
+    The same content under the same name is the version that is there already. `version` defaults to the first twelve
+    digits of the content digest.
+    Raises IngestError when the version's name is taken by another content.
+    """
+    digest = content.content_digest
+    version = check_name("version", version or digest[:12])
+    benchmark = session.scalar(select(Benchmark).where(Benchmark.name == check_name("benchmark", name)))
+    if benchmark is None:
+        benchmark = Benchmark(name=name)
+        session.add(benchmark)
+        session.flush()
+    for existing in benchmark.versions:
+        if existing.content_digest == digest:
+            return existing, False
+        if existing.version == version:
+            raise IngestError(
+                f"benchmark {name} has a version {version!r} with other content ({existing.content_digest[:12]}…, not "
+                f"{digest[:12]}…); choose another --version"
+            )
+    row = BenchmarkVersion(
+        benchmark=benchmark,
+        version=version,
+        content_digest=digest,
+        file_digest=content.file_digest,
+        language=language,
+        split=content.split,
+        licence=licence,
+        source=source,
+        shuffle_seed=content.shuffle_seed,
+        questions=len(content.questions),
+        few_shot_examples=len(content.pool),
+    )
+    session.add(row)
+    session.flush()
+    _store_questions(session, row.id, content.questions, few_shot=False)
+    _store_questions(session, row.id, content.pool, few_shot=True)
+    return row, True
+
+
+def _store_questions(session: Session, version_id: int, records: Iterable[QuestionRecord], *, few_shot: bool) -> None:
+    records = list(records)
+    if not records:
+        return
+    ids = session.scalars(
+        insert(Question).returning(Question.id, sort_by_parameter_order=True),
+        [
+            {
+                "benchmark_version_id": version_id,
+                "few_shot": few_shot,
+                "external_id": record.external_id,
+                "ordinal": ordinal,
+                "subject": record.subject,
+                "context": record.context,
+                "text": record.text,
+                "answer": record.answer,
+                "n_options": len(record.options),
+                "refers_to_options": record.refers_to_options,
+                "sorted_numeric": record.sorted_numeric,
+                "extra": record.extra or None,
+            }
+            for ordinal, record in enumerate(records)
+        ],
+    ).all()
+    session.execute(
+        insert(QuestionOption),
+        [
+            {"question_id": question_id, "ordinal": ordinal, "text": text}
+            for question_id, record in zip(ids, records, strict=True)
+            for ordinal, text in enumerate(record.options)
+        ],
+    )
+
+
+def find_version(session: Session, reference: str) -> BenchmarkVersion:
+    """The version that `NAME` (the newest) or `NAME@VERSION` means.
+
+    Raises NotFoundError listing what there is.
+    """
+    name, version = split_reference(reference)
+    query = select(BenchmarkVersion).join(Benchmark).where(Benchmark.name == name).order_by(BenchmarkVersion.id.desc())
+    versions = list(session.scalars(query))
+    if not versions:
+        known = ", ".join(session.scalars(select(Benchmark.name).order_by(Benchmark.name))) or "none is imported yet"
+        raise NotFoundError(f"no benchmark {name!r}; known: {known} (shuffleboard benchmarks import FILE --name {name})")
+    for row in versions:
+        if version in (None, row.version):
+            return row
+    listed = ", ".join(row.version for row in versions)
+    raise NotFoundError(f"benchmark {name} has no version {version!r}; it has: {listed}")

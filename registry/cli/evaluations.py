@@ -1,0 +1,193 @@
+"""`shuffleboard evaluations`."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import click
+from sqlalchemy import Engine, text
+
+from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from registry.db import read_session, write_session
+from registry.dispatch import hints_of, send_hints
+from registry.errors import QueueError
+from registry.evaluations import EvaluationRequest, move, submit
+from registry.models import QUEUES
+from registry.progress import Progress, progress_of, wait_for
+from registry.queue import live_workers
+from registry.settings import Settings
+from registry.variants import VARIANT_KINDS
+
+ALIVE_SECONDS = 30.0
+
+
+@click.group()
+def evaluations() -> None:
+    """Submit, watch and steer evaluations."""
+
+
+@evaluations.command("submit")
+@click.option("--model", required=True, help="Model NAME, or NAME@REVISION.")
+@click.option("--benchmark", required=True, help="Benchmark NAME, or NAME@VERSION.")
+@click.option("--variants", required=True, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}.")
+@click.option("--protocol", default="symbols", show_default=True, help="How the model is asked.")
+@click.option("--shots", type=int, default=0, show_default=True, help="Examples from the few-shot pool.")
+@click.option("--limit", type=int, default=None, help="Only the first questions in file order.")
+@click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated.")
+@click.option("--priority", type=int, default=0, show_default=True, help="Higher is scored earlier.")
+@click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
+@click.option("--replicate", is_flag=True, help="Score again what has been scored already.")
+@click.option("--wait", is_flag=True, help="Wait until it is complete, with a progress bar.")
+@json_option
+def submit_command(
+    model: str,
+    benchmark: str,
+    variants: str,
+    protocol: str,
+    shots: int,
+    limit: int | None,
+    subjects: tuple[str, ...],
+    priority: int,
+    queue: str,
+    replicate: bool,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
+
+    The same specification is one evaluation: submitting it again shows the one that is there. With --wait and no
+    worker running, the embedded default starts one for as long as there is work.
+    """
+    settings = settings_of()
+    engine = engine_of(settings)
+    request = EvaluationRequest(
+        model=model,
+        benchmark=benchmark,
+        variants=variants,
+        protocol=protocol,
+        shots=shots,
+        limit=limit,
+        subjects=subjects,
+        priority=priority,
+        queue=queue,
+        new_replicate=replicate,
+    )
+    with write_session(engine) as session:
+        evaluation, new = submit(session, request)
+        evaluation_id, prompts = evaluation.id, evaluation.prompts
+        hints = hints_of(session, evaluation_id) if new else []
+    send_hints(settings, hints)
+    note(
+        f"evaluation {evaluation_id}: {prompts} prompts queued"
+        if new
+        else f"evaluation {evaluation_id} of this specification is there already; --replicate scores it again"
+    )
+    if wait:
+        wait_until_complete(engine, settings, [evaluation_id])
+    print_json({"evaluation": evaluation_id})
+
+
+def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:
+    """Shows progress until all are complete. Starts a worker of its own where there is neither broker nor worker.
+
+    Raises QueueError when one of them fails, is cancelled or is paused.
+    """
+    with write_session(engine) as session:
+        workers = live_workers(session, ALIVE_SECONDS)
+    helper = None
+    if not workers and not settings.broker_url and not all(p.complete for p in _progress(engine, ids)):
+        note("no worker is running: starting one for this work")
+        helper = start_worker()
+    elif not workers and not all(p.complete for p in _progress(engine, ids)):
+        note("no live worker: start one with 'shuffleboard worker'; waiting")
+    try:
+        states = wait_for(engine, ids, helper)
+    finally:
+        if helper is not None:
+            helper.terminate()
+            helper.wait()
+    for progress in states:
+        if not progress.complete:
+            reason = f": {progress.error}" if progress.error else ""
+            if not progress.finished:
+                reason = "; its worker ended, see its messages above"
+            raise QueueError(f"evaluation {progress.evaluation_id} is {progress.state}{reason}")
+
+
+def start_worker() -> "subprocess.Popen[bytes]":
+    """A worker process for as long as there is work; quiet, since a progress bar speaks for it."""
+    quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "warning")}
+    return subprocess.Popen([sys.executable, "-m", "registry.cli", "worker", "--until-idle"], env=quiet)  # noqa: S603
+
+
+def _progress(engine: Engine, ids: list[int]) -> list[Progress]:
+    with read_session(engine) as session:
+        return [progress_of(session, evaluation_id) for evaluation_id in ids]
+
+
+@evaluations.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List evaluations with their progress, newest first."""
+    query = text(
+        "SELECT leaderboard.evaluation_id, model, revision, benchmark, protocol, shots, variants, replicate, "
+        "leaderboard.state, prompts_done, prompts FROM leaderboard JOIN evaluation_progress "
+        "ON evaluation_progress.evaluation_id = leaderboard.evaluation_id ORDER BY leaderboard.evaluation_id DESC"
+    )
+    with read_session(engine_of(settings_of())) as session:
+        rows = [dict(row) for row in session.execute(query).mappings()]
+    if as_json:
+        print_json({"evaluations": rows})
+        return
+    headings = {
+        "evaluation_id": "ID",
+        "model": "Model",
+        "revision": "Rev.",
+        "benchmark": "Benchmark",
+        "protocol": "Protocol",
+        "shots": "Shots",
+        "variants": "Variants",
+        "replicate": "Repl.",
+        "state": "State",
+        "prompts_done": "Done",
+        "prompts": "Prompts",
+    }
+    print_table(rows, headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
+
+
+@evaluations.command("show")
+@click.argument("evaluation_id", type=int)
+@click.option("--watch", is_flag=True, help="Follow until it is complete.")
+@json_option
+def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
+    """Show an evaluation's state and progress."""
+    engine = engine_of(settings_of())
+    progress = _progress(engine, [evaluation_id])[0]
+    if watch and not progress.finished:
+        progress = wait_for(engine, [evaluation_id], None)[0]
+    if as_json:
+        print_json(progress.document())
+        return
+    for key, value in progress.document().items():
+        click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
+
+
+def _action(name: str, summary: str) -> None:
+    @evaluations.command(name, help=summary)
+    @click.argument("evaluation_id", type=int)
+    @json_option
+    def command(evaluation_id: int, as_json: bool) -> None:
+        settings = settings_of()
+        with write_session(engine_of(settings)) as session:
+            state = move(session, evaluation_id, name).state
+            hints = hints_of(session, evaluation_id) if state == "queued" else []
+        send_hints(settings, hints)
+        document: dict[str, Any] = {"evaluation": evaluation_id, "state": state}
+        print_json(document) if as_json else click.echo(f"evaluation {evaluation_id} is {state}")
+
+
+_action("pause", "Begin no further shard; those being scored finish.")
+_action("resume", "Go on with a paused evaluation.")
+_action("cancel", "Give an evaluation up; what is stored stays.")
+_action("retry", "Queue the parked shards of a failed evaluation again.")

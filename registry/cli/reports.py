@@ -1,0 +1,111 @@
+"""`shuffleboard metrics`, `leaderboard`, `provenance` and `verify`."""
+
+import sys
+
+import click
+
+from registry.cli.common import engine_of, json_option, print_csv, print_json, print_table, settings_of, show
+from registry.db import read_session
+from registry.metrics import METRICS
+from registry.reports import evaluation_metrics, leaderboard_rows, provenance_document, verify_evaluation
+
+
+@click.command()
+@click.argument("evaluation_id", type=int)
+@click.option("--per-question", is_flag=True, help="Also each question's values.")
+@click.option(
+    "--without-flagged", is_flag=True, help="Leave out questions whose options refer to each other or are sorted numbers."
+)
+@json_option
+def metrics(evaluation_id: int, per_question: bool, without_flagged: bool, as_json: bool) -> None:
+    """Show an evaluation's metrics. Undefined ones are null."""
+    with read_session(engine_of(settings_of())) as session:
+        document = evaluation_metrics(
+            session, evaluation_id, without_flagged=without_flagged, per_question=per_question
+        )
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
+    for name, value in document["metrics"].items():
+        if value is not None:
+            click.echo(f"  {name:32} {show(value)}")
+    undefined = [name for name, value in document["metrics"].items() if value is None]
+    click.echo(f"  undefined here: {', '.join(undefined)}")
+    for external_id, values in document.get("per_question", {}).items():
+        shown = ", ".join(f"{name} {show(value)}" for name, value in values.items() if value is not None)
+        click.echo(f"{external_id}: {shown or 'not scored'}")
+
+
+@click.command()
+@click.option("--benchmark", default=None, help="Only this benchmark.")
+@click.option("--variants", default=None, help="Only this set of variants, such as cyclic.")
+@click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
+@json_option
+def leaderboard(benchmark: str | None, variants: str | None, as_csv: bool, as_json: bool) -> None:
+    """Show the leaderboard: one row per model revision and evaluation specification."""
+    with read_session(engine_of(settings_of())) as session:
+        rows = leaderboard_rows(session, benchmark=benchmark, variants=variants)
+    if as_json:
+        print_json({"rows": rows})
+        return
+    if as_csv:
+        print_csv(rows, list(rows[0]) if rows else [])
+        return
+    headings = {
+        "benchmark": "Benchmark",
+        "model": "Model",
+        "revision": "Rev.",
+        "variants": "Variants",
+        "shots": "Shots",
+        **{name: METRICS[name].label for name in ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")},
+        "scored": "Scored",
+        "questions": "of",
+        "state": "State",
+        "evaluation_id": "ID",
+    }
+    print_table(rows, headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
+
+
+@click.command()
+@click.argument("evaluation_id", type=int)
+@json_option
+def provenance(evaluation_id: int, as_json: bool) -> None:
+    """Show where an evaluation's numbers come from: specification, files, workers, seal."""
+    with read_session(engine_of(settings_of())) as session:
+        document = provenance_document(session, evaluation_id)
+    if as_json:
+        print_json(document)
+        return
+    for key, value in document.items():
+        if key == "shards":
+            for shard in value:
+                fingerprint = shard["engine_fingerprint"] or {}
+                click.echo(
+                    f"shard {shard['shard']:<4} {shard['state']:8} {shard['prompts']} prompts on {shard['host'] or '–'} "
+                    f"({shard['device'] or '–'}), claims {shard['claims']}, failures {shard['failures']}, "
+                    f"crashes {shard['crashes']}, engine {fingerprint.get('engine', '–')}"
+                )
+        elif isinstance(value, dict):
+            click.echo(f"{key.replace('_', ' ')}:")
+            for name, item in value.items():
+                click.echo(f"  {name.replace('_', ' '):22} {'–' if item is None else item}")
+        else:
+            click.echo(f"{key.replace('_', ' '):24} {show(value)}")
+
+
+@click.command()
+@click.argument("evaluation_id", type=int)
+@json_option
+def verify(evaluation_id: int, as_json: bool) -> None:
+    """Recompute an evaluation's seal, question scores and metrics; status 1 when anything differs."""
+    with read_session(engine_of(settings_of())) as session:
+        document = verify_evaluation(session, evaluation_id)
+    if as_json:
+        print_json(document)
+    elif document["ok"]:
+        click.echo(f"evaluation {evaluation_id} is as it was sealed ({document['seal']})")
+    for problem in document["problems"]:
+        click.echo(f"evaluation {evaluation_id}: {problem}", err=True)
+    if not document["ok"]:
+        sys.exit(1)

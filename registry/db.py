@@ -1,0 +1,264 @@
+"""The database: engine, column types, and the only session maker.
+
+Both engines are first class: PostgreSQL for production, SQLite (WAL) as the embedded default. Differences between
+them live here and in the `.sqlite.sql`/`.postgresql.sql` views, nowhere else.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Connection,
+    DateTime,
+    Dialect,
+    Double,
+    Engine,
+    Integer,
+    LargeBinary,
+    MetaData,
+    SmallInteger,
+    Text,
+    create_engine,
+    event,
+    make_url,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.expression import FunctionElement
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+from registry.errors import UsageError
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """Root of the tables; constraint names follow one scheme so that migrations can name them."""
+
+    metadata = MetaData(naming_convention=NAMING)
+
+
+# SQLite only numbers rows by itself in a column that is exactly INTEGER.
+RowId = BigInteger().with_variant(Integer, "sqlite")
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC time: `timestamptz` on PostgreSQL, one sortable text form on SQLite.
+
+    Naive times are refused rather than guessed at.
+    """
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Text on SQLite, timestamptz elsewhere."""
+        return dialect.type_descriptor(Text() if dialect.name == "sqlite" else DateTime(timezone=True))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        """Aware time to the stored form."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            message = f"naive time {value!r}; use an aware UTC time"
+            raise ValueError(message)
+        value = value.astimezone(UTC)
+        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Stored form to an aware time in UTC."""
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return datetime.fromisoformat(value)
+        return value.astimezone(UTC)  # type: ignore[no-any-return]
+
+
+class Digest(TypeDecorator[str]):
+    """A SHA-256 digest: 64 hexadecimal digits in Python, 32 bytes in the database (half the room, per prediction)."""
+
+    impl = LargeBinary(32)
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:  # noqa: ARG002
+        """Hexadecimal digits to bytes."""
+        return None if value is None else bytes.fromhex(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Bytes to hexadecimal digits."""
+        return None if value is None else bytes(value).hex()
+
+
+class _NumberArray(TypeDecorator[Sequence[Any]]):
+    """Numbers by position: a native array on PostgreSQL, JSON text on SQLite. NaN and infinities are refused."""
+
+    impl = Text
+    cache_ok = True
+    item: type[TypeEngine[Any]]
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """Native array or text."""
+        return dialect.type_descriptor(Text() if dialect.name == "sqlite" else ARRAY(self.item()))
+
+    def process_bind_param(self, value: Sequence[Any] | None, dialect: Dialect) -> Any:
+        """Sequence to the stored form."""
+        if value is None:
+            return None
+        if dialect.name == "sqlite":
+            return json.dumps(list(value), allow_nan=False, separators=(",", ":"))
+        if not all(math.isfinite(number) for number in value):
+            message = f"non-finite number in {value!r}"
+            raise ValueError(message)
+        return list(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> list[Any] | None:  # noqa: ARG002
+        """Stored form to a list."""
+        if value is None:
+            return None
+        return json.loads(value) if isinstance(value, str) else list(value)
+
+
+class DoubleArray(_NumberArray):
+    """float64 values by position; float32 would break the 1e-7 contract and make ties."""
+
+    cache_ok = True
+    item = Double
+
+
+class SmallIntArray(_NumberArray):
+    """Small integers by position, such as the option shown at each position."""
+
+    cache_ok = True
+    item = SmallInteger
+
+
+class JsonDocument(TypeDecorator[Any]):
+    """A JSON document: JSONB on PostgreSQL, text with sorted keys on SQLite."""
+
+    impl = Text
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """JSONB or text."""
+        return dialect.type_descriptor(Text() if dialect.name == "sqlite" else JSONB(none_as_null=True))
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """Document to the stored form."""
+        if value is None or dialect.name != "sqlite":
+            return value
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, allow_nan=False)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
+        """Stored form to a document."""
+        return json.loads(value) if isinstance(value, str) else value
+
+
+class database_now(FunctionElement[datetime]):  # noqa: N801 - reads as the SQL function it is
+    """The database's clock, moved by a number of seconds.
+
+    Leases use it, because the clocks of several hosts disagree.
+    """
+
+    type = UtcDateTime()
+    inherit_cache = True
+    name = "database_now"
+
+    def __init__(self, plus_seconds: float = 0.0) -> None:
+        from sqlalchemy import literal  # a bind parameter, so that statements are cached whatever the offset
+
+        super().__init__(literal(float(plus_seconds), Double))
+
+
+@compiles(database_now, "postgresql")
+def _database_now_postgresql(element: Any, compiler: Any, **kw: Any) -> str:
+    # clock_timestamp moves within a transaction; now() would date a lease back to the transaction's start.
+    return f"(clock_timestamp() + make_interval(secs => {compiler.process(element.clauses, **kw)}))"
+
+
+@compiles(database_now, "sqlite")
+def _database_now_sqlite(element: Any, compiler: Any, **kw: Any) -> str:
+    seconds = compiler.process(element.clauses, **kw)
+    return f"(strftime('%Y-%m-%dT%H:%M:%f', 'now', {seconds} || ' seconds') || '000Z')"
+
+
+def make_engine(url: str) -> Engine:
+    """An engine for a SQLite or PostgreSQL URL; creates the folder of a SQLite file.
+
+    Raises UsageError for a URL that is neither.
+    """
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() == "sqlite":
+            return _make_sqlite_engine(url, parsed.database)
+        if parsed.get_backend_name() == "postgresql":
+            return create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        pass
+    raise UsageError(
+        "SHUFFLEBOARD_DATABASE_URL is neither a sqlite:/// nor a postgresql:// address; correct or unset the variable"
+    )
+
+
+def _make_sqlite_engine(url: str, database: str | None) -> Engine:
+    if database and database != ":memory:":
+        Path(database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(url, connect_args={"timeout": 60})
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: ConnectionPoolEntry) -> None:
+        # The driver must not open transactions by itself: `_begin` below does.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        # Without it INSERT OR REPLACE deletes a sealed row past its trigger.
+        cursor.execute("PRAGMA recursive_triggers=ON")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A read transaction that later writes fails at once when another writer is busy, whatever the timeout;
+        # one that says so from the start waits its turn.
+        read_only = connection.get_execution_options().get("read_only", False)
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+@lru_cache(maxsize=8)
+def get_engine(url: str) -> Engine:
+    """The process's engine for `url`, made once."""
+    return make_engine(url)
+
+
+@contextmanager
+def write_session(engine: Engine) -> Iterator[Session]:
+    """One transaction: committed at the end, rolled back on any error. Functions inside never commit."""
+    with Session(engine, expire_on_commit=False) as session, session.begin():
+        yield session
+
+
+@contextmanager
+def read_session(engine: Engine) -> Iterator[Session]:
+    """A session that only reads; on SQLite it does not wait for writers."""
+    with Session(engine.execution_options(read_only=True), expire_on_commit=False) as session:
+        if engine.dialect.name == "postgresql":
+            session.connection(execution_options={"postgresql_readonly": True})
+        yield session

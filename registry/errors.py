@@ -1,0 +1,74 @@
+"""Every error that a user can cause, in one tree.
+
+ShuffleboardError
+├── UsageError          an argument or setting that cannot be right (exit status 2)
+├── NotFoundError       a model, benchmark or evaluation that the registry does not hold
+├── IngestError         a file that does not keep its contract
+├── ModelError          model files that are missing, unsafe or unreadable
+├── VariantError        an unknown variant kind or parameter
+├── ProtocolError       an unknown protocol, or one that does not fit the benchmark
+├── MetricInputError    arguments to a metric that contradict each other
+├── ScoringError        a prompt that cannot be scored
+├── QueueError          work that may not be moved to the asked-for state
+├── SealError           an attempt to change sealed results, or results that do not match their seal
+└── DatabaseError       a database that is missing, out of date or not writable
+
+Messages name the thing, the value and the remedy. The command line prints them without a traceback; the web maps
+them to a response in one handler.
+"""
+
+
+class ShuffleboardError(Exception):
+    """Root of the tree; `exit_status` is what the command line ends with."""
+
+    exit_status = 1
+
+
+class UsageError(ShuffleboardError):
+    """An argument or setting that cannot be right."""
+
+    exit_status = 2
+
+
+class NotFoundError(ShuffleboardError):
+    """The registry holds nothing of that name."""
+
+
+class IngestError(ShuffleboardError):
+    """A file breaks its contract: says which file, line and value, and what to do."""
+
+
+class ModelError(ShuffleboardError):
+    """Model files are missing, unsafe or unreadable."""
+
+
+class VariantError(ShuffleboardError):
+    """An unknown variant kind, or a parameter it does not take."""
+
+    exit_status = 2
+
+
+class ProtocolError(ShuffleboardError):
+    """An unknown protocol, or one that cannot be applied to the benchmark."""
+
+    exit_status = 2
+
+
+class MetricInputError(ShuffleboardError):
+    """Arguments to a metric contradict each other."""
+
+
+class ScoringError(ShuffleboardError):
+    """A prompt cannot be scored by this model or engine."""
+
+
+class QueueError(ShuffleboardError):
+    """Work cannot be moved to the asked-for state."""
+
+
+class SealError(ShuffleboardError):
+    """Sealed results would be changed, or do not match their seal."""
+
+
+class DatabaseError(ShuffleboardError):
+    """The database is missing, out of date or not writable."""

@@ -1,0 +1,296 @@
+"""Evaluations: asking for one, finding it, moving it between states."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import func, insert, select, update
+from sqlalchemy.orm import Session
+
+from registry.benchmarks import find_version
+from registry.digests import specification_digest
+from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
+from registry.model_revisions import find_revision, model_identity
+from registry.models import (
+    BenchmarkVersion,
+    Evaluation,
+    EvaluationQuestion,
+    ModelRevision,
+
+    Question,
+    Shard,
+    Variant,
+    VariantSet,
+)
+from registry.protocols import protocol_definition, store_protocol
+from registry.variants import QuestionShape, VariantSetDefinition, parse_variants
+
+SHARD_PROMPTS: Final = 64
+"""Prompts of one shard: some seconds to a minute of work, so that little is lost with a worker."""
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """What a user asks to be evaluated; `limit` keeps the first questions in file order, after `subjects`."""
+
+    model: str
+    benchmark: str
+    variants: str
+    protocol: str = "symbols"
+    shots: int = 0
+    limit: int | None = None
+    subjects: tuple[str, ...] = ()
+    priority: int = 0
+    queue: str = "cpu"
+    new_replicate: bool = False
+    requester: str | None = None
+
+
+@dataclass(frozen=True)
+class PlannedQuestion:
+    """A question of an evaluation with its number of variants."""
+
+    question_id: int
+    subject: str | None
+    n_options: int
+    n_variants: int
+
+
+def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
+    """Queues an evaluation and returns it, with whether it is new.
+
+    The same specification is the evaluation that is there already, unless a new replicate is asked for.
+    Raises a ShuffleboardError that names what is unknown or does not fit; then nothing is stored.
+    """
+    definition = parse_variants(request.variants)
+    protocol_json = protocol_definition(request.protocol, request.shots)
+    revision = find_revision(session, request.model)
+    version = find_version(session, request.benchmark)
+    if revision.kind == "external":
+        raise UsageError(
+            f"model {revision.model.name} is external: it cannot be asked; import its outputs with "
+            "'shuffleboard evaluations import'"
+        )
+    if revision.state != "ready":
+        why = revision.error or "no worker has hashed its files yet; start one with: shuffleboard worker"
+        raise QueueError(f"model {revision.model.name} revision {revision.number} is not ready: {why}")
+    if request.shots > version.few_shot_examples:
+        raise ProtocolError(
+            f"{request.shots} shots asked for, but the few-shot pool of {version.benchmark.name} holds "
+            f"{version.few_shot_examples}; import it with --fewshot FILE or ask for fewer"
+        )
+    questions = select_questions(session, version, limit=request.limit, subjects=request.subjects)
+    planned, names = _plan(questions, definition, len(protocol_json["labels"]))
+    filter_json = {"limit": request.limit, "subjects": sorted(request.subjects) or None}
+    specification = build_specification(
+        revision, version, protocol_json, definition, {"name": "transformers"}, filter_json
+    )
+    digest = specification_digest(specification)
+    replicates = session.scalars(
+        select(Evaluation).where(Evaluation.specification_digest == digest).order_by(Evaluation.replicate)
+    ).all()
+    if replicates and not request.new_replicate:
+        return replicates[-1], False
+    protocol = store_protocol(session, protocol_json)
+    variant_set = store_variant_set(session, definition)
+    _store_variants(session, variant_set, names)
+    evaluation = Evaluation(
+        specification=specification,
+        specification_digest=digest,
+        replicate=replicates[-1].replicate + 1 if replicates else 0,
+        model_revision=revision,
+        benchmark_version=version,
+        protocol=protocol,
+        variant_set=variant_set,
+        priority=request.priority,
+        requester=request.requester,
+        questions=len(planned),
+        prompts=sum(question.n_variants for question in planned),
+    )
+    session.add(evaluation)
+    session.flush()
+    _store_shards(session, evaluation.id, planned, request.queue)
+    return evaluation, True
+
+
+def build_specification(
+    revision: ModelRevision,
+    version: BenchmarkVersion,
+    protocol: dict[str, Any],
+    variants: VariantSetDefinition,
+    engine: dict[str, Any],
+    questions: dict[str, Any],
+) -> dict[str, Any]:
+    """The document whose digest identifies an evaluation: contents only, no database ids."""
+    return {
+        "model": model_identity(revision),
+        "benchmark": {"name": version.benchmark.name, "content_digest": version.content_digest},
+        "protocol": protocol,
+        "variants": variants.specification(),
+        "engine": engine,
+        "questions": questions,
+    }
+
+
+def select_questions(
+    session: Session, version: BenchmarkVersion, *, limit: int | None = None, subjects: Sequence[str] = ()
+) -> list[Question]:
+    """The questions of a version that a filter keeps, in file order.
+
+    Raises UsageError for a limit below 1, NotFoundError for a subject the benchmark does not have.
+    """
+    if limit is not None and limit < 1:
+        raise UsageError(f"limit {limit}: give a number from 1")
+    query = (
+        select(Question)
+        .where(Question.benchmark_version_id == version.id, ~Question.few_shot)
+        .order_by(Question.ordinal)
+    )
+    if subjects:
+        known = set(session.scalars(select(Question.subject).where(Question.benchmark_version_id == version.id)))
+        for subject in subjects:
+            if subject not in known:
+                listed = ", ".join(sorted(name for name in known if name is not None)) or "none"
+                raise NotFoundError(f"benchmark {version.benchmark.name} has no subject {subject!r}; it has: {listed}")
+        query = query.where(Question.subject.in_(subjects))
+    return list(session.scalars(query.limit(limit) if limit is not None else query))
+
+
+def _plan(
+    questions: Iterable[Question], definition: VariantSetDefinition, labels: int
+) -> tuple[list[PlannedQuestion], dict[int, list[str]]]:
+    """Each question's number of variants, and the variants' names by number of options."""
+    planned, names = [], {}
+    for question in questions:
+        if question.n_options > labels:
+            raise ProtocolError(
+                f"question {question.external_id} has {question.n_options} options; the protocol has {labels} labels"
+            )
+        variants = definition.variants(QuestionShape(question.external_id, question.n_options, question.answer))
+        names.setdefault(question.n_options, [variant.name for variant in variants])
+        planned.append(PlannedQuestion(question.id, question.subject, question.n_options, len(variants)))
+    return planned, names
+
+
+def store_variant_set(session: Session, definition: VariantSetDefinition) -> VariantSet:
+    """The row of a variant set, made when it is new."""
+    digest = specification_digest(definition.specification())
+    row = session.scalar(select(VariantSet).where(VariantSet.digest == digest))
+    if row is None:
+        row = VariantSet(
+            digest=digest,
+            name=definition.name,
+            kind=definition.kind,
+            version=definition.version,
+            parameters=dict(definition.parameters),
+            inserted={},
+        )
+        session.add(row)
+        session.flush()
+    return row
+
+
+def _store_variants(session: Session, variant_set: VariantSet, names: dict[int, list[str]]) -> None:
+    known = set(session.scalars(select(Variant.n_options).where(Variant.variant_set_id == variant_set.id)))
+    rows = [
+        {"variant_set_id": variant_set.id, "n_options": n_options, "ordinal": ordinal, "name": name}
+        for n_options, listed in names.items()
+        if n_options not in known
+        for ordinal, name in enumerate(listed)
+    ]
+    if rows:
+        session.execute(insert(Variant), rows)
+
+
+def plan_shards(planned: Iterable[PlannedQuestion], prompts: int = SHARD_PROMPTS) -> Iterator[list[PlannedQuestion]]:
+    """Cuts questions into shards of about `prompts` prompts.
+
+    A question is never cut, since its variants share most of their tokens, and neither is a subject mixed with the
+    next, since its questions share the few-shot examples.
+    """
+    for _, group in groupby(planned, key=lambda question: question.subject):
+        shard: list[PlannedQuestion] = []
+        for question in group:
+            if shard and sum(other.n_variants for other in shard) + question.n_variants > prompts:
+                yield shard
+                shard = []
+            shard.append(question)
+        if shard:
+            yield shard
+
+
+def _store_shards(session: Session, evaluation_id: int, planned: Sequence[PlannedQuestion], queue: str) -> None:
+    for ordinal, questions in enumerate(plan_shards(planned)):
+        shard = Shard(
+            evaluation_id=evaluation_id,
+            ordinal=ordinal,
+            queue=queue,
+            prompts=sum(question.n_variants for question in questions),
+        )
+        session.add(shard)
+        session.flush()
+        session.execute(
+            insert(EvaluationQuestion),
+            [
+                {
+                    "evaluation_id": evaluation_id,
+                    "question_id": question.question_id,
+                    "n_variants": question.n_variants,
+                    "shard_id": shard.id,
+                }
+                for question in questions
+            ],
+        )
+
+
+def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
+    """The evaluation of that id; NotFoundError when there is none."""
+    row = session.get(Evaluation, evaluation_id)
+    if row is None:
+        total = session.scalar(select(func.count()).select_from(Evaluation))
+        raise NotFoundError(f"no evaluation {evaluation_id}; the registry holds {total} (shuffleboard evaluations list)")
+    return row
+
+
+# Which states each action starts from, and the state it ends in.
+_ACTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "pause": (("queued", "running"), "paused"),
+    "resume": (("paused",), "queued"),
+    "cancel": (("queued", "running", "paused", "failed"), "cancelled"),
+    "retry": (("failed", "cancelled", "queued", "running", "paused"), "queued"),
+}
+
+
+def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
+    """Pauses, resumes, cancels or retries an evaluation.
+
+    pause: shards being scored finish, no other is begun. cancel: work in progress is discarded, what is stored stays.
+    retry: failed and cancelled shards are queued again with their counts at zero.
+    Raises QueueError when the evaluation's state does not allow it.
+    """
+    evaluation = find_evaluation(session, evaluation_id)
+    allowed, target = _ACTIONS[action]
+    if evaluation.state == target:
+        return evaluation
+    if evaluation.state not in allowed:
+        raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; {action} works on: {', '.join(allowed)}")
+    of_evaluation = update(Shard).where(Shard.evaluation_id == evaluation_id)
+    if action == "cancel":
+        # The raised fence makes whoever is scoring one of them discard its result.
+        session.execute(
+            of_evaluation.where(Shard.state.in_(("queued", "leased", "failed"))).values(
+                state="cancelled", lease_until=None, fence=Shard.fence + 1
+            )
+        )
+    if action == "retry":
+        session.execute(
+            of_evaluation.where(Shard.state.in_(("failed", "cancelled"))).values(
+                state="queued", failures=0, crashes=0, error=None, not_before=None
+            )
+        )
+    evaluation.state = target
+    session.flush()
+    return evaluation
+
+

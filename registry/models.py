@@ -1,0 +1,422 @@
+"""The tables.
+
+Times are UTC. Two index spaces are kept apart by name: a **position** is where an option was shown, an **option** is
+the ordinal of the answer in the benchmark's order (inserted options are −1, −2, …). NULL always means "not known" or
+"does not apply", never zero.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from registry.db import Base, Digest, DoubleArray, JsonDocument, RowId, SmallIntArray, UtcDateTime, database_now
+
+VISIBILITIES = ("public", "members", "hidden")
+MODEL_KINDS = ("huggingface", "gguf", "openai", "external")
+REVISION_STATES = ("registered", "ready", "failed")
+EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cancelled")
+SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
+QUEUES = ("cpu", "gpu", "match")
+
+
+def _one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+def _between(column: str, low: float, high: float) -> CheckConstraint:
+    """Two-sided, because PostgreSQL sorts NaN above every number and a one-sided check lets it in."""
+    return CheckConstraint(f"{column} >= {low} AND {column} <= {high}", name=column)
+
+
+class Benchmark(Base):
+    """A benchmark under one name; its contents live in versions."""
+
+    __tablename__ = "benchmark"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    versions: Mapped[list["BenchmarkVersion"]] = relationship(
+        back_populates="benchmark", order_by="BenchmarkVersion.id"
+    )
+
+
+class BenchmarkVersion(Base):
+    """One content of a benchmark, named by the digest of its questions and few-shot pool."""
+
+    __tablename__ = "benchmark_version"
+    __table_args__ = (
+        UniqueConstraint("benchmark_id", "version"),
+        UniqueConstraint("benchmark_id", "content_digest"),
+        _one_of("visibility", VISIBILITIES),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    benchmark_id: Mapped[int] = mapped_column(ForeignKey("benchmark.id"))
+    version: Mapped[str] = mapped_column(Text)
+    content_digest: Mapped[str] = mapped_column(Digest)
+    file_digest: Mapped[str] = mapped_column(Digest)
+    language: Mapped[str] = mapped_column(Text)
+    split: Mapped[str] = mapped_column(Text)
+    licence: Mapped[str | None] = mapped_column(Text)
+    source: Mapped[str | None] = mapped_column(Text)
+    visibility: Mapped[str] = mapped_column(Text, default="public")
+    shuffle_seed: Mapped[int | None] = mapped_column(Integer)
+    questions: Mapped[int] = mapped_column(Integer)
+    few_shot_examples: Mapped[int] = mapped_column(Integer)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    benchmark: Mapped[Benchmark] = relationship(back_populates="versions")
+
+
+class Question(Base):
+    """A question or, with `few_shot`, an example of the version's pool. `answer` is an option ordinal."""
+
+    __tablename__ = "question"
+    __table_args__ = (
+        UniqueConstraint("benchmark_version_id", "few_shot", "external_id"),
+        UniqueConstraint("benchmark_version_id", "few_shot", "ordinal"),
+        CheckConstraint("n_options >= 2 AND answer >= 0 AND answer < n_options", name="answer"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"))
+    few_shot: Mapped[bool] = mapped_column(Boolean)
+    external_id: Mapped[str] = mapped_column(Text)
+    ordinal: Mapped[int] = mapped_column(Integer)
+    subject: Mapped[str | None] = mapped_column(Text)
+    context: Mapped[str | None] = mapped_column(Text)
+    text: Mapped[str] = mapped_column(Text)
+    answer: Mapped[int] = mapped_column(SmallInteger)
+    n_options: Mapped[int] = mapped_column(SmallInteger)
+    # Permuting the options changes what such questions mean, so every metric exists with and without them.
+    refers_to_options: Mapped[bool] = mapped_column(Boolean)
+    sorted_numeric: Mapped[bool] = mapped_column(Boolean)
+    extra: Mapped[Any | None] = mapped_column(JsonDocument)
+
+    options: Mapped[list["QuestionOption"]] = relationship(order_by="QuestionOption.ordinal")
+
+
+class QuestionOption(Base):
+    """An option, keyed by ordinal and never by text: real benchmarks hold equal options."""
+
+    __tablename__ = "question_option"
+
+    question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
+    ordinal: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    text: Mapped[str] = mapped_column(Text)
+
+
+class Model(Base):
+    """A model under one name; what was loaded lives in revisions."""
+
+    __tablename__ = "model"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    family: Mapped[str | None] = mapped_column(Text)
+    developer: Mapped[str | None] = mapped_column(Text)
+    parameters: Mapped[int | None] = mapped_column(RowId)
+    licence: Mapped[str | None] = mapped_column(Text)
+    url: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    revisions: Mapped[list["ModelRevision"]] = relationship(back_populates="model", order_by="ModelRevision.number")
+
+
+class ModelRevision(Base):
+    """Exactly one set of weights with one tokenizer, in one precision. Usable once a worker has hashed its files."""
+
+    __tablename__ = "model_revision"
+    __table_args__ = (
+        UniqueConstraint("model_id", "number"),
+        _one_of("kind", MODEL_KINDS),
+        _one_of("state", REVISION_STATES),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    model_id: Mapped[int] = mapped_column(ForeignKey("model.id"))
+    number: Mapped[int] = mapped_column(Integer)
+    kind: Mapped[str] = mapped_column(Text)
+    location: Mapped[str | None] = mapped_column(Text)
+    requested_revision: Mapped[str | None] = mapped_column(Text)
+    revision: Mapped[str | None] = mapped_column(Text)
+    dtype: Mapped[str | None] = mapped_column(Text)
+    quantisation: Mapped[str | None] = mapped_column(Text)
+    adapter: Mapped[str | None] = mapped_column(Text)
+    weights_digest: Mapped[str | None] = mapped_column(Digest)
+    tokenizer_digest: Mapped[str | None] = mapped_column(Digest)
+    chat_template: Mapped[str | None] = mapped_column(Text)
+    chat_template_digest: Mapped[str | None] = mapped_column(Digest)
+    state: Mapped[str] = mapped_column(Text, default="registered")
+    error: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    model: Mapped[Model] = relationship(back_populates="revisions")
+
+
+class Protocol(Base):
+    """How a model is asked and its answer read: immutable, named by the digest of its definition."""
+
+    __tablename__ = "protocol"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
+    name: Mapped[str] = mapped_column(Text)
+    shots: Mapped[int] = mapped_column(SmallInteger)
+    definition: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class VariantSet(Base):
+    """A kind of variants with its parameters; `name` is the canonical spelling, such as `shuffle:m=2,seed=0`."""
+
+    __tablename__ = "variant_set"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
+    name: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)
+    version: Mapped[int] = mapped_column(SmallInteger)
+    parameters: Mapped[Any] = mapped_column(JsonDocument)
+    # Inserted option (negative ordinal, as text) to the text that was shown.
+    inserted: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class Variant(Base):
+    """What the variant of one ordinal does to a question with so many options."""
+
+    __tablename__ = "variant"
+
+    variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"), primary_key=True)
+    n_options: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    ordinal: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+
+
+class EngineFingerprint(Base):
+    """Everything outside the specification that could move a number: code, packages, device, settings."""
+
+    __tablename__ = "engine_fingerprint"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
+    document: Mapped[Any] = mapped_column(JsonDocument)
+
+
+class Worker(Base):
+    """A worker process, alive while `last_seen` is recent and `stopped_at` is NULL."""
+
+    __tablename__ = "worker"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    host: Mapped[str] = mapped_column(Text)
+    pid: Mapped[int] = mapped_column(Integer)
+    device: Mapped[str] = mapped_column(Text)
+    versions: Mapped[Any] = mapped_column(JsonDocument)
+    loaded_model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
+    started_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    last_seen: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    stopped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class Evaluation(Base):
+    """A model revision on a benchmark version under a protocol and a variant set.
+
+    The same specification is the same evaluation unless a new replicate is asked for.
+    """
+
+    __tablename__ = "evaluation"
+    __table_args__ = (
+        UniqueConstraint("specification_digest", "replicate"),
+        _one_of("state", EVALUATION_STATES),
+        CheckConstraint("(seal IS NULL) = (sealed_at IS NULL)", name="sealed"),
+        Index("ix_evaluation_state", "state"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    specification: Mapped[Any] = mapped_column(JsonDocument)
+    specification_digest: Mapped[str] = mapped_column(Digest)
+    replicate: Mapped[int] = mapped_column(Integer, default=0)
+    model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), index=True)
+    benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"), index=True)
+    protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
+    variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"))
+    state: Mapped[str] = mapped_column(Text, default="queued")
+    priority: Mapped[int] = mapped_column(Integer, default=0)
+    requester: Mapped[str | None] = mapped_column(Text)
+    questions: Mapped[int] = mapped_column(Integer)
+    prompts: Mapped[int] = mapped_column(Integer)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    seal: Mapped[str | None] = mapped_column(Digest)
+
+    model_revision: Mapped[ModelRevision] = relationship()
+    benchmark_version: Mapped[BenchmarkVersion] = relationship()
+    protocol: Mapped[Protocol] = relationship()
+    variant_set: Mapped[VariantSet] = relationship()
+
+
+class Shard(Base):
+    """A slice of an evaluation's questions, scored by one worker at a time.
+
+    `fence` rises with every claim; only its holder may finish. Exceptions (`failures`) and expired leases (`crashes`)
+    are counted apart.
+    """
+
+    __tablename__ = "shard"
+    __table_args__ = (
+        UniqueConstraint("evaluation_id", "ordinal"),
+        _one_of("state", SHARD_STATES),
+        _one_of("queue", QUEUES),
+        CheckConstraint("(state = 'leased') = (lease_until IS NOT NULL)", name="lease"),
+        Index("ix_shard_state_queue", "state", "queue"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"))
+    ordinal: Mapped[int] = mapped_column(Integer)
+    queue: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text, default="queued")
+    prompts: Mapped[int] = mapped_column(Integer)
+    fence: Mapped[int] = mapped_column(Integer, default=0)
+    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    failures: Mapped[int] = mapped_column(SmallInteger, default=0)
+    crashes: Mapped[int] = mapped_column(SmallInteger, default=0)
+    error: Mapped[str | None] = mapped_column(Text)
+    worker_id: Mapped[str | None] = mapped_column(ForeignKey("worker.id"))
+    engine_fingerprint_id: Mapped[int | None] = mapped_column(ForeignKey("engine_fingerprint.id"))
+    tokens_naive: Mapped[int | None] = mapped_column(RowId)
+    tokens_computed: Mapped[int | None] = mapped_column(RowId)
+    elapsed_s: Mapped[float | None] = mapped_column(Double)
+    claimed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    evaluation: Mapped[Evaluation] = relationship()
+
+
+class EvaluationQuestion(Base):
+    """A question of an evaluation and the number of variants expected of it.
+
+    It tells "not submitted" (no prediction) from "no valid answer" (a prediction without a choice).
+    """
+
+    __tablename__ = "evaluation_question"
+    __table_args__ = (
+        Index("ix_evaluation_question_question_id", "question_id"),
+        Index("ix_evaluation_question_shard_id", "shard_id"),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
+    n_variants: Mapped[int] = mapped_column(SmallInteger)
+    shard_id: Mapped[int] = mapped_column(ForeignKey("shard.id"))
+
+
+class Prediction(Base):
+    """One prompt's result. The order that was shown is stored, so that no later code is needed to read it.
+
+    `shown[p]` is the option at position p; arrays "by position" run along it. `own_options`: exactly the question's
+    own options; `question_shown`: false where the question was replaced by an empty string; `unchanged`: identity
+    order and nothing else altered. `chosen_position` and `chosen_option` are both NULL where there is no valid answer.
+    Probabilities are renormalised over the labels shown; `label_mass` is what they summed to before.
+    """
+
+    __tablename__ = "prediction"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
+        ),
+        CheckConstraint("(chosen_position IS NULL) = (chosen_option IS NULL)", name="chosen"),
+        CheckConstraint("chosen_position IS NOT NULL OR NOT correct", name="correct"),
+        _between("answer_probability", 0, 1),
+        _between("brier_score", 0, 2),
+        _between("entropy", 0, 1),
+        _between("label_mass", 0, 1.000001),
+        CheckConstraint(
+            "0 <= ALL (label_probabilities) AND 1 >= ALL (label_probabilities)", name="label_probabilities"
+        ).ddl_if(dialect="postgresql"),
+        CheckConstraint("'-Infinity' < ALL (label_logprobs) AND 0 >= ALL (label_logprobs)", name="label_logprobs").ddl_if(
+            dialect="postgresql"
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    shown: Mapped[list[int]] = mapped_column(SmallIntArray)
+    question_shown: Mapped[bool] = mapped_column(Boolean)
+    own_options: Mapped[bool] = mapped_column(Boolean)
+    unchanged: Mapped[bool] = mapped_column(Boolean)
+    prompt_digest: Mapped[str | None] = mapped_column(Digest)
+    chosen_position: Mapped[int | None] = mapped_column(SmallInteger)
+    chosen_option: Mapped[int | None] = mapped_column(SmallInteger)
+    correct: Mapped[bool] = mapped_column(Boolean)
+    tied: Mapped[bool] = mapped_column(Boolean)
+    extraction_rule: Mapped[str | None] = mapped_column(Text)
+    label_logprobs: Mapped[list[float] | None] = mapped_column(DoubleArray)
+    label_probabilities: Mapped[list[float] | None] = mapped_column(DoubleArray)
+    label_mass: Mapped[float | None] = mapped_column(Double)
+    answer_probability: Mapped[float | None] = mapped_column(Double)
+    brier_score: Mapped[float | None] = mapped_column(Double)
+    entropy: Mapped[float | None] = mapped_column(Double)
+
+
+class QuestionScore(Base):
+    """Sufficient statistics of one question, written at sealing; equal to the view `question_statistics`."""
+
+    __tablename__ = "question_score"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    expected: Mapped[int] = mapped_column(SmallInteger)
+    stored: Mapped[int] = mapped_column(SmallInteger)
+    original_correct: Mapped[bool | None] = mapped_column(Boolean)
+    variants: Mapped[int] = mapped_column(SmallInteger)
+    valid: Mapped[int] = mapped_column(SmallInteger)
+    correct: Mapped[int] = mapped_column(SmallInteger)
+    first_option: Mapped[int | None] = mapped_column(SmallInteger)
+    agreeing: Mapped[int] = mapped_column(SmallInteger)
+
+
+class EvaluationMetric(Base):
+    """A metric of an evaluation over a scope: "all", "unflagged", "subject:…". Append-only.
+
+    `value` NULL: undefined, and `n` says over how many questions.
+    """
+
+    __tablename__ = "evaluation_metric"
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    scope: Mapped[str] = mapped_column(Text, primary_key=True)
+    metric: Mapped[str] = mapped_column(Text, primary_key=True)
+    definition_version: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    value: Mapped[float | None] = mapped_column(Double)
+    n: Mapped[int] = mapped_column(Integer)
+    interval_low: Mapped[float | None] = mapped_column(Double)
+    interval_high: Mapped[float | None] = mapped_column(Double)
+    computed_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())

@@ -1,0 +1,194 @@
+"""The seal: a digest over an evaluation's specification, provenance and predictions.
+
+Rows are keyed by external question id and variant ordinal and hold no database ids, so the same evaluation has the
+same seal in every registry, and a changed row is named by its question.
+"""
+
+import hashlib
+import struct
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import insert, select, text
+from sqlalchemy.orm import Session
+
+from registry.db import database_now
+from registry.digests import specification_digest
+from registry.errors import SealError
+from registry.metrics import METRICS
+from registry.models import (
+    EngineFingerprint,
+    Evaluation,
+    EvaluationMetric,
+    Prediction,
+    Question,
+    QuestionScore,
+    Shard,
+    Worker,
+)
+
+SEAL_VERSION: Final = 1
+
+LEAF_COLUMNS: Final = (
+    "variant",
+    "shown",
+    "question_shown",
+    "own_options",
+    "unchanged",
+    "prompt_digest",
+    "chosen_position",
+    "chosen_option",
+    "correct",
+    "tied",
+    "extraction_rule",
+    "label_logprobs",
+    "label_probabilities",
+    "label_mass",
+    "answer_probability",
+    "brier_score",
+    "entropy",
+)
+"""The columns of a prediction that its question's leaf digest covers, in this order."""
+
+
+def encode(value: Any) -> bytes:
+    """A value as bytes, the same on every machine: a type letter, then big-endian content.
+
+    Floats are float64 with −0 written as 0. Texts and lists carry their length, so that no two values run together.
+    """
+    if value is None:
+        return b"N"
+    if isinstance(value, bool):
+        return b"T" if value else b"F"
+    if isinstance(value, int):
+        return b"I" + value.to_bytes(8, "big", signed=True)
+    if isinstance(value, float):
+        return b"D" + struct.pack(">d", value + 0.0)
+    if isinstance(value, str):
+        raw = value.encode()
+        return b"S" + len(raw).to_bytes(4, "big") + raw
+    if isinstance(value, (list, tuple)):
+        return b"L" + len(value).to_bytes(4, "big") + b"".join(map(encode, value))
+    message = f"{type(value).__name__} has no place in a seal"
+    raise TypeError(message)
+
+
+def leaf_digest(rows: Iterable[tuple[Any, ...]]) -> str:
+    """SHA-256 over one question's predictions; each row holds LEAF_COLUMNS, rows by variant ordinal."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(encode(list(row)))
+    return digest.hexdigest()
+
+
+def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:
+    """(external question id, leaf digest) of every question with predictions, streamed."""
+    columns = [getattr(Prediction, name) for name in LEAF_COLUMNS]
+    query = (
+        select(Question.external_id, *columns)
+        .join(Question, Question.id == Prediction.question_id)
+        .where(Prediction.evaluation_id == evaluation_id)
+        .order_by(Prediction.question_id, Prediction.variant)
+        .execution_options(yield_per=5000)
+    )
+    for external_id, rows in groupby(session.execute(query), key=lambda row: row[0]):
+        yield external_id, leaf_digest(tuple(row[1:]) for row in rows)
+
+
+def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    """Who scored each shard, when, on what and at which attempt; floats as text, no database ids."""
+    query = (
+        select(Shard, Worker, EngineFingerprint)
+        .outerjoin(Worker, Worker.id == Shard.worker_id)
+        .outerjoin(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
+        .where(Shard.evaluation_id == evaluation_id)
+        .order_by(Shard.ordinal)
+    )
+    return [
+        {
+            "shard": shard.ordinal,
+            "state": shard.state,
+            "prompts": shard.prompts,
+            "claims": shard.fence,
+            "failures": shard.failures,
+            "crashes": shard.crashes,
+            "host": worker.host if worker else None,
+            "device": worker.device if worker else None,
+            "worker": worker.id if worker else None,
+            "claimed_at": shard.claimed_at.isoformat() if shard.claimed_at else None,
+            "finished_at": shard.finished_at.isoformat() if shard.finished_at else None,
+            "elapsed_s": repr(shard.elapsed_s) if shard.elapsed_s is not None else None,
+            "tokens_naive": shard.tokens_naive,
+            "tokens_computed": shard.tokens_computed,
+            "engine_fingerprint": fingerprint.document if fingerprint else None,
+        }
+        for shard, worker, fingerprint in session.execute(query)
+    ]
+
+
+def manifest(session: Session, evaluation: Evaluation) -> dict[str, Any]:
+    """What the seal is taken over: specification, provenance and one leaf digest per question."""
+    return {
+        "seal_version": SEAL_VERSION,
+        "specification": evaluation.specification,
+        "shards": shard_provenance(session, evaluation.id),
+        "questions": dict(sorted(leaves(session, evaluation.id))),
+    }
+
+
+def compute_seal(session: Session, evaluation: Evaluation) -> str:
+    """The seal of what the database holds now."""
+    return specification_digest(manifest(session, evaluation))
+
+
+def seal(session: Session, evaluation_id: int) -> bool:
+    """Seals a completely scored evaluation: question scores, metrics, digest, state. False when it was sealed already.
+
+    Raises SealError when predictions are missing.
+    """
+    evaluation = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
+    if evaluation.seal is not None:
+        return False
+    columns = [column.name for column in QuestionScore.__table__.columns]
+    listed = ", ".join(columns)
+    session.execute(
+        text(
+            f"INSERT INTO question_score ({listed}) SELECT {listed} FROM question_statistics "  # noqa: S608 - our columns
+            "WHERE evaluation_id = :evaluation_id"
+        ),
+        {"evaluation_id": evaluation_id},
+    )
+    missing = session.scalars(
+        select(Question.external_id)
+        .join(QuestionScore, QuestionScore.question_id == Question.id)
+        .where(QuestionScore.evaluation_id == evaluation_id, QuestionScore.stored != QuestionScore.expected)
+        .limit(1)
+    ).first()
+    if missing is not None:
+        raise SealError(f"evaluation {evaluation_id}: question {missing} has not all of its predictions; not sealed")
+    digest, now = compute_seal(session, evaluation), session.scalar(select(database_now()))
+    evaluation.seal, evaluation.sealed_at, evaluation.state = digest, now, "complete"
+    session.flush()  # from here on, views read question_score
+    session.execute(insert(EvaluationMetric), _metric_rows(session, evaluation_id))
+    return True
+
+
+def _metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    scopes = session.execute(
+        text("SELECT * FROM scope_metrics WHERE evaluation_id = :evaluation_id"), {"evaluation_id": evaluation_id}
+    ).mappings()
+    return [
+        {
+            "evaluation_id": evaluation_id,
+            "scope": row["scope"],
+            "metric": metric.name,
+            "definition_version": metric.definition_version,
+            "value": row[metric.name],
+            "n": row[f"{metric.name}_n"],
+        }
+        for row in scopes
+        for metric in METRICS.values()
+    ]
+
+

@@ -1,0 +1,53 @@
+"""Settings: read once from the environment, then frozen."""
+
+from functools import lru_cache
+from pathlib import Path
+
+import platformdirs
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from registry.errors import UsageError
+
+
+class Settings(BaseSettings):
+    """What a deployment chooses. Every field is read from `SHUFFLEBOARD_<FIELD>`."""
+
+    model_config = SettingsConfigDict(env_prefix="SHUFFLEBOARD_", frozen=True, env_ignore_empty=True)
+
+    home: Path = Field(
+        default_factory=lambda: Path(platformdirs.user_data_dir("shuffleboard")),
+        description="Data directory: the SQLite database and converted model files.",
+    )
+    database_url: str = Field(default="", description="SQLAlchemy URL; empty: SQLite under the data directory.")
+    broker_url: str = Field(default="", description="Redis URL for Celery; empty: workers poll the database.")
+    lease_seconds: float = Field(
+        default=60.0, gt=0, description="A shard whose worker is silent this long is given to another."
+    )
+    poll_seconds: float = Field(default=1.0, gt=0, description="How often an idle worker looks into the database.")
+    reconcile_seconds: float = Field(
+        default=30.0, gt=0, description="How often lost hints are sent again and finished evaluations sealed."
+    )
+    log_level: str = Field(default="info", description="debug, info, warning or error.")
+
+    def resolved_database_url(self) -> str:
+        """The database URL in force; PostgreSQL URLs are given the psycopg 3 driver."""
+        url = self.database_url or f"sqlite:///{self.home.expanduser().resolve() / 'shuffleboard.db'}"
+        for prefix in ("postgresql://", "postgres://"):
+            if url.startswith(prefix):
+                return "postgresql+psycopg://" + url.removeprefix(prefix)
+        return url
+
+
+@lru_cache(maxsize=1)
+def get_settings() -> Settings:
+    """The settings of this process.
+
+    Raises UsageError that names the variable when one cannot be read.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "SHUFFLEBOARD_" + str(first["loc"][0]).upper()
+        raise UsageError(f"{name}={first['input']!r}: {first['msg']}; correct or unset the variable") from None

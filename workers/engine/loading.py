@@ -1,0 +1,70 @@
+"""Loads a causal language model from a local folder of safetensors. Remote code is never run, pickles never read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from workers.engine.errors import EngineError
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model ready to score, with its tokenizer.
+
+    max_length: tokens its context holds; None when its configuration does not say.
+    """
+
+    model: Any
+    tokenizer: Any
+    device: torch.device
+    dtype: str
+    quantisation: str | None
+    max_length: int | None
+
+
+def choose_device(name: str | None = None) -> torch.device:
+    """The device asked for, else the first GPU, else the CPU."""
+    if name:
+        return torch.device(name)
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def load_model(
+    folder: Path, *, dtype: str = "float32", quantisation: str | None = None, device: str | None = None
+) -> LoadedModel:
+    """Loads the model and tokenizer of `folder`.
+
+    quantisation: `int8-weight-only` keeps the weights of linear layers as int8 with a scale per output channel.
+    Raises EngineError when the folder cannot be loaded safely.
+    """
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    chosen = choose_device(device)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        model = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=getattr(torch, dtype),
+            trust_remote_code=False,
+            use_safetensors=True,
+            local_files_only=True,
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise EngineError(f"{folder} cannot be loaded: {reason}") from error
+    model.eval()
+    if quantisation == "int8-weight-only":
+        _quantise_int8(model)
+    elif quantisation is not None:
+        raise EngineError(f"unknown quantisation {quantisation!r}")
+    model.to(chosen)
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return LoadedModel(model, tokenizer, chosen, dtype, quantisation, limit)
+
+
+def _quantise_int8(model: Any) -> None:
+    from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+    quantize_(model, Int8WeightOnlyConfig())

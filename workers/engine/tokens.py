@@ -1,0 +1,77 @@
+"""From texts to tokens: what is computed, and which token stands for each label."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workers.engine.errors import EngineError
+
+
+@dataclass(frozen=True)
+class ScoringPrompt:
+    """A text and the continuations whose first token is scored, one per position."""
+
+    text: str
+    continuations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TokenisedPrompt:
+    """context: token ids the model is shown. labels: the token id that stands for each continuation."""
+
+    context: list[int]
+    labels: list[int]
+
+
+@dataclass(frozen=True)
+class ScoredPrompts:
+    """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i, over the whole vocabulary.
+
+    tokens_naive: tokens of all prompts. tokens_computed: tokens that went through the model, padding left out.
+    """
+
+    logprobs: list[list[float]]
+    tokens_naive: int
+    tokens_computed: int
+
+
+def tokenise(tokenizer: Any, prompt: ScoringPrompt) -> TokenisedPrompt:
+    """Tokenises each continuation together with its prompt, as the model would meet it.
+
+    " A" after "Answer:" is one token in most vocabularies and " A" alone need not be the same one. The context is what
+    all tokenisations have in common; a label is the token that follows it.
+    Raises EngineError when two labels begin with the same token, so that first tokens cannot tell them apart.
+    """
+    prefix = tokenizer(prompt.text)["input_ids"]
+    if not prompt.continuations:
+        raise EngineError("a prompt has no continuation to score")
+    encoded = [tokenizer(prompt.text + continuation)["input_ids"] for continuation in prompt.continuations]
+    length = len(prefix)
+    if any(ids[:length] != prefix or len(ids) <= length for ids in encoded):
+        # The prompt's last token merges with the label: step back to where all of them still agree.
+        length = _common_length(encoded)
+    labels = [ids[length] for ids in encoded if len(ids) > length]
+    if len(set(labels)) != len(prompt.continuations) or length == 0:
+        raise EngineError(
+            f"the tokenizer gives {list(prompt.continuations)} no first tokens of their own after the prompt; use a "
+            "protocol with other labels"
+        )
+    return TokenisedPrompt(encoded[0][:length], labels)
+
+
+def _common_length(encoded: Sequence[Sequence[int]]) -> int:
+    length = 0
+    for ids in zip(*encoded, strict=False):
+        if len(set(ids)) > 1:
+            break
+        length += 1
+    return length
+
+
+def check_length(prompt: TokenisedPrompt, limit: int | None) -> None:
+    """Raises EngineError for a prompt that is longer than the model's context."""
+    if limit is not None and len(prompt.context) > limit:
+        raise EngineError(
+            f"a prompt has {len(prompt.context)} tokens, the model's context holds {limit}; use fewer shots or a "
+            "model with a longer context"
+        )

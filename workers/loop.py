@@ -1,0 +1,175 @@
+"""The claim loop: claim, score, store. The same for Celery workers and for those that poll the database."""
+
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+
+import structlog
+from sqlalchemy import Engine, insert, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from registry import queue
+from registry.db import database_now, write_session
+from registry.dispatch import missing_hints, send_hints
+from registry.errors import SealError
+from registry.models import Shard, Worker
+from registry.seal import seal
+from registry.settings import Settings
+from workers.engine.errors import InterruptedScoringError
+from workers.scorer import Scorer
+
+_log = structlog.get_logger()
+
+
+class WorkerLoop:
+    """One worker process: registers itself, claims shards, keeps its leases alive, seals what is complete."""
+
+    def __init__(self, engine: Engine, settings: Settings, scorer: Scorer, queues: Sequence[str]) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.scorer = scorer
+        self.queues = tuple(queues)
+        self.id = str(uuid.uuid4())
+        self.stopping = threading.Event()
+        self._claim: queue.Claim | None = None
+        self._lost = threading.Event()
+        self._background = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    def start(self) -> None:
+        """Makes the worker's row, reconciles once, and starts the heartbeat thread."""
+        with write_session(self.engine) as session:
+            session.execute(
+                insert(Worker).values(
+                    id=self.id,
+                    host=socket.gethostname(),
+                    pid=os.getpid(),
+                    device=self.scorer.device(),
+                    versions=self.scorer.versions(),
+                )
+            )
+        self.maintain()
+        self._background.start()
+        _log.info("worker_started", worker=self.id, device=self.scorer.device(), queues=self.queues)
+
+    def stop(self) -> None:
+        """Marks the worker stopped."""
+        self.stopping.set()
+        self._background.join(timeout=10)
+        with write_session(self.engine) as session:
+            session.execute(update(Worker).where(Worker.id == self.id).values(stopped_at=database_now()))
+        _log.info("worker_stopped", worker=self.id)
+
+    def run(self, *, until_idle: bool = False) -> None:
+        """Polls the database until asked to stop; with `until_idle`, until nothing is queued or being scored."""
+        while not self.stopping.is_set():
+            if self.work_once():
+                continue
+            self.maintain()
+            if until_idle and self._idle():
+                return
+            self.stopping.wait(self.settings.poll_seconds)
+
+    def work_once(self) -> bool:
+        """Claims and scores one shard; False when there was none to claim."""
+        with write_session(self.engine) as session:
+            claim = queue.claim(
+                session,
+                self.id,
+                queues=self.queues,
+                lease_seconds=self.settings.lease_seconds,
+                loaded_model_revision_id=self.scorer.loaded_model_revision_id,
+            )
+        if claim is None:
+            return False
+        self._lost.clear()
+        self._claim = claim
+        try:
+            self._score(claim)
+        finally:
+            self._claim = None
+        self.seal_complete()
+        return True
+
+    def _score(self, claim: queue.Claim) -> None:
+        log = _log.bind(evaluation=claim.evaluation_id, shard=claim.shard_id, fence=claim.fence)
+        try:
+            result = self.scorer.score(self.engine, claim, self._should_stop)
+        except InterruptedScoringError:
+            with write_session(self.engine) as session:
+                queue.hand_back(session, claim)
+            log.info("shard_handed_back")
+            return
+        except Exception as error:  # noqa: BLE001 - any error of a model is recorded on its shard, and the rest goes on
+            message = f"{type(error).__name__}: {error}"[:2000]
+            with write_session(self.engine) as session:
+                queue.fail(session, claim, message)
+            log.error("shard_failed", error=message)
+            return
+        with write_session(self.engine) as session:
+            stored = queue.finish(session, claim, result)
+        if stored:
+            log.info("shard_done", prompts=len(result.rows), elapsed_s=round(result.elapsed_s, 2))
+        else:
+            log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
+
+    def _should_stop(self) -> bool:
+        return self.stopping.is_set() or self._lost.is_set()
+
+    def maintain(self) -> None:
+        """Reconciles: expired leases, lost hints, evaluations waiting for their seal."""
+        with write_session(self.engine) as session:
+            queued = queue.reconcile(session)
+            shards = [(row.id, row.queue) for row in session.query(Shard.id, Shard.queue).where(Shard.id.in_(queued))]
+        if self.settings.broker_url and shards:
+            send_hints(self.settings, missing_hints(self.settings, shards))
+        self.seal_complete()
+
+    def seal_complete(self) -> None:
+        """Seals every evaluation whose shards are all done."""
+        with write_session(self.engine) as session:
+            ready = queue.ready_to_seal(session)
+        for evaluation_id in ready:
+            try:
+                with write_session(self.engine) as session:
+                    sealed = seal(session, evaluation_id)
+            except SealError as error:
+                _log.error("seal_refused", evaluation=evaluation_id, error=str(error))
+                continue
+            if sealed:
+                _log.info("evaluation_sealed", evaluation=evaluation_id)
+
+    def _idle(self) -> bool:
+        with write_session(self.engine) as session:
+            return not queue.work_remains(session, self.queues)
+
+    def _beat(self) -> None:
+        """Extends the lease and says that the worker lives, from a thread of its own, while scoring is busy."""
+        interval = min(self.settings.lease_seconds / 3, 10.0)
+        last_maintained = time.monotonic()
+        while not self.stopping.wait(interval):
+            try:
+                with write_session(self.engine) as session:
+                    self._say_alive(session)
+                    claim = self._claim
+                    if claim is not None and not queue.heartbeat(session, claim, self.settings.lease_seconds):
+                        if self._claim is claim:
+                            self._lost.set()
+                if time.monotonic() - last_maintained > self.settings.reconcile_seconds:
+                    last_maintained = time.monotonic()
+                    self.maintain()
+            except DBAPIError as error:
+                # The database may be restarting; the lease lasts three beats.
+                _log.warning("heartbeat_missed", error=str(error.orig))
+
+    def _say_alive(self, session: Session) -> None:
+        session.execute(
+            update(Worker)
+            .where(Worker.id == self.id)
+            .values(last_seen=database_now(), loaded_model_revision_id=self.scorer.loaded_model_revision_id)
+        )
+
+
