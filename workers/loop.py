@@ -8,17 +8,18 @@ import uuid
 from collections.abc import Sequence
 
 import structlog
-from sqlalchemy import Engine, insert, update
+from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from registry import queue
 from registry.db import database_now, write_session
 from registry.dispatch import missing_hints, send_hints
-from registry.errors import SealError
-from registry.models import Shard, Worker
+from registry.errors import ModelError, SealError
+from registry.models import ModelRevision, Shard, Worker
 from registry.seal import seal
 from registry.settings import Settings
+from workers.artifacts import prepare
 from workers.engine.errors import InterruptedScoringError
 from workers.scorer import Scorer
 
@@ -120,13 +121,27 @@ class WorkerLoop:
         return self.stopping.is_set() or self._lost.is_set()
 
     def maintain(self) -> None:
-        """Reconciles: expired leases, lost hints, evaluations waiting for their seal."""
+        """Reconciles: unhashed models, expired leases, lost hints, evaluations waiting for their seal."""
+        self._prepare_revisions()
         with write_session(self.engine) as session:
             queued = queue.reconcile(session)
             shards = [(row.id, row.queue) for row in session.query(Shard.id, Shard.queue).where(Shard.id.in_(queued))]
         if self.settings.broker_url and shards:
             send_hints(self.settings, missing_hints(self.settings, shards))
         self.seal_complete()
+
+    def _prepare_revisions(self) -> None:
+        """Hashes the files of newly registered revisions; an unusable one is marked failed, with the reason."""
+        with write_session(self.engine) as session:
+            waiting = session.scalars(select(ModelRevision.id).where(ModelRevision.state == "registered")).all()
+        for revision_id in waiting:
+            with write_session(self.engine) as session:
+                revision = session.get_one(ModelRevision, revision_id)
+                try:
+                    prepare(session, revision)
+                except ModelError as error:
+                    revision.state, revision.error = "failed", str(error)
+                    _log.error("model_unusable", model=revision.model.name, error=str(error))
 
     def seal_complete(self) -> None:
         """Seals every evaluation whose shards are all done."""

@@ -1,6 +1,7 @@
 """`shuffleboard metrics`, `leaderboard`, `provenance` and `verify`."""
 
 import sys
+from typing import Any
 
 import click
 
@@ -52,6 +53,11 @@ def leaderboard(benchmark: str | None, variants: str | None, as_csv: bool, as_js
     if as_csv:
         print_csv(rows, list(rows[0]) if rows else [])
         return
+    print_leaderboard(rows)
+
+
+def print_leaderboard(rows: list[dict[str, Any]]) -> None:
+    """Leaderboard rows as a table on stdout."""
     headings = {
         "benchmark": "Benchmark",
         "model": "Model",
