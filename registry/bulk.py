@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Table, insert
+from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from registry.models import Prediction
 
 _TABLE = Prediction.__table__
-assert isinstance(_TABLE, Table)
 COLUMNS = tuple(column.name for column in _TABLE.columns)
 
 
@@ -23,14 +22,16 @@ def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None
     if session.get_bind().dialect.name == "postgresql":
         _copy(session, rows)
     else:
-        session.execute(insert(_TABLE), [{name: row.get(name) for name in COLUMNS} for row in rows])
+        session.execute(insert(Prediction), [{name: row.get(name) for name in COLUMNS} for row in rows])
 
 
 def _copy(session: Session, rows: Iterable[dict[str, Any]]) -> None:
     connection = session.connection()
-    bind = [column.type.dialect_impl(connection.dialect).bind_processor(connection.dialect) for column in _TABLE.columns]
+    bind = [
+        column.type.dialect_impl(connection.dialect).bind_processor(connection.dialect) for column in _TABLE.columns
+    ]
     driver = connection.connection.cursor()
-    with driver.copy(f"COPY prediction ({', '.join(COLUMNS)}) FROM STDIN") as copy:  # type: ignore[attr-defined]
+    with driver.copy(f"COPY prediction ({', '.join(COLUMNS)}) FROM STDIN") as copy:
         for row in rows:
             values = (row.get(name) for name in COLUMNS)
             copy.write_row([to(value) if to else value for to, value in zip(bind, values, strict=True)])

@@ -17,7 +17,6 @@ from registry.models import (
     Evaluation,
     EvaluationQuestion,
     ModelRevision,
-
     Question,
     Shard,
     Variant,
@@ -161,7 +160,8 @@ def _plan(
     questions: Iterable[Question], definition: VariantSetDefinition, labels: int
 ) -> tuple[list[PlannedQuestion], dict[int, list[str]]]:
     """Each question's number of variants, and the variants' names by number of options."""
-    planned, names = [], {}
+    planned: list[PlannedQuestion] = []
+    names: dict[int, list[str]] = {}
     for question in questions:
         if question.n_options > labels:
             raise ProtocolError(
@@ -249,7 +249,9 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
     row = session.get(Evaluation, evaluation_id)
     if row is None:
         total = session.scalar(select(func.count()).select_from(Evaluation))
-        raise NotFoundError(f"no evaluation {evaluation_id}; the registry holds {total} (shuffleboard evaluations list)")
+        raise NotFoundError(
+            f"no evaluation {evaluation_id}; the registry holds {total} (shuffleboard evaluations list)"
+        )
     return row
 
 
@@ -292,5 +294,3 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
     evaluation.state = target
     session.flush()
     return evaluation
-
-

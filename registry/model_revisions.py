@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.digests import sha256_text
 from registry.errors import ModelError, NotFoundError, UsageError
 from registry.models import MODEL_KINDS, Model, ModelRevision
 from registry.names import check_name, split_reference
@@ -40,7 +41,9 @@ class RevisionRequest:
         if not self.location:
             raise UsageError(f"a {self.kind} model needs --location: a folder, a file or a hub name")
         if self.kind == "openai":
-            raise UsageError("models of kind openai cannot be scored by this version; use huggingface, gguf or external")
+            raise UsageError(
+                "models of kind openai cannot be scored by this version; use huggingface, gguf or external"
+            )
         dtype = self.dtype or "float32"
         if dtype not in DTYPES:
             raise UsageError(f"dtype {dtype!r}: use one of {', '.join(DTYPES)}")
@@ -50,6 +53,26 @@ class RevisionRequest:
             raise UsageError("adapters cannot be loaded by this version; merge the adapter into the model's weights")
         location = check_location(self.kind, self.location)
         return RevisionRequest(self.kind, location, self.revision, dtype, self.quantisation)
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """What identifies a revision's files. commit: of the hub, or None for local files."""
+
+    weights_digest: str
+    tokenizer_digest: str
+    chat_template: str | None
+    commit: str | None = None
+
+    def record(self, revision: ModelRevision) -> None:
+        """Writes the digests into a revision, which can be used from then on."""
+        revision.weights_digest = self.weights_digest
+        revision.tokenizer_digest = self.tokenizer_digest
+        revision.chat_template = self.chat_template
+        revision.chat_template_digest = None if self.chat_template is None else sha256_text(self.chat_template)
+        revision.revision = self.commit
+        revision.state = "ready"
+        revision.error = None
 
 
 def is_local(location: str) -> bool:
@@ -98,11 +121,16 @@ def check_location(kind: str, location: str) -> str:
 
 
 def add_revision(
-    session: Session, name: str, request: RevisionRequest, description: Mapping[str, Any] | None = None
+    session: Session,
+    name: str,
+    request: RevisionRequest,
+    description: Mapping[str, Any] | None = None,
+    files: ModelFiles | None = None,
 ) -> tuple[ModelRevision, bool]:
     """Registers a revision under `name` and returns it, with whether it is new.
 
-    An identical request is the revision that is there; another one under the same name is its next revision.
+    An identical request is the revision that is there; another one under the same name is its next revision. Without
+    `files` it waits for a worker to hash them.
     description: family, developer, parameters, licence, url; given values replace those of the model.
     """
     request = request.checked()
@@ -115,7 +143,9 @@ def add_revision(
             setattr(model, key, value)
     session.flush()
     for existing in model.revisions:
-        if request == _request_of(existing):
+        if request == request_of(existing):
+            if files is not None and existing.state != "ready":
+                files.record(existing)
             return existing, False
     revision = ModelRevision(
         model=model,
@@ -128,12 +158,15 @@ def add_revision(
         adapter=request.adapter,
         state="ready" if request.kind == "external" else "registered",
     )
+    if files is not None:
+        files.record(revision)
     session.add(revision)
     session.flush()
     return revision, True
 
 
-def _request_of(revision: ModelRevision) -> RevisionRequest:
+def request_of(revision: ModelRevision) -> RevisionRequest:
+    """The request that a stored revision came from."""
     return RevisionRequest(
         revision.kind,
         revision.location,

@@ -66,9 +66,7 @@ def build_prompt(
     definition: a protocol's definition. inserted: text of each inserted (negative) option.
     Raises ProtocolError when the protocol has too few labels for the question.
     """
-    shown = [
-        question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order
-    ]
+    shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
     blocks = [_header(definition, question.subject)]
     for example in examples:
         cue = _block(definition, example.text, example.context, example.options, example.external_id)

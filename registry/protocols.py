@@ -49,9 +49,7 @@ def store_protocol(session: Session, definition: Mapping[str, Any]) -> Protocol:
     digest = specification_digest(definition)
     row = session.scalar(select(Protocol).where(Protocol.digest == digest))
     if row is None:
-        row = Protocol(
-            digest=digest, name=definition["name"], shots=definition["shots"], definition=dict(definition)
-        )
+        row = Protocol(digest=digest, name=definition["name"], shots=definition["shots"], definition=dict(definition))
         session.add(row)
         session.flush()
     return row

@@ -205,11 +205,11 @@ def reconcile(session: Session) -> list[int]:
             error=f"its worker died {MAX_CRASHES} times; see the workers' logs, then: shuffleboard evaluations retry",
         )
     )
-    session.execute(
-        update(Shard).where(expired).values(state="queued", crashes=Shard.crashes + 1, lease_until=None)
-    )
-    with_parked = select(Shard.evaluation_id).join(Evaluation, Evaluation.id == Shard.evaluation_id).where(
-        Shard.state == "failed", Evaluation.state.in_(("queued", "running"))
+    session.execute(update(Shard).where(expired).values(state="queued", crashes=Shard.crashes + 1, lease_until=None))
+    with_parked = (
+        select(Shard.evaluation_id)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(Shard.state == "failed", Evaluation.state.in_(("queued", "running")))
     )
     for evaluation_id in session.scalars(with_parked.distinct()).all():
         settle(session, evaluation_id)

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from registry.evaluations import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.models import Prediction, Question
 from registry.model_revisions import model_identity
+from registry.models import Prediction, Question
 from registry.seal import compute_seal, shard_provenance
 
 METRIC_TOLERANCE: Final = 1e-9
@@ -130,16 +130,12 @@ def verify_evaluation(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 
 def _changed_scores(session: Session, evaluation_id: int) -> list[str]:
-    parameters = {"id": evaluation_id}
-    tables = ("question_score", "question_statistics")
     stored, computed = (
-        {
-            row["question_id"]: dict(row)
-            for row in session.execute(
-                text(f"SELECT * FROM {table} WHERE evaluation_id = :id"), parameters  # noqa: S608 - fixed names
-            ).mappings()
-        }
-        for table in tables
+        {row["question_id"]: dict(row) for row in session.execute(text(query), {"id": evaluation_id}).mappings()}
+        for query in (
+            "SELECT * FROM question_score WHERE evaluation_id = :id",
+            "SELECT * FROM question_statistics WHERE evaluation_id = :id",
+        )
     )
     changed = [key for key in stored.keys() | computed.keys() if not _same(stored.get(key), computed.get(key))]
     names = session.execute(select(Question.external_id).where(Question.id.in_(changed[:10]))).scalars()

@@ -190,5 +190,3 @@ def _metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
         for row in scopes
         for metric in METRICS.values()
     ]
-
-

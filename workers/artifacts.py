@@ -2,15 +2,12 @@
 
 import json
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy.orm import Session
-
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import ModelError
-from registry.model_revisions import check_location, is_local
+from registry.model_revisions import ModelFiles, RevisionRequest, check_location, is_local
 from registry.models import ModelRevision
 
 TOKENIZER_FILES: Final = (
@@ -27,64 +24,37 @@ HUB_PATTERNS: Final = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*
 CONVERSION_VERSION: Final = 1
 
 
-@dataclass(frozen=True)
-class Artifacts:
-    """What identifies a revision's files. revision: the hub commit, or None for local files."""
+def inspect_files(request: RevisionRequest) -> ModelFiles:
+    """Hashes the files that a checked request names; downloads them first where it names a hub model.
 
-    weights_digest: str
-    tokenizer_digest: str
-    chat_template: str | None
-    revision: str | None = None
-
-    @property
-    def chat_template_digest(self) -> str | None:
-        """SHA-256 of the chat template's text."""
-        return None if self.chat_template is None else sha256_text(self.chat_template)
-
-
-def prepare(session: Session, revision: ModelRevision) -> None:
-    """Hashes a revision's files and makes it ready.
-
-    Raises ModelError when files are missing or unsafe; the revision is then left as it was.
+    Raises ModelError when files are missing or unsafe.
     """
-    if revision.state == "ready":
-        return
-    assert revision.location is not None
-    if revision.kind == "gguf":
-        found = _gguf_artifacts(Path(revision.location))
-    else:
-        folder, commit = resolve_folder(revision)
-        found = _folder_artifacts(folder, commit)
-    revision.weights_digest = found.weights_digest
-    revision.tokenizer_digest = found.tokenizer_digest
-    revision.chat_template = found.chat_template
-    revision.chat_template_digest = found.chat_template_digest
-    revision.revision = found.revision
-    revision.state = "ready"
-    revision.error = None
-    session.flush()
+    assert request.location is not None
+    if request.kind == "gguf":
+        return _gguf_files(Path(request.location))
+    folder, commit = resolve_folder(request.location, request.revision)
+    return _folder_files(folder, commit)
 
 
-def resolve_folder(revision: ModelRevision) -> tuple[Path, str | None]:
-    """The local folder of a Hugging Face revision and its hub commit; downloads it where it is a hub name."""
-    assert revision.location is not None
-    if is_local(revision.location):
-        return Path(check_location("huggingface", revision.location)), None
+def resolve_folder(location: str, revision: str | None) -> tuple[Path, str | None]:
+    """The local folder of a Hugging Face model and its hub commit; downloads it where `location` is a hub name."""
+    if is_local(location):
+        return Path(check_location("huggingface", location)), None
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
         folder = Path(
             snapshot_download(
-                revision.location,
-                revision=revision.revision or revision.requested_revision,
+                location,
+                revision=revision,
                 allow_patterns=list(HUB_PATTERNS),
             )
         )
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(
-            f"{revision.location}: cannot be fetched from the hub ({reason}); check the name, the revision and the "
+            f"{location}: cannot be fetched from the hub ({reason}); check the name, the revision and the "
             "connection, or give a local folder"
         ) from None
     # The hub's cache names each snapshot by its commit.
@@ -95,10 +65,10 @@ def _digest_of_files(files: list[Path]) -> str:
     return specification_digest({file.name: sha256_file(file) for file in files})
 
 
-def _folder_artifacts(folder: Path, commit: str | None) -> Artifacts:
+def _folder_files(folder: Path, commit: str | None) -> ModelFiles:
     weights = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
     tokenizer = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
-    return Artifacts(_digest_of_files(weights), _digest_of_files(tokenizer), _chat_template(folder), commit)
+    return ModelFiles(_digest_of_files(weights), _digest_of_files(tokenizer), _chat_template(folder), commit)
 
 
 def _chat_template(folder: Path) -> str | None:
@@ -118,13 +88,13 @@ def _chat_template(folder: Path) -> str | None:
     return template
 
 
-def _gguf_artifacts(path: Path) -> Artifacts:
+def _gguf_files(path: Path) -> ModelFiles:
     """Digests of a GGUF file: the whole file for the weights, its tokenizer fields for the tokenizer."""
     fields = _gguf_fields(Path(check_location("gguf", str(path))))
     tokenizer = {key: value for key, value in fields.items() if key.startswith("tokenizer.")}
     template = tokenizer.pop("tokenizer.chat_template", None)
     text = json.dumps(tokenizer, sort_keys=True, ensure_ascii=False, default=repr)
-    return Artifacts(sha256_file(path), sha256_text(text), template)
+    return ModelFiles(sha256_file(path), sha256_text(text), template)
 
 
 def _gguf_fields(path: Path) -> dict[str, Any]:
@@ -144,7 +114,7 @@ def model_folder(revision: ModelRevision, home: Path) -> Path:
     """
     assert revision.location is not None
     if revision.kind != "gguf":
-        folder, _ = resolve_folder(revision)
+        folder, _ = resolve_folder(revision.location, revision.revision or revision.requested_revision)
         _check_digest(revision, _digest_of_files([folder / "config.json", *sorted(folder.glob("*.safetensors"))]))
         return folder
     source = Path(revision.location)
@@ -176,7 +146,7 @@ def convert_gguf(source: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         target = Path(scratch) / "model"
         try:
-            model = AutoModelForCausalLM.from_pretrained(
+            model: Any = AutoModelForCausalLM.from_pretrained(
                 source.parent, gguf_file=source.name, dtype=torch.float32, local_files_only=True
             )
             tokenizer = AutoTokenizer.from_pretrained(source.parent, gguf_file=source.name, local_files_only=True)

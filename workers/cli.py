@@ -14,7 +14,9 @@ from workers.scorer import TransformersScorer, quiet_libraries
 @click.command()
 @click.option("--until-idle", is_flag=True, help="End when nothing is left to score.")
 @click.option("--queues", default=None, help="Queues to serve, comma-separated: cpu, gpu, match. Default: by device.")
-@click.option("--device", default=None, help="Device to score on, such as cpu or cuda:1. Default: the first GPU, or cpu.")
+@click.option(
+    "--device", default=None, help="Device to score on, such as cpu or cuda:1. Default: the first GPU, or cpu."
+)
 @click.option("--threads", type=click.IntRange(min=1), default=None, help="CPU threads. Default: all cores.")
 def worker(until_idle: bool, queues: str | None, device: str | None, threads: int | None) -> None:
     """Score queued evaluations until stopped.

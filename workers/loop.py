@@ -13,14 +13,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from registry import queue
-from registry.db import database_now, write_session
+from registry.db import database_now, read_session, write_session
 from registry.dispatch import missing_hints, send_hints
 from registry.errors import ModelError, SealError
+from registry.model_revisions import request_of
 from registry.models import ModelRevision, Shard, Worker
 from registry.seal import seal
 from registry.settings import Settings
-from workers.artifacts import prepare
-from workers.engine.errors import InterruptedScoringError
+from workers.artifacts import inspect_files
+from workers.errors import InterruptedScoringError
 from workers.scorer import Scorer
 
 _log = structlog.get_logger()
@@ -108,7 +109,7 @@ class WorkerLoop:
             message = f"{type(error).__name__}: {error}"[:2000]
             with write_session(self.engine) as session:
                 queue.fail(session, claim, message)
-            log.error("shard_failed", error=message)
+            log.warning("shard_failed", error=message)
             return
         with write_session(self.engine) as session:
             stored = queue.finish(session, claim, result)
@@ -132,16 +133,24 @@ class WorkerLoop:
 
     def _prepare_revisions(self) -> None:
         """Hashes the files of newly registered revisions; an unusable one is marked failed, with the reason."""
-        with write_session(self.engine) as session:
-            waiting = session.scalars(select(ModelRevision.id).where(ModelRevision.state == "registered")).all()
-        for revision_id in waiting:
+        with read_session(self.engine) as session:
+            waiting = {
+                row.id: request_of(row)
+                for row in session.scalars(select(ModelRevision).where(ModelRevision.state == "registered"))
+            }
+        for revision_id, request in waiting.items():
+            files, problem = None, None
+            try:
+                files = inspect_files(request)
+            except ModelError as error:
+                problem = str(error)
+                _log.warning("model_unusable", revision=revision_id, error=problem)
             with write_session(self.engine) as session:
                 revision = session.get_one(ModelRevision, revision_id)
-                try:
-                    prepare(session, revision)
-                except ModelError as error:
-                    revision.state, revision.error = "failed", str(error)
-                    _log.error("model_unusable", model=revision.model.name, error=str(error))
+                if files is not None:
+                    files.record(revision)
+                else:
+                    revision.state, revision.error = "failed", problem
 
     def seal_complete(self) -> None:
         """Seals every evaluation whose shards are all done."""
@@ -152,7 +161,7 @@ class WorkerLoop:
                 with write_session(self.engine) as session:
                     sealed = seal(session, evaluation_id)
             except SealError as error:
-                _log.error("seal_refused", evaluation=evaluation_id, error=str(error))
+                _log.warning("seal_refused", evaluation=evaluation_id, error=str(error))
                 continue
             if sealed:
                 _log.info("evaluation_sealed", evaluation=evaluation_id)
@@ -170,9 +179,9 @@ class WorkerLoop:
                 with write_session(self.engine) as session:
                     self._say_alive(session)
                     claim = self._claim
-                    if claim is not None and not queue.heartbeat(session, claim, self.settings.lease_seconds):
-                        if self._claim is claim:
-                            self._lost.set()
+                    kept = claim is None or queue.heartbeat(session, claim, self.settings.lease_seconds)
+                    if not kept and self._claim is claim:
+                        self._lost.set()
                 if time.monotonic() - last_maintained > self.settings.reconcile_seconds:
                     last_maintained = time.monotonic()
                     self.maintain()
@@ -186,5 +195,3 @@ class WorkerLoop:
             .where(Worker.id == self.id)
             .values(last_seen=database_now(), loaded_model_revision_id=self.scorer.loaded_model_revision_id)
         )
-
-

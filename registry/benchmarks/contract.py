@@ -185,7 +185,9 @@ def _from_text(place: Place, document: dict[str, Any]) -> None:
     try:
         document["answer"] = int(document.get("answer", ""))
     except ValueError:
-        place.reject(f"answer {shorten(document.get('answer'))!r} is not a whole number; give the option's 0-based index")
+        place.reject(
+            f"answer {shorten(document.get('answer'))!r} is not a whole number; give the option's 0-based index"
+        )
 
 
 def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, QuestionRecord]:

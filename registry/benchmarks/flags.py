@@ -5,6 +5,7 @@ Metrics exist with and without them (scope `unflagged`).
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 # An option that names another by its label ("Both A and B", "A, B and C only") or by its place ("none of the above").
 _LETTER = r"\(?[A-J]\)?"
@@ -41,5 +42,5 @@ def sorted_numeric(options: Sequence[str]) -> bool:
         for match in matches
         if match
     ]
-    steps = [later - earlier for earlier, later in zip(values, values[1:], strict=False)]
+    steps = [later - earlier for earlier, later in pairwise(values)]
     return all(step > 0 for step in steps) or all(step < 0 for step in steps)

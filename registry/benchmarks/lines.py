@@ -30,9 +30,9 @@ def shorten(value: Any, limit: int = 80) -> str:
 
 
 def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Each JSON object of a `.jsonl` or `.jsonl.gz` file with its place; blank lines are passed over.
+    r"""Each JSON object of a `.jsonl` or `.jsonl.gz` file with its place; blank lines are passed over.
 
-    Lines end at `\\n` only: U+0085 and U+2028 occur inside questions of real benchmarks.
+    Lines end at `\n` only: U+0085 and U+2028 occur inside questions of real benchmarks.
     Raises IngestError for a missing file, invalid UTF-8, a line that is not a JSON object, NaN or infinity, a key given
     twice, and characters that no database text can hold.
     """

@@ -106,7 +106,9 @@ def find_version(session: Session, reference: str) -> BenchmarkVersion:
     versions = list(session.scalars(query))
     if not versions:
         known = ", ".join(session.scalars(select(Benchmark.name).order_by(Benchmark.name))) or "none is imported yet"
-        raise NotFoundError(f"no benchmark {name!r}; known: {known} (shuffleboard benchmarks import FILE --name {name})")
+        raise NotFoundError(
+            f"no benchmark {name!r}; known: {known} (shuffleboard benchmarks import FILE --name {name})"
+        )
     for row in versions:
         if version in (None, row.version):
             return row

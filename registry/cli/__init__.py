@@ -86,7 +86,9 @@ def main() -> None:
         sys.exit(1)
     except ModuleNotFoundError as error:
         if error.name in ("torch", "transformers", "gguf", "huggingface_hub", "torchao"):
-            message = f"{error.name} is not installed here; install the worker's packages: pip install 'shuffleboard[worker]'"
+            message = (
+                f"{error.name} is not installed here; install the worker's packages: pip install 'shuffleboard[worker]'"
+            )
             click.echo(f"Error: {message}", err=True)
             sys.exit(UsageError.exit_status)
         raise

@@ -61,9 +61,7 @@ def import_command(
         print_json(document | {"imported": new})
     else:
         state = "imported" if new else "is there already:"
-        click.echo(
-            f"{name}@{row.version} {state} {row.questions} questions, {row.few_shot_examples} few-shot examples"
-        )
+        click.echo(f"{name}@{row.version} {state} {row.questions} questions, {row.few_shot_examples} few-shot examples")
 
 
 def _document(row: BenchmarkVersion) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import sys
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from sqlalchemy import Engine
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.cli.common import engine_of, note, print_json, settings_of
 from registry.cli.evaluations import wait_until_complete
+from registry.cli.models import inspect_here
 from registry.cli.reports import print_leaderboard
 from registry.db import read_session, write_session
 from registry.digests import sha256_file
@@ -104,11 +105,7 @@ def demo(limit: int, full: bool, models: str, exit_after: bool, host: str, port:
     note(f"data directory: {settings.home.expanduser()}")
     prepare_benchmarks(engine)
     prepare_models(engine, settings, models)
-    ids = [
-        evaluation
-        for name, _, _ in MODELS[models]
-        for evaluation in _submit(engine, name, None if full else limit)
-    ]
+    ids = [evaluation for name, _, _ in MODELS[models] for evaluation in _submit(engine, name, None if full else limit)]
     wait_until_complete(engine, settings, ids)
     with read_session(engine) as session:
         rows = [row for row in leaderboard_rows(session) if row["evaluation_id"] in ids]
@@ -139,16 +136,16 @@ def prepare_models(engine: Engine, settings: Settings, choice: str) -> None:
     """Registers and hashes the models."""
     for name, packaged, quantisation in MODELS[choice]:
         path = packaged_file(packaged, settings.home.expanduser())
-        request = RevisionRequest("gguf", str(path), quantisation=quantisation)
+        request = RevisionRequest("gguf", str(path), quantisation=quantisation).checked()
         description = {
             "family": packaged.family,
             "developer": packaged.developer,
             "parameters": packaged.parameters,
             "licence": packaged.licence,
         }
+        files = inspect_here(request, settings)
         with write_session(engine) as session:
-            revision, new = add_revision(session, name, request, description)
-            import_module("workers.artifacts").prepare(session, revision)
+            _, new = add_revision(session, name, request, description, files)
         note(f"{name}: {'registered' if new else 'is there already'}")
 
 

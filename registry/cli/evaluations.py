@@ -52,7 +52,7 @@ def submit_command(
     queue: str,
     replicate: bool,
     wait: bool,
-    as_json: bool,
+    as_json: bool,  # noqa: ARG001 - it always prints JSON
 ) -> None:
     """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
 
@@ -118,7 +118,7 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
 def start_worker() -> "subprocess.Popen[bytes]":
     """A worker process for as long as there is work; quiet, since a progress bar speaks for it."""
     quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "warning")}
-    return subprocess.Popen([sys.executable, "-m", "registry.cli", "worker", "--until-idle"], env=quiet)  # noqa: S603
+    return subprocess.Popen([sys.executable, "-m", "registry.cli", "worker", "--until-idle"], env=quiet)
 
 
 def _progress(engine: Engine, ids: list[int]) -> list[Progress]:

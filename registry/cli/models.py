@@ -5,11 +5,18 @@ from typing import Any
 
 import click
 from sqlalchemy import select
-from sqlalchemy.orm import Session
 
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 from registry.db import read_session, write_session
-from registry.model_revisions import DTYPES, QUANTISATIONS, RevisionRequest, add_revision, find_revision, is_local
+from registry.model_revisions import (
+    DTYPES,
+    QUANTISATIONS,
+    ModelFiles,
+    RevisionRequest,
+    add_revision,
+    find_revision,
+    is_local,
+)
 from registry.models import MODEL_KINDS, Model, ModelRevision
 from registry.settings import Settings
 
@@ -55,10 +62,11 @@ def add_command(
     brings along. The files are hashed before the revision can be used.
     """
     settings = settings_of()
-    request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter)
-    with write_session(engine_of(settings)) as session:
-        row, new = add_revision(session, name, request, description)
-        prepare_here(session, row, settings)
+    request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter).checked()
+    engine = engine_of(settings)
+    files = inspect_here(request, settings)
+    with write_session(engine) as session:
+        row, new = add_revision(session, name, request, description, files)
         document = _document(row)
     if as_json:
         print_json(document | {"added": new})
@@ -69,12 +77,15 @@ def add_command(
         note("a worker hashes its files next; it can be used after that")
 
 
-def prepare_here(session: Session, revision: ModelRevision, settings: Settings) -> None:
+def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | None:
     """Hashes the files in this process where they are at hand; hub models of a deployment are left to its workers."""
-    if revision.state == "ready" or revision.location is None:
-        return
-    if is_local(revision.location) or not settings.broker_url:
-        import_module("workers.artifacts").prepare(session, revision)
+    if request.kind == "external" or request.location is None:
+        return None
+    if not is_local(request.location) and settings.broker_url:
+        return None
+    files = import_module("workers.artifacts").inspect_files(request)
+    assert isinstance(files, ModelFiles)
+    return files
 
 
 def _document(row: ModelRevision) -> dict[str, Any]:

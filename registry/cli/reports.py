@@ -15,7 +15,9 @@ from registry.reports import evaluation_metrics, leaderboard_rows, provenance_do
 @click.argument("evaluation_id", type=int)
 @click.option("--per-question", is_flag=True, help="Also each question's values.")
 @click.option(
-    "--without-flagged", is_flag=True, help="Leave out questions whose options refer to each other or are sorted numbers."
+    "--without-flagged",
+    is_flag=True,
+    help="Leave out questions whose options refer to each other or are sorted numbers.",
 )
 @json_option
 def metrics(evaluation_id: int, per_question: bool, without_flagged: bool, as_json: bool) -> None:
@@ -64,7 +66,9 @@ def print_leaderboard(rows: list[dict[str, Any]]) -> None:
         "revision": "Rev.",
         "variants": "Variants",
         "shots": "Shots",
-        **{name: METRICS[name].label for name in ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")},
+        **{
+            name: METRICS[name].label for name in ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
+        },
         "scored": "Scored",
         "questions": "of",
         "state": "State",

@@ -1,5 +1,6 @@
-"""Metrics over a set of orders, after Goliakova et al., *Metric assessment protocol in the context of answer
-fluctuation on MCQ tasks*, Eq. 1 to 9.
+"""Metrics over a set of orders, after Goliakova et al., Eq. 1 to 9.
+
+Paper: *Metric assessment protocol in the context of answer fluctuation on MCQ tasks*.
 
 Each function takes the outcomes of **all expected variants of one question** and returns a value, or None where it is
 undefined. A question with variants still missing is not passed in: unscored is never wrong. View: question_metrics.

@@ -4,10 +4,10 @@ Imports torch and transformers and nothing of the registry, so that it can be ru
 """
 
 from workers.engine.batched import score_batched
-from workers.engine.errors import EngineError, InterruptedScoringError
 from workers.engine.loading import LoadedModel, load_model
 from workers.engine.reference import score_reference
 from workers.engine.tokens import ScoredPrompts, ScoringPrompt
+from workers.errors import EngineError, InterruptedScoringError
 
 __all__ = [
     "EngineError",

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from workers.engine.errors import InterruptedScoringError
 from workers.engine.loading import LoadedModel
 from workers.engine.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt, check_length, tokenise
+from workers.errors import InterruptedScoringError
 
 BATCH_TOKENS = 4096
 """Tokens of one forward pass, padding included: bounds the memory of activations."""

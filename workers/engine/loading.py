@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from workers.engine.errors import EngineError
+from workers.errors import EngineError
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def load_model(
         _quantise_int8(model)
     elif quantisation is not None:
         raise EngineError(f"unknown quantisation {quantisation!r}")
-    model.to(chosen)
+    model.to(chosen)  # type: ignore[arg-type]
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return LoadedModel(model, tokenizer, chosen, dtype, quantisation, limit)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workers.engine.errors import EngineError
+from workers.errors import EngineError
 
 
 @dataclass(frozen=True)
