@@ -1,7 +1,7 @@
 """Drafts a revision: `python -m migrations.draft "what it does"`.
 
 Compares the registry's tables with a database at the newest revision, writes the difference as a new file, and copies
-the views beside it, so that the revision never reads files that later change.
+the views and triggers beside it, so that the revision never reads files that later change.
 """
 
 import shutil
@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 def draft(message: str) -> None:
     """Writes `versions/<date>_<slug>.py` and `views/<revision>/`."""
     import registry.models
+    import registry.triggers
     import registry.views
 
     now = datetime.now(UTC)
@@ -42,6 +43,10 @@ def draft(message: str) -> None:
     frozen.mkdir(parents=True)
     for file in Path(registry.views.__file__).parent.glob("*.sql"):
         shutil.copy(file, frozen)
+    triggers = HERE / "triggers" / revision
+    triggers.mkdir(parents=True)
+    for file in Path(registry.triggers.__file__).parent.glob("*.sql"):
+        shutil.copy(file, triggers)
     (frozen / "order.txt").write_text("\n".join(registry.views.VIEWS) + "\n")
 
 

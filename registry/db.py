@@ -28,7 +28,9 @@ from sqlalchemy import (
     Text,
     create_engine,
     event,
+    func,
     make_url,
+    select,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -262,3 +264,13 @@ def read_session(engine: Engine) -> Iterator[Session]:
         if engine.dialect.name == "postgresql":
             session.connection(execution_options={"postgresql_readonly": True})
         yield session
+
+
+def one_at_a_time(session: Session, what: str) -> None:
+    """Makes other transactions that do `what` wait until this one has ended.
+
+    For functions that look whether a row is there and else make it: two at once would both make it. SQLite's write
+    transactions take turns anyway.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtext(f"shuffleboard {what}"))))

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import CursorResult, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from registry.benchmarks import find_version
+from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.model_revisions import find_revision, model_identity
@@ -64,6 +65,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     """
     definition = parse_variants(request.variants)
     protocol_json = protocol_definition(request.protocol, request.shots)
+    one_at_a_time(session, "submit")
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
     if revision.kind == "external":
@@ -184,7 +186,7 @@ def store_variant_set(session: Session, definition: VariantSetDefinition) -> Var
             kind=definition.kind,
             version=definition.version,
             parameters=dict(definition.parameters),
-            inserted={},
+            inserted={str(ordinal): text for ordinal, text in definition.inserted().items()},
         )
         session.add(row)
         session.flush()
@@ -273,7 +275,7 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
     """
     evaluation = find_evaluation(session, evaluation_id)
     allowed, target = _ACTIONS[action]
-    if evaluation.state == target:
+    if evaluation.state == target and action != "retry":
         return evaluation
     if evaluation.state not in allowed:
         raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; {action} works on: {', '.join(allowed)}")
@@ -291,6 +293,12 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
                 state="queued", failures=0, crashes=0, error=None, not_before=None
             )
         )
-    evaluation.state = target
-    session.flush()
+    # Conditional, and after the shards: a worker that seals or fails the evaluation locks them in this order.
+    moved = session.execute(
+        update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(allowed)).values(state=target)
+    )
+    assert isinstance(moved, CursorResult)
+    session.refresh(evaluation)
+    if moved.rowcount != 1:
+        raise QueueError(f"evaluation {evaluation_id} became {evaluation.state} meanwhile; {action} is not for that")
     return evaluation

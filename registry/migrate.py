@@ -10,8 +10,9 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from registry.db import get_engine
+from registry.db import get_engine, write_session
 from registry.errors import DatabaseError
+from registry.seal import add_missing_metrics
 
 
 def _config() -> Config:
@@ -56,6 +57,8 @@ def upgrade(url: str) -> str:
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+        with write_session(engine) as session:
+            add_missing_metrics(session)
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
         raise DatabaseError(

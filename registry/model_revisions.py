@@ -8,6 +8,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.db import one_at_a_time
 from registry.digests import sha256_text
 from registry.errors import ModelError, NotFoundError, UsageError
 from registry.models import MODEL_KINDS, Model, ModelRevision
@@ -134,6 +135,7 @@ def add_revision(
     description: family, developer, parameters, licence, url; given values replace those of the model.
     """
     request = request.checked()
+    one_at_a_time(session, "add model revision")
     model = session.scalar(select(Model).where(Model.name == check_name("model", name)))
     if model is None:
         model = Model(name=name)

@@ -379,6 +379,30 @@ class Prediction(Base):
     answer_probability: Mapped[float | None] = mapped_column(Double)
     brier_score: Mapped[float | None] = mapped_column(Double)
     entropy: Mapped[float | None] = mapped_column(Double)
+    logprobs_without_question: Mapped[list[float] | None] = mapped_column(DoubleArray)
+    accuracy_normalized: Mapped[bool | None] = mapped_column(Boolean)
+    npsq_correct: Mapped[float | None] = mapped_column(Double)
+    npsq_accuracy: Mapped[bool | None] = mapped_column(Boolean)
+    choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
+    choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
+    choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
+
+
+class Generation(Base):
+    """Text that a model wrote for one prompt."""
+
+    __tablename__ = "generation"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id", "variant"],
+            ["prediction.evaluation_id", "prediction.question_id", "prediction.variant"],
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    text: Mapped[str] = mapped_column(Text)
 
 
 class QuestionScore(Base):
@@ -401,6 +425,31 @@ class QuestionScore(Base):
     correct: Mapped[int] = mapped_column(SmallInteger)
     first_option: Mapped[int | None] = mapped_column(SmallInteger)
     agreeing: Mapped[int] = mapped_column(SmallInteger)
+    equal_pairs: Mapped[int | None] = mapped_column(Integer)
+    others: Mapped[int | None] = mapped_column(SmallInteger)
+    others_correct: Mapped[int | None] = mapped_column(SmallInteger)
+    shown: Mapped[int | None] = mapped_column(SmallInteger)
+    shown_correct: Mapped[int | None] = mapped_column(SmallInteger)
+    probability_variants: Mapped[int | None] = mapped_column(SmallInteger)
+    answer_probability_sum: Mapped[float | None] = mapped_column(Double)
+    brier_score_sum: Mapped[float | None] = mapped_column(Double)
+    entropy_sum: Mapped[float | None] = mapped_column(Double)
+    accuracy_normalized: Mapped[bool | None] = mapped_column(Boolean)
+    npsq_correct: Mapped[float | None] = mapped_column(Double)
+    npsq_accuracy: Mapped[bool | None] = mapped_column(Boolean)
+    choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
+    choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
+    choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
+
+
+class SubjectCategory(Base):
+    """Which category a subject counts in. `source` says whose grouping it is."""
+
+    __tablename__ = "subject_category"
+
+    category: Mapped[str] = mapped_column(Text, primary_key=True)
+    subject: Mapped[str] = mapped_column(Text, primary_key=True)
+    source: Mapped[str] = mapped_column(Text)
 
 
 class EvaluationMetric(Base):

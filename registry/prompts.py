@@ -9,7 +9,8 @@ from typing import Any
 
 from registry.digests import sha256_text
 from registry.errors import ProtocolError
-from registry.variants import VariantShown
+from registry.labels import LABEL_SCHEMES, scheme_labels
+from registry.variants import VariantShown, move_to
 
 
 @dataclass(frozen=True)
@@ -69,14 +70,38 @@ def build_prompt(
     shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
     blocks = [_header(definition, question.subject)]
     for example in examples:
-        cue = _block(definition, example.text, example.context, example.options, example.external_id)
-        blocks.append(cue + definition["continuation"].format(label=definition["labels"][example.answer]))
+        order = _example_order(example, variant.examples_position)
+        options = [example.options[option] for option in order]
+        labels, template = _labels(definition, variant.labels, len(options), example.external_id)
+        cue = _block(definition, example.text, example.context, options, labels, template)
+        blocks.append(cue + definition["continuation"].format(label=labels[order.index(example.answer)]))
     text, context = (question.text, question.context) if variant.question_shown else ("", None)
-    blocks.append(_block(definition, text, context, shown, question.external_id))
-    continuations = tuple(
-        definition["continuation"].format(label=definition["labels"][position]) for position in range(len(shown))
-    )
-    return Prompt("\n\n".join(blocks), continuations)
+    labels, template = _labels(definition, variant.labels, len(shown), question.external_id)
+    blocks.append(_block(definition, text, context, shown, labels, template))
+    return Prompt("\n\n".join(blocks), tuple(definition["continuation"].format(label=label) for label in labels))
+
+
+def _example_order(example: QuestionText, position: int | None) -> tuple[int, ...]:
+    """The order of an example's options: its own, or with the right one at `position` where it has one."""
+    identity = tuple(range(len(example.options)))
+    if position is None or position >= len(identity):
+        return identity
+    return move_to(identity, example.answer, position)
+
+
+def _labels(
+    definition: Mapping[str, Any], scheme: str | None, n_shown: int, external_id: str
+) -> tuple[Sequence[str], str]:
+    """(labels by position, how a labelled option is written): the protocol's own, or those of a scheme."""
+    what = f"question {external_id}"
+    if scheme is not None:
+        labels, template = scheme_labels(scheme, n_shown, what)
+        if LABEL_SCHEMES[scheme].uniform:
+            raise ProtocolError(f"labels {scheme!r} are the same for every option; {definition['name']} needs distinct")
+        return labels, template
+    if n_shown > len(definition["labels"]):
+        raise ProtocolError(f"{what} has {n_shown} options but the protocol has {len(definition['labels'])} labels")
+    return definition["labels"][:n_shown], definition["option"]
 
 
 def _header(definition: Mapping[str, Any], subject: str | None) -> str:
@@ -86,15 +111,15 @@ def _header(definition: Mapping[str, Any], subject: str | None) -> str:
 
 
 def _block(
-    definition: Mapping[str, Any], text: str, context: str | None, options: Sequence[str], external_id: str
+    definition: Mapping[str, Any],
+    text: str,
+    context: str | None,
+    options: Sequence[str],
+    labels: Sequence[str],
+    template: str,
 ) -> str:
     """Passage, question, labelled options and the cue, one a line."""
-    labels = definition["labels"]
-    if len(options) > len(labels):
-        raise ProtocolError(f"question {external_id} has {len(options)} options but {len(labels)} labels; use others")
     lines = [] if context is None else [context]
     lines.append(text)
-    lines += [
-        definition["option"].format(label=label, option=option) for label, option in zip(labels, options, strict=False)
-    ]
+    lines += [template.format(label=label, option=option) for label, option in zip(labels, options, strict=True)]
     return "\n".join([*lines, definition["cue"]])

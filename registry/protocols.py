@@ -11,9 +11,8 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import ProtocolError
+from registry.labels import LETTERS
 from registry.models import Protocol
-
-LABELS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     # Next-token label probabilities, as Goliakova et al. and Gupta et al. read them.
@@ -22,7 +21,7 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
         "version": 1,
         "header": "The following are multiple choice questions (with answers) about {subject}.",
         "header_without_subject": "The following are multiple choice questions (with answers).",
-        "labels": LABELS,
+        "labels": LETTERS,
         "option": "{label}. {option}",
         "cue": "Answer:",
         "continuation": " {label}",

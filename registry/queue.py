@@ -189,8 +189,10 @@ def settle(session: Session, evaluation_id: int) -> None:
         )
 
 
-def reconcile(session: Session) -> list[int]:
-    """Queues shards whose lease expired, counting a crash, and parks those at the cap; returns those to hint at.
+def reconcile(session: Session) -> list[tuple[int, str]]:
+    """Queues shards whose lease expired, counting a crash, and parks those at the cap.
+
+    Returns the (shard id, queue) of all that wait for a worker, best first, to be hinted at.
 
     Harmless when it runs twice at once: each UPDATE repeats its condition.
     """
@@ -213,14 +215,13 @@ def reconcile(session: Session) -> list[int]:
     )
     for evaluation_id in session.scalars(with_parked.distinct()).all():
         settle(session, evaluation_id)
-    return list(
-        session.scalars(
-            select(Shard.id)
-            .join(Evaluation, Evaluation.id == Shard.evaluation_id)
-            .where(Shard.state == "queued", Evaluation.state.in_(("queued", "running")))
-            .order_by(Evaluation.priority.desc(), Shard.id)
-        )
+    waiting = (
+        select(Shard.id, Shard.queue)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(Shard.state == "queued", Evaluation.state.in_(("queued", "running")))
+        .order_by(Evaluation.priority.desc(), Shard.id)
     )
+    return [(row.id, row.queue) for row in session.execute(waiting)]
 
 
 def ready_to_seal(session: Session) -> list[int]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
+from registry.computed import computed_metrics
 from registry.evaluations import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
@@ -27,14 +28,7 @@ def evaluation_metrics(
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
-    row = (
-        session.execute(
-            text("SELECT * FROM scope_metrics WHERE evaluation_id = :id AND scope = :scope"),
-            {"id": evaluation_id, "scope": scope},
-        )
-        .mappings()
-        .one_or_none()
-    )
+    row = computed_metrics(session, evaluation_id, scope).get(scope)
     document: dict[str, Any] = {
         "evaluation": evaluation_id,
         "metrics": _named(row),
@@ -161,12 +155,7 @@ def _changed_metrics(session: Session, evaluation_id: int) -> list[str]:
     stored = session.execute(
         text("SELECT scope, metric, value FROM evaluation_metrics WHERE evaluation_id = :id"), {"id": evaluation_id}
     ).mappings()
-    computed = {
-        row["scope"]: row
-        for row in session.execute(
-            text("SELECT * FROM scope_metrics WHERE evaluation_id = :id"), {"id": evaluation_id}
-        ).mappings()
-    }
+    computed = computed_metrics(session, evaluation_id)
     problems = []
     for row in stored:
         if row["metric"] not in METRICS:

@@ -6,13 +6,14 @@ same seal in every registry, and a changed row is named by its question.
 
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from sqlalchemy import insert, select, text
 from sqlalchemy.orm import Session
 
+from registry.computed import computed_metrics
 from registry.db import database_now
 from registry.digests import specification_digest
 from registry.errors import SealError
@@ -30,26 +31,8 @@ from registry.models import (
 
 SEAL_VERSION: Final = 1
 
-LEAF_COLUMNS: Final = (
-    "variant",
-    "shown",
-    "question_shown",
-    "own_options",
-    "unchanged",
-    "prompt_digest",
-    "chosen_position",
-    "chosen_option",
-    "correct",
-    "tied",
-    "extraction_rule",
-    "label_logprobs",
-    "label_probabilities",
-    "label_mass",
-    "answer_probability",
-    "brier_score",
-    "entropy",
-)
-"""The columns of a prediction that its question's leaf digest covers, in this order."""
+LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - {"evaluation_id", "question_id"}))
+"""The columns of a prediction that its question's leaf digest covers, by name."""
 
 
 def encode(value: Any) -> bytes:
@@ -57,28 +40,36 @@ def encode(value: Any) -> bytes:
 
     Floats are float64 with −0 written as 0. Texts and lists carry their length, so that no two values run together.
     """
-    if value is None:
-        return b"N"
-    if isinstance(value, bool):
-        return b"T" if value else b"F"
-    if isinstance(value, int):
-        return b"I" + value.to_bytes(8, "big", signed=True)
+    if value is True:
+        return b"T"
+    if value is False:
+        return b"F"
     if isinstance(value, float):
         return b"D" + struct.pack(">d", value + 0.0)
+    if isinstance(value, int):
+        return b"I" + struct.pack(">q", value)
     if isinstance(value, str):
         raw = value.encode()
-        return b"S" + len(raw).to_bytes(4, "big") + raw
+        return b"S" + struct.pack(">I", len(raw)) + raw
     if isinstance(value, (list, tuple)):
-        return b"L" + len(value).to_bytes(4, "big") + b"".join(map(encode, value))
+        return b"L" + struct.pack(">I", len(value)) + b"".join(map(encode, value))
     message = f"{type(value).__name__} has no place in a seal"
     raise TypeError(message)
 
 
-def leaf_digest(rows: Iterable[tuple[Any, ...]]) -> str:
-    """SHA-256 over one question's predictions; each row holds LEAF_COLUMNS, rows by variant ordinal."""
+_NAMES: Final = tuple(encode(name) for name in LEAF_COLUMNS)
+
+
+def leaf_digest(rows: Iterable[Sequence[Any]]) -> str:
+    """SHA-256 over one question's predictions, by variant ordinal; each row holds the values of LEAF_COLUMNS.
+
+    A row is its columns that are not NULL, each after its name: columns that a later schema adds, NULL in old rows,
+    leave old seals as they are.
+    """
     digest = hashlib.sha256()
     for row in rows:
-        digest.update(encode(list(row)))
+        parts = [name + encode(value) for name, value in zip(_NAMES, row, strict=True) if value is not None]
+        digest.update(b"R" + struct.pack(">I", len(parts)) + b"".join(parts))
     return digest.hexdigest()
 
 
@@ -93,7 +84,7 @@ def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:
         .execution_options(yield_per=5000)
     )
     for external_id, rows in groupby(session.execute(query), key=lambda row: row[0]):
-        yield external_id, leaf_digest(tuple(row[1:]) for row in rows)
+        yield external_id, leaf_digest(row[1:] for row in rows)
 
 
 def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
@@ -174,19 +165,45 @@ def seal(session: Session, evaluation_id: int) -> bool:
     return True
 
 
+def add_missing_metrics(session: Session) -> int:
+    """Computes metrics that were defined after an evaluation was sealed; returns how many evaluations got some."""
+    newest = {metric.name: metric.definition_version for metric in METRICS.values()}
+    rows = session.execute(
+        select(EvaluationMetric.evaluation_id, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
+            EvaluationMetric.scope == "all"
+        )
+    )
+    known: dict[int, set[tuple[str, int]]] = {}
+    for row in rows:
+        known.setdefault(row.evaluation_id, set()).add((row.metric, row.definition_version))
+    lacking = [evaluation_id for evaluation_id, have in known.items() if not set(newest.items()) <= have]
+    for evaluation_id in lacking:
+        have = set(
+            session.execute(
+                select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
+                    EvaluationMetric.evaluation_id == evaluation_id
+                )
+            ).tuples()
+        )
+        new = [
+            row
+            for row in _metric_rows(session, evaluation_id)
+            if (row["scope"], row["metric"], row["definition_version"]) not in have
+        ]
+        session.execute(insert(EvaluationMetric), new)
+    return len(lacking)
+
+
 def _metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    scopes = session.execute(
-        text("SELECT * FROM scope_metrics WHERE evaluation_id = :evaluation_id"), {"evaluation_id": evaluation_id}
-    ).mappings()
     return [
         {
             "evaluation_id": evaluation_id,
-            "scope": row["scope"],
+            "scope": scope,
             "metric": metric.name,
             "definition_version": metric.definition_version,
-            "value": row[metric.name],
-            "n": row[f"{metric.name}_n"],
+            "value": values[metric.name],
+            "n": values[f"{metric.name}_n"],
         }
-        for row in scopes
+        for scope, values in computed_metrics(session, evaluation_id).items()
         for metric in METRICS.values()
     ]

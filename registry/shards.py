@@ -1,6 +1,6 @@
 """A shard's prompts: questions, variants and examples read from the database and built into texts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -21,18 +21,37 @@ class ShardPrompt:
     question: QuestionText
     variant: VariantShown
     prompt: Prompt
+    inserted: dict[int, str]
 
-    def row(self, logprobs: list[float]) -> dict[str, object]:
-        """The prediction that label log-probabilities by position amount to."""
+    def row(self, logprobs: Sequence[float], without_question: Sequence[float] | None = None) -> dict[str, object]:
+        """The prediction that log-probabilities by position amount to, with and without the question."""
         return prediction_row(
             evaluation_id=self.evaluation_id,
             question_id=self.question_id,
-            n_options=len(self.question.options),
+            options=self.question.options,
             answer=self.question.answer,
             variant=self.variant,
+            inserted=self.inserted,
             prompt_digest=self.prompt.digest,
             logprobs=logprobs,
+            logprobs_without_question=without_question,
         )
+
+
+def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float]]) -> list[dict[str, object]]:
+    """The predictions of scored prompts.
+
+    A variant that shows the question is paired with the one that shows the same options in the same order without it.
+    """
+    without = {
+        (item.question_id, item.variant.order): values
+        for item, values in zip(prompts, logprobs, strict=True)
+        if not item.variant.question_shown
+    }
+    return [
+        item.row(values, without.get((item.question_id, item.variant.order)) if item.variant.question_shown else None)
+        for item, values in zip(prompts, logprobs, strict=True)
+    ]
 
 
 def question_text(question: Question) -> QuestionText:
@@ -79,6 +98,7 @@ def prompts_of(session: Session, evaluation: Evaluation, questions: list[Questio
                 question,
                 variant,
                 build_prompt(definition, question, variant, examples, inserted),
+                inserted,
             )
 
 

@@ -3,13 +3,12 @@
 import os
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Sequence
 
 import structlog
 from sqlalchemy import Engine, insert, select, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
 from registry import queue
@@ -17,7 +16,7 @@ from registry.db import database_now, read_session, write_session
 from registry.dispatch import missing_hints, send_hints
 from registry.errors import ModelError, SealError
 from registry.model_revisions import request_of
-from registry.models import ModelRevision, Shard, Worker
+from registry.models import ModelRevision, Worker
 from registry.seal import seal
 from registry.settings import Settings
 from workers.artifacts import inspect_files
@@ -39,10 +38,13 @@ class WorkerLoop:
         self.stopping = threading.Event()
         self._claim: queue.Claim | None = None
         self._lost = threading.Event()
-        self._background = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._background = [
+            threading.Thread(target=self._beat, name="heartbeat", daemon=True),
+            threading.Thread(target=self._maintain_regularly, name="maintenance", daemon=True),
+        ]
 
     def start(self) -> None:
-        """Makes the worker's row, reconciles once, and starts the heartbeat thread."""
+        """Makes the worker's row, reconciles once, and starts the threads that beat and maintain."""
         with write_session(self.engine) as session:
             session.execute(
                 insert(Worker).values(
@@ -54,25 +56,36 @@ class WorkerLoop:
                 )
             )
         self.maintain()
-        self._background.start()
+        for thread in self._background:
+            thread.start()
         _log.info("worker_started", worker=self.id, device=self.scorer.device(), queues=self.queues)
 
     def stop(self) -> None:
         """Marks the worker stopped."""
         self.stopping.set()
-        self._background.join(timeout=10)
-        with write_session(self.engine) as session:
-            session.execute(update(Worker).where(Worker.id == self.id).values(stopped_at=database_now()))
+        for thread in self._background:
+            thread.join(timeout=5)
+        try:
+            with write_session(self.engine) as session:
+                session.execute(update(Worker).where(Worker.id == self.id).values(stopped_at=database_now()))
+        except OperationalError as error:  # then its silence says so
+            _log.warning("database_unreachable", error=str(error.orig))
         _log.info("worker_stopped", worker=self.id)
 
     def run(self, *, until_idle: bool = False) -> None:
         """Polls the database until asked to stop; with `until_idle`, until nothing is queued or being scored."""
         while not self.stopping.is_set():
-            if self.work_once():
-                continue
-            self.maintain()
-            if until_idle and self._idle():
-                return
+            try:
+                if self.work_once():
+                    continue
+                self.maintain()
+                if until_idle and self._idle():
+                    return
+            except OperationalError as error:
+                if until_idle:  # somebody waits for this worker
+                    raise
+                # The database may be restarting. A shard whose result got lost is queued again by its lease.
+                _log.warning("database_unreachable", error=str(error.orig))
             self.stopping.wait(self.settings.poll_seconds)
 
     def work_once(self) -> bool:
@@ -125,10 +138,9 @@ class WorkerLoop:
         """Reconciles: unhashed models, expired leases, lost hints, evaluations waiting for their seal."""
         self._prepare_revisions()
         with write_session(self.engine) as session:
-            queued = queue.reconcile(session)
-            shards = [(row.id, row.queue) for row in session.query(Shard.id, Shard.queue).where(Shard.id.in_(queued))]
-        if self.settings.broker_url and shards:
-            send_hints(self.settings, missing_hints(self.settings, shards))
+            waiting = queue.reconcile(session)
+        if self.settings.broker_url and waiting:
+            send_hints(self.settings, missing_hints(self.settings, waiting))
         self.seal_complete()
 
     def _prepare_revisions(self) -> None:
@@ -142,7 +154,7 @@ class WorkerLoop:
             files, problem = None, None
             try:
                 files = inspect_files(request)
-            except ModelError as error:
+            except (ModelError, OSError) as error:
                 problem = str(error)
                 _log.warning("model_unusable", revision=revision_id, error=problem)
             with write_session(self.engine) as session:
@@ -173,7 +185,6 @@ class WorkerLoop:
     def _beat(self) -> None:
         """Extends the lease and says that the worker lives, from a thread of its own, while scoring is busy."""
         interval = min(self.settings.lease_seconds / 3, 10.0)
-        last_maintained = time.monotonic()
         while not self.stopping.wait(interval):
             try:
                 with write_session(self.engine) as session:
@@ -182,12 +193,17 @@ class WorkerLoop:
                     kept = claim is None or queue.heartbeat(session, claim, self.settings.lease_seconds)
                     if not kept and self._claim is claim:
                         self._lost.set()
-                if time.monotonic() - last_maintained > self.settings.reconcile_seconds:
-                    last_maintained = time.monotonic()
-                    self.maintain()
             except DBAPIError as error:
                 # The database may be restarting; the lease lasts three beats.
                 _log.warning("heartbeat_missed", error=str(error.orig))
+
+    def _maintain_regularly(self) -> None:
+        """Maintains while scoring is busy. Apart from the heartbeat, since hashing or fetching a model takes minutes."""
+        while not self.stopping.wait(self.settings.reconcile_seconds):
+            try:
+                self.maintain()
+            except DBAPIError as error:
+                _log.warning("maintenance_missed", error=str(error.orig))
 
     def _say_alive(self, session: Session) -> None:
         session.execute(

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from registry.db import read_session
 from registry.models import ModelRevision
 from registry.queue import Claim, ShardResult
-from registry.shards import shard_prompts
+from registry.shards import rows_of, shard_prompts
 from workers.fingerprint import code_identity, package_versions
 
 _log = structlog.get_logger()
@@ -71,7 +71,7 @@ class TransformersScorer:
             should_stop=should_stop,
         )
         return ShardResult(
-            rows=[item.row(logprobs) for item, logprobs in zip(prompts, scored.logprobs, strict=True)],
+            rows=rows_of(prompts, scored.logprobs),
             fingerprint=self._fingerprint(),
             tokens_naive=scored.tokens_naive,
             tokens_computed=scored.tokens_computed,

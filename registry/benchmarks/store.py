@@ -6,6 +6,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord
+from registry.db import one_at_a_time
 from registry.errors import IngestError, NotFoundError
 from registry.models import Benchmark, BenchmarkVersion, Question, QuestionOption
 from registry.names import check_name, split_reference
@@ -29,6 +30,7 @@ def import_benchmark(
     """
     digest = content.content_digest
     version = check_name("version", version or digest[:12])
+    one_at_a_time(session, "import benchmark")
     benchmark = session.scalar(select(Benchmark).where(Benchmark.name == check_name("benchmark", name)))
     if benchmark is None:
         benchmark = Benchmark(name=name)

@@ -92,8 +92,8 @@ def provenance(evaluation_id: int, as_json: bool) -> None:
             for shard in value:
                 fingerprint = shard["engine_fingerprint"] or {}
                 click.echo(
-                    f"shard {shard['shard']:<4} {shard['state']:8} {shard['prompts']} prompts on {shard['host'] or '–'} "
-                    f"({shard['device'] or '–'}), claims {shard['claims']}, failures {shard['failures']}, "
+                    f"shard {shard['shard']:<4} {shard['state']:8} {shard['prompts']} prompts on {shard['host'] or '?'} "
+                    f"({shard['device'] or '?'}), claims {shard['claims']}, failures {shard['failures']}, "
                     f"crashes {shard['crashes']}, engine {fingerprint.get('engine', '–')}"
                 )
         elif isinstance(value, dict):

@@ -8,15 +8,26 @@ from dataclasses import dataclass
 class VariantOutcome:
     """The outcome of one variant of one question.
 
+    variant: its ordinal. answer: ordinal of the right option.
     option: ordinal of the chosen option; None = asked, but no valid answer: wrong, and equal to nothing.
-    original: the question exactly as the benchmark has it.
-    own_options: the question's own options, in any order, and the question was shown.
+    order: option shown at each position. Arrays run along it ("by position"):
+    probabilities: renormalised over the labels shown; None where there are none.
+    logprobs, logprobs_without_question: log P(x|Q,C) and log P(x|C) in nats; None where there are none.
+    option_bytes: length of each option in UTF-8 bytes.
+    original: the question exactly as the benchmark has it. question_shown: False without the question.
+    own_options: exactly the question's own options, in any order.
     """
 
     variant: int
     option: int | None
     answer: int
+    order: tuple[int, ...] = ()
+    probabilities: tuple[float, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    logprobs_without_question: tuple[float, ...] | None = None
+    option_bytes: tuple[int, ...] = ()
     original: bool = False
+    question_shown: bool = True
     own_options: bool = True
 
     @property
@@ -24,10 +35,26 @@ class VariantOutcome:
         """Whether the chosen option is the answer."""
         return self.option == self.answer
 
+    @property
+    def right(self) -> int | None:
+        """Position of the answer; None where it is not shown."""
+        return self.order.index(self.answer) if self.answer in self.order else None
+
 
 Outcomes = Sequence[VariantOutcome]
 
 
 def own_variants(outcomes: Outcomes) -> list[VariantOutcome]:
-    """The set R of Goliakova et al.: variants with exactly the question's own options, by ordinal."""
-    return sorted((outcome for outcome in outcomes if outcome.own_options), key=lambda outcome: outcome.variant)
+    """The set R of Goliakova et al.: the question with exactly its own options, in order of the variants' ordinals."""
+    own = (outcome for outcome in outcomes if outcome.own_options and outcome.question_shown)
+    return sorted(own, key=lambda outcome: outcome.variant)
+
+
+def shown_variants(outcomes: Outcomes) -> list[VariantOutcome]:
+    """Every variant that shows the question, whatever its options: what the CoRA family counts."""
+    return [outcome for outcome in outcomes if outcome.question_shown]
+
+
+def original_variant(outcomes: Outcomes) -> VariantOutcome | None:
+    """The lowest variant that shows the question as the benchmark has it; None where there is none."""
+    return min((outcome for outcome in outcomes if outcome.original), key=lambda outcome: outcome.variant, default=None)

@@ -8,6 +8,7 @@ select
     (place.ordinality - 1)::integer as position,
     place.option::integer as option,
     prediction.label_logprobs[place.ordinality] as logprob_nats,
-    prediction.label_probabilities[place.ordinality] as probability
+    prediction.label_probabilities[place.ordinality] as probability,
+    prediction.logprobs_without_question[place.ordinality] as logprob_without_question_nats
 from prediction
 cross join lateral unnest(prediction.shown) with ordinality as place (option, ordinality)

@@ -8,5 +8,6 @@ select
     place.key as position,
     place.value as option,
     json_extract(prediction.label_logprobs, '$[' || place.key || ']') as logprob_nats,
-    json_extract(prediction.label_probabilities, '$[' || place.key || ']') as probability
+    json_extract(prediction.label_probabilities, '$[' || place.key || ']') as probability,
+    json_extract(prediction.logprobs_without_question, '$[' || place.key || ']') as logprob_without_question_nats
 from prediction, json_each(prediction.shown) as place

@@ -24,10 +24,22 @@ select
     prediction.answer_probability,
     prediction.brier_score,
     prediction.entropy,
-    prediction.prompt_digest
+    prediction.prompt_digest,
+    prediction.logprobs_without_question,
+    prediction.accuracy_normalized,
+    prediction.npsq_correct,
+    prediction.npsq_accuracy,
+    prediction.choice_only_accuracy,
+    prediction.choice_sensitivity,
+    prediction.choice_sensitivity_normalized,
+    generation.text as generation
 from prediction
 inner join evaluation on evaluation.id = prediction.evaluation_id
 inner join question on question.id = prediction.question_id
+left join generation
+    on generation.evaluation_id = prediction.evaluation_id
+    and generation.question_id = prediction.question_id
+    and generation.variant = prediction.variant
 left join variant
     on variant.variant_set_id = evaluation.variant_set_id
     and variant.n_options = question.n_options

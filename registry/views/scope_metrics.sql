@@ -1,28 +1,143 @@
--- scope_metrics: one row per evaluation and scope: "all", "unflagged" (without questions whose options refer to each
--- other or are sorted numbers), "subject:…".
+-- scope_metrics: one row per evaluation and scope.
+-- Scopes: see evaluation_question_scope.
 -- Each metric is the mean over its non-NULL questions, and <metric>_n their number. NULL: no such question.
+-- pct_drop, consistency_index and cora combine two means over the questions that have both.
 -- This view computes; sealed values are stored and served by evaluation_metrics.
-with scoped as (
-    select 'all' as scope, question_metrics.* from question_metrics
-    union all
-    select 'unflagged' as scope, question_metrics.* from question_metrics where not question_metrics.flagged
-    union all
-    select 'subject:' || question_metrics.subject as scope, question_metrics.*
+with averaged as (
+    select
+        question_metrics.evaluation_id,
+        evaluation_question_scope.scope,
+        count(*) as questions,
+        sum(case when question_metrics.scored then 1 else 0 end) as scored,
+        avg(question_metrics.accuracy) as accuracy,
+        count(question_metrics.accuracy) as accuracy_n,
+        avg(question_metrics.accuracy_normalized) as accuracy_normalized,
+        count(question_metrics.accuracy_normalized) as accuracy_normalized_n,
+        avg(question_metrics.average_accuracy) as average_accuracy,
+        count(question_metrics.average_accuracy) as average_accuracy_n,
+        avg(question_metrics.worst_accuracy) as worst_accuracy,
+        count(question_metrics.worst_accuracy) as worst_accuracy_n,
+        avg(question_metrics.best_accuracy) as best_accuracy,
+        count(question_metrics.best_accuracy) as best_accuracy_n,
+        avg(question_metrics.strong_accuracy) as strong_accuracy,
+        count(question_metrics.strong_accuracy) as strong_accuracy_n,
+        avg(question_metrics.retest_accuracy) as retest_accuracy,
+        count(question_metrics.retest_accuracy) as retest_accuracy_n,
+        avg(question_metrics.sensitivity_gap) as sensitivity_gap,
+        count(question_metrics.sensitivity_gap) as sensitivity_gap_n,
+        avg(question_metrics.fluctuation_rate) as fluctuation_rate,
+        count(question_metrics.fluctuation_rate) as fluctuation_rate_n,
+        avg(question_metrics.prob_mass) as prob_mass,
+        count(question_metrics.prob_mass) as prob_mass_n,
+        avg(question_metrics.brier_score) as brier_score,
+        count(question_metrics.brier_score) as brier_score_n,
+        avg(question_metrics.entropy) as entropy,
+        count(question_metrics.entropy) as entropy_n,
+        avg(question_metrics.mcqa_plus) as mcqa_plus,
+        count(question_metrics.mcqa_plus) as mcqa_plus_n,
+        avg(question_metrics.majority_vote) as majority_vote,
+        count(question_metrics.majority_vote) as majority_vote_n,
+        avg(question_metrics.bmca_50) as bmca_50,
+        count(question_metrics.bmca_50) as bmca_50_n,
+        avg(question_metrics.bmca_60) as bmca_60,
+        count(question_metrics.bmca_60) as bmca_60_n,
+        avg(question_metrics.bmca_70) as bmca_70,
+        count(question_metrics.bmca_70) as bmca_70_n,
+        avg(question_metrics.bmca_80) as bmca_80,
+        count(question_metrics.bmca_80) as bmca_80_n,
+        avg(question_metrics.bmca_90) as bmca_90,
+        count(question_metrics.bmca_90) as bmca_90_n,
+        avg(question_metrics.bmca_100) as bmca_100,
+        count(question_metrics.bmca_100) as bmca_100_n,
+        avg(question_metrics.score) as score,
+        count(question_metrics.score) as score_n,
+        avg(question_metrics.npsq_correct) as npsq_correct,
+        count(question_metrics.npsq_correct) as npsq_correct_n,
+        avg(question_metrics.npsq_accuracy) as npsq_accuracy,
+        count(question_metrics.npsq_accuracy) as npsq_accuracy_n,
+        avg(question_metrics.choice_only_accuracy) as choice_only_accuracy,
+        count(question_metrics.choice_only_accuracy) as choice_only_accuracy_n,
+        avg(question_metrics.choice_sensitivity) as choice_sensitivity,
+        count(question_metrics.choice_sensitivity) as choice_sensitivity_n,
+        avg(question_metrics.choice_sensitivity_normalized) as choice_sensitivity_normalized,
+        count(question_metrics.choice_sensitivity_normalized) as choice_sensitivity_normalized_n,
+        avg(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.accuracy end) as retest_original,
+        avg(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.retest_accuracy end) as retest_both,
+        count(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.retest_accuracy end) as pct_drop_n,
+        avg(case when question_metrics.accuracy is not null and question_metrics.bmca_100 is not null then question_metrics.accuracy end) as mcqa,
+        avg(case when question_metrics.accuracy is not null and question_metrics.bmca_100 is not null then question_metrics.bmca_100 end) as consistent,
+        count(case when question_metrics.accuracy is not null and question_metrics.bmca_100 is not null then question_metrics.bmca_100 end) as cora_n
     from question_metrics
-    where question_metrics.subject is not null
+    inner join evaluation_question_scope
+        on evaluation_question_scope.evaluation_id = question_metrics.evaluation_id
+        and evaluation_question_scope.question_id = question_metrics.question_id
+    group by question_metrics.evaluation_id, evaluation_question_scope.scope
 )
+
 select
-    scoped.evaluation_id,
-    scoped.scope,
-    count(*) as questions,
-    sum(case when scoped.scored then 1 else 0 end) as scored,
-    avg(scoped.accuracy) as accuracy,
-    count(scoped.accuracy) as accuracy_n,
-    avg(scoped.average_accuracy) as average_accuracy,
-    count(scoped.average_accuracy) as average_accuracy_n,
-    avg(scoped.worst_accuracy) as worst_accuracy,
-    count(scoped.worst_accuracy) as worst_accuracy_n,
-    avg(scoped.fluctuation_rate) as fluctuation_rate,
-    count(scoped.fluctuation_rate) as fluctuation_rate_n
-from scoped
-group by scoped.evaluation_id, scoped.scope
+    averaged.evaluation_id,
+    averaged.scope,
+    averaged.questions,
+    averaged.scored,
+    averaged.accuracy,
+    averaged.accuracy_n,
+    averaged.accuracy_normalized,
+    averaged.accuracy_normalized_n,
+    averaged.average_accuracy,
+    averaged.average_accuracy_n,
+    averaged.worst_accuracy,
+    averaged.worst_accuracy_n,
+    averaged.best_accuracy,
+    averaged.best_accuracy_n,
+    averaged.strong_accuracy,
+    averaged.strong_accuracy_n,
+    averaged.retest_accuracy,
+    averaged.retest_accuracy_n,
+    averaged.sensitivity_gap,
+    averaged.sensitivity_gap_n,
+    averaged.fluctuation_rate,
+    averaged.fluctuation_rate_n,
+    averaged.prob_mass,
+    averaged.prob_mass_n,
+    averaged.brier_score,
+    averaged.brier_score_n,
+    averaged.entropy,
+    averaged.entropy_n,
+    averaged.mcqa_plus,
+    averaged.mcqa_plus_n,
+    averaged.majority_vote,
+    averaged.majority_vote_n,
+    averaged.bmca_50,
+    averaged.bmca_50_n,
+    averaged.bmca_60,
+    averaged.bmca_60_n,
+    averaged.bmca_70,
+    averaged.bmca_70_n,
+    averaged.bmca_80,
+    averaged.bmca_80_n,
+    averaged.bmca_90,
+    averaged.bmca_90_n,
+    averaged.bmca_100,
+    averaged.bmca_100_n,
+    averaged.score,
+    averaged.score_n,
+    averaged.npsq_correct,
+    averaged.npsq_correct_n,
+    averaged.npsq_accuracy,
+    averaged.npsq_accuracy_n,
+    averaged.choice_only_accuracy,
+    averaged.choice_only_accuracy_n,
+    averaged.choice_sensitivity,
+    averaged.choice_sensitivity_n,
+    averaged.choice_sensitivity_normalized,
+    averaged.choice_sensitivity_normalized_n,
+    case
+        when averaged.retest_original > 0
+            then 100.0 * (averaged.retest_original - averaged.retest_both) / averaged.retest_original
+    end as pct_drop,
+    averaged.pct_drop_n,
+    1 - (averaged.mcqa - averaged.consistent) as consistency_index,
+    averaged.cora_n as consistency_index_n,
+    averaged.mcqa * (1 - (averaged.mcqa - averaged.consistent)) as cora,
+    averaged.cora_n
+from averaged

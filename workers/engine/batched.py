@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from workers.engine.loading import LoadedModel
-from workers.engine.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt, check_length, tokenise
+from workers.engine.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt, check_length, checked_logprobs, tokenise
 from workers.errors import InterruptedScoringError
 
 BATCH_TOKENS = 4096
@@ -34,7 +34,7 @@ def score_batched(
                 raise InterruptedScoringError
             logprobs = _last_logprobs(loaded, [tokenised[index].context for index in batch])
             for row, index in enumerate(batch):
-                results[index] = [min(0.0, logprobs[row, label].item()) for label in tokenised[index].labels]
+                results[index] = checked_logprobs([logprobs[row, label].item() for label in tokenised[index].labels])
     tokens = sum(len(prompt.context) for prompt in tokenised)
     return ScoredPrompts(results, tokens, tokens)
 

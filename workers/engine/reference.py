@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from workers.engine.loading import LoadedModel
-from workers.engine.tokens import ScoredPrompts, ScoringPrompt, check_length, tokenise
+from workers.engine.tokens import ScoredPrompts, ScoringPrompt, check_length, checked_logprobs, tokenise
 
 
 def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> ScoredPrompts:
@@ -20,5 +20,5 @@ def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> Sc
             input_ids = torch.tensor([tokenised.context], device=loaded.device)  # (1, tokens)
             logits = loaded.model(input_ids=input_ids, use_cache=False).logits  # (1, tokens, vocabulary)
             logprobs = logits[0, -1].double().log_softmax(dim=-1)  # (vocabulary,)
-            results.append([min(0.0, logprobs[label].item()) for label in tokenised.labels])
+            results.append(checked_logprobs([logprobs[label].item() for label in tokenised.labels]))
     return ScoredPrompts(results, tokens, tokens)

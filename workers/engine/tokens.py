@@ -1,5 +1,6 @@
 """From texts to tokens: what is computed, and which token stands for each label."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,16 +40,17 @@ def tokenise(tokenizer: Any, prompt: ScoringPrompt) -> TokenisedPrompt:
     """Tokenises each continuation together with its prompt, as the model would meet it.
 
     " A" after "Answer:" is one token in most vocabularies and " A" alone need not be the same one. The context is what
-    all tokenisations have in common; a label is the token that follows it.
-    Raises EngineError when two labels begin with the same token, so that first tokens cannot tell them apart.
+    all tokenisations have in common: the prompt, and beyond it what all labels begin with, such as the bracket of
+    "(A)". A label is the token that follows.
+    Raises EngineError when two labels have the same token there, so that it cannot tell them apart.
     """
     prefix = tokenizer(prompt.text)["input_ids"]
     if not prompt.continuations:
         raise EngineError("a prompt has no continuation to score")
     encoded = [tokenizer(prompt.text + continuation)["input_ids"] for continuation in prompt.continuations]
     length = len(prefix)
-    if any(ids[:length] != prefix or len(ids) <= length for ids in encoded):
-        # The prompt's last token merges with the label: step back to where all of them still agree.
+    merged = any(ids[:length] != prefix or len(ids) <= length for ids in encoded)
+    if merged or (len(encoded) > 1 and len({ids[length] for ids in encoded}) == 1):
         length = _common_length(encoded)
     labels = [ids[length] for ids in encoded if len(ids) > length]
     if len(set(labels)) != len(prompt.continuations) or length == 0:
@@ -66,6 +68,19 @@ def _common_length(encoded: Sequence[Sequence[int]]) -> int:
             break
         length += 1
     return length
+
+
+def checked_logprobs(values: Sequence[float]) -> list[float]:
+    """Label log-probabilities as they are stored: finite and at most 0, which rounding can exceed by a hair.
+
+    Raises EngineError for NaN and infinities, which a model gives when its numbers overflow.
+    """
+    if not all(map(math.isfinite, values)):
+        raise EngineError(
+            f"the model gives log-probabilities {list(values)}, which are no numbers to compare; load it with a wider "
+            "dtype, such as float32"
+        )
+    return [min(0.0, value) for value in values]
 
 
 def check_length(prompt: TokenisedPrompt, limit: int | None) -> None:
