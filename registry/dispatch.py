@@ -32,7 +32,8 @@ def _celery(broker_url: str) -> Any:
         task_serializer="json",
         accept_content=["json"],
         task_ignore_result=True,
-        broker_transport_options=BROKER_OPTIONS,
+        # kombu's own patience: one more try, at once. Its default waits for seven seconds.
+        broker_transport_options={**BROKER_OPTIONS, "max_retries": 1, "interval_start": 0, "interval_step": 0},
         broker_connection_retry=False,
     )
     return app

@@ -95,7 +95,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         return replicates[-1], False
     protocol = store_protocol(session, protocol_json)
     variant_set = store_variant_set(session, definition)
-    _store_variants(session, variant_set, names)
+    store_variants(session, variant_set, names)
     evaluation = Evaluation(
         specification=specification,
         specification_digest=digest,
@@ -160,17 +160,17 @@ def select_questions(
 
 def _plan(
     questions: Iterable[Question], definition: VariantSetDefinition, labels: int
-) -> tuple[list[PlannedQuestion], dict[int, list[str]]]:
-    """Each question's number of variants, and the variants' names by number of options."""
+) -> tuple[list[PlannedQuestion], dict[int, dict[int, str]]]:
+    """Each question's number of variants, and the variants' names by number of options and ordinal."""
     planned: list[PlannedQuestion] = []
-    names: dict[int, list[str]] = {}
+    names: dict[int, dict[int, str]] = {}
     for question in questions:
         if question.n_options > labels:
             raise ProtocolError(
                 f"question {question.external_id} has {question.n_options} options; the protocol has {labels} labels"
             )
         variants = definition.variants(QuestionShape(question.external_id, question.n_options, question.answer))
-        names.setdefault(question.n_options, [variant.name for variant in variants])
+        names.setdefault(question.n_options, {variant.ordinal: variant.name for variant in variants})
         planned.append(PlannedQuestion(question.id, question.subject, question.n_options, len(variants)))
     return planned, names
 
@@ -193,13 +193,14 @@ def store_variant_set(session: Session, definition: VariantSetDefinition) -> Var
     return row
 
 
-def _store_variants(session: Session, variant_set: VariantSet, names: dict[int, list[str]]) -> None:
+def store_variants(session: Session, variant_set: VariantSet, names: dict[int, dict[int, str]]) -> None:
+    """Stores the variants' names, by number of options and ordinal, for numbers of options that are new."""
     known = set(session.scalars(select(Variant.n_options).where(Variant.variant_set_id == variant_set.id)))
     rows = [
         {"variant_set_id": variant_set.id, "n_options": n_options, "ordinal": ordinal, "name": name}
         for n_options, listed in names.items()
         if n_options not in known
-        for ordinal, name in enumerate(listed)
+        for ordinal, name in listed.items()
     ]
     if rows:
         session.execute(insert(Variant), rows)

@@ -1,7 +1,7 @@
 """From what an engine or a file says of one prompt to the row that is stored. Positions become options here, once."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ def prediction_row(
     options: Sequence[str],
     answer: int,
     variant: VariantShown,
-    inserted: dict[int, str] | None = None,
+    inserted: Mapping[int, str] | None = None,
     prompt_digest: str | None = None,
     logprobs: Sequence[float] | None = None,
     weights: Sequence[float] | None = None,

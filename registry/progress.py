@@ -2,6 +2,8 @@
 
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,3 +128,28 @@ def wait_for(engine: Engine, ids: list[int], helper: "subprocess.Popen[bytes] | 
 def _label(session: Session, progress: Progress) -> str:
     evaluation = find_evaluation(session, progress.evaluation_id)
     return f"{evaluation.model_revision.model.name} on {evaluation.benchmark_version.benchmark.name}"
+
+
+@contextmanager
+def import_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A progress bar on stderr for an import; yields what to call with (what is done, lines done, of how many)."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description:9}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} lines"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield report

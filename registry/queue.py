@@ -126,7 +126,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
         tokens_naive=result.tokens_naive,
         tokens_computed=result.tokens_computed,
         elapsed_s=result.elapsed_s,
-        engine_fingerprint_id=_fingerprint_id(session, result.fingerprint),
+        engine_fingerprint_id=fingerprint_id(session, result.fingerprint),
     ):
         return False
     expected = session.scalar(select(Shard.prompts).where(Shard.id == shard_claim.shard_id))
@@ -138,7 +138,8 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
     return True
 
 
-def _fingerprint_id(session: Session, document: dict[str, object]) -> int:
+def fingerprint_id(session: Session, document: dict[str, object]) -> int:
+    """The row of a fingerprint, made when it is new; two workers may make it at once."""
     digest = specification_digest(document)
     found = session.scalar(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest))
     if found is not None:

@@ -339,6 +339,10 @@ VARIANT_KINDS: Final[Mapping[str, VariantKind]] = {
 }
 
 
+DRAWN_KINDS: Final = ("shuffle", "divergent")
+"""Kinds whose shuffled variants are draws: other people's draws of the same kind show other orders."""
+
+
 def inserted_ordinals(kind: str) -> dict[str, int]:
     """Ordinal (−1, −2, …) of each option that a kind inserts, by name."""
     return {name: -number for number, name in enumerate(VARIANT_KINDS[kind].inserted, start=1)}

@@ -5,7 +5,7 @@ from types import FrameType
 
 import click
 
-from registry.cli.common import engine_of, logging_to_stderr, settings_of
+from registry.cli.common import engine_of, settings_of
 from registry.models import QUEUES
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer, quiet_libraries
@@ -26,7 +26,6 @@ def worker(until_idle: bool, queues: str | None, device: str | None, threads: in
     another once its lease has run out.
     """
     settings = settings_of()
-    logging_to_stderr(settings)
     engine = engine_of(settings)
     quiet_libraries()
     if threads is not None:

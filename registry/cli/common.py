@@ -21,8 +21,10 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON doc
 
 
 def settings_of() -> Settings:
-    """This process's settings."""
-    return get_settings()
+    """This process's settings; from here on, logs go to stderr."""
+    settings = get_settings()
+    logging_to_stderr(settings)
+    return settings
 
 
 def engine_of(settings: Settings) -> Engine:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,7 +15,8 @@ from registry.dispatch import hints_of, send_hints
 from registry.errors import QueueError
 from registry.evaluations import EvaluationRequest, move, submit
 from registry.models import QUEUES
-from registry.progress import Progress, progress_of, wait_for
+from registry.outputs import ImportRequest, import_outputs
+from registry.progress import Progress, import_progress, progress_of, wait_for
 from registry.queue import live_workers
 from registry.settings import Settings
 from registry.variants import VARIANT_KINDS
@@ -124,6 +126,46 @@ def start_worker() -> "subprocess.Popen[bytes]":
 def _progress(engine: Engine, ids: list[int]) -> list[Progress]:
     with read_session(engine) as session:
         return [progress_of(session, evaluation_id) for evaluation_id in ids]
+
+
+@evaluations.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--model", required=True, help="Model NAME the outputs are of; register it with --kind external.")
+@click.option("--benchmark", required=True, help="Benchmark NAME, or NAME@VERSION.")
+@click.option("--variants", required=True, help="Kind of variants shown, or imported for any orders.")
+@click.option("--protocol", default="symbols", show_default=True, help="How the model was asked.")
+@click.option("--shots", type=int, default=0, show_default=True, help="Few-shot examples it was shown.")
+@click.option(
+    "--select", default=None, help="Variant types of IBM/cat's layout, such as standard_MC:0,standard_MC_shuffled."
+)
+@click.option("--column", default=None, help="The model's column in a CSV of letters.")
+@json_option
+def import_command(
+    file: Path,
+    model: str,
+    benchmark: str,
+    variants: str,
+    protocol: str,
+    shots: int,
+    select: str | None,
+    column: str | None,
+    as_json: bool,  # noqa: ARG001 - it always prints JSON
+) -> None:
+    """Import other people's outputs from FILE; prints {"evaluation": ID}.
+
+    \b
+    One JSON object per prompt:
+      {"question_id": "q1", "variant": 0, "order": [2, 0, 1], "position": 1}
+    order[p] is the option shown at position p, position the answered one (null: no valid
+    answer). Optional: probabilities, logprobs, logprobs_without_question, text. Recognised by
+    their form as well: lm-evaluation-harness --log_samples files, IBM/cat's layout, and CSV
+    tables of letters with one column a model. The file is checked as a whole before anything
+    is stored; importing again makes a new replicate.
+    """  # noqa: D301
+    request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, column)
+    with import_progress() as report:
+        evaluation_id = import_outputs(engine_of(settings_of()), request, report)
+    print_json({"evaluation": evaluation_id})
 
 
 @evaluations.command("list")
