@@ -1,4 +1,4 @@
-"""Metrics as the SQL views compute them now, from the predictions of one evaluation."""
+"""Metrics of one evaluation as its stored statistics give them now."""
 
 from typing import Any
 
@@ -6,25 +6,30 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
+from registry.metrics.runs import Runs
 
 
 def computed_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:
     """Scope to its values: each metric, `<metric>_n`, `questions` and `scored`. Only `scope`, where one is given.
 
-    A metric of runs counts the complete questions it was taken over.
+    Means come from the view scope_metrics. Comparisons of runs are made here from run_accuracy: the view run_metrics
+    says the same, but its window functions keep SQLite from looking at one evaluation alone.
     """
     parameters = {"evaluation_id": evaluation_id, "scope": scope}
     condition = "WHERE evaluation_id = :evaluation_id" + (" AND scope = :scope" if scope else "")
-    found: dict[str, dict[str, Any]] = {}
-    for row in session.execute(text(f"SELECT * FROM scope_metrics {condition}"), parameters).mappings():  # noqa: S608
-        values = dict(row)
+    means = session.execute(text(f"SELECT * FROM scope_metrics {condition}"), parameters).mappings()  # noqa: S608
+    found = {row["scope"]: dict(row) for row in means}
+    accuracies: dict[str, dict[int, tuple[float, bool]]] = {name: {} for name in found}
+    for row in session.execute(text(f"SELECT * FROM run_accuracy {condition}"), parameters).mappings():  # noqa: S608
+        accuracies[row["scope"]][row["variant"]] = (float(row["accuracy"]), bool(row["unchanged"]))
+    for name, values in found.items():
+        originals = [variant for variant, (_, unchanged) in accuracies[name].items() if unchanged]
+        runs = Runs(
+            {v: accuracy for v, (accuracy, _) in sorted(accuracies[name].items())}, min(originals, default=None)
+        )
         for metric in METRICS.values():
-            if metric.view == "run_metrics":
-                values[metric.name], values[f"{metric.name}_n"] = None, int(row["scored"])
-        found[row["scope"]] = values
-    for row in session.execute(text(f"SELECT * FROM run_metrics {condition}"), parameters).mappings():  # noqa: S608
-        found[row["scope"]].update({name: row[name] for name in METRICS if METRICS[name].view == "run_metrics"})
-    return {
-        name: {key: float(value) if key in METRICS and value is not None else value for key, value in values.items()}
-        for name, values in found.items()
-    }
+            if metric.over_runs is not None:
+                values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), int(values["scored"])
+            elif values[metric.name] is not None:
+                values[metric.name] = float(values[metric.name])
+    return found

@@ -40,7 +40,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from registry.errors import UsageError
+from registry.errors import DatabaseError, UsageError
 
 NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -59,6 +59,8 @@ class Base(DeclarativeBase):
 
 # SQLite only numbers rows by itself in a column that is exactly INTEGER.
 RowId = BigInteger().with_variant(Integer, "sqlite")
+MAX_INTEGER = 2**31 - 1
+MAX_ROW_ID = 2**63 - 1
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -203,7 +205,7 @@ def _database_now_sqlite(element: Any, compiler: Any, **kw: Any) -> str:
 def make_engine(url: str) -> Engine:
     """An engine for a SQLite or PostgreSQL URL; creates the folder of a SQLite file.
 
-    Raises UsageError for a URL that is neither.
+    Raises UsageError for a URL that is neither, DatabaseError for a folder that cannot be made.
     """
     try:
         parsed = make_url(url)
@@ -220,7 +222,14 @@ def make_engine(url: str) -> Engine:
 
 def _make_sqlite_engine(url: str, database: str | None) -> Engine:
     if database and database != ":memory:":
-        Path(database).parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(database).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DatabaseError(
+                f"{folder}: cannot be made a data directory ({error.strerror}); check SHUFFLEBOARD_HOME and "
+                "SHUFFLEBOARD_DATABASE_URL"
+            ) from None
     engine = create_engine(url, connect_args={"timeout": 60})
 
     @event.listens_for(engine, "connect")

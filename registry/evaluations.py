@@ -9,7 +9,7 @@ from sqlalchemy import CursorResult, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from registry.benchmarks import find_version
-from registry.db import one_at_a_time
+from registry.db import MAX_INTEGER, MAX_ROW_ID, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.model_revisions import find_revision, model_identity
@@ -139,10 +139,10 @@ def select_questions(
 ) -> list[Question]:
     """The questions of a version that a filter keeps, in file order.
 
-    Raises UsageError for a limit below 1, NotFoundError for a subject the benchmark does not have.
+    Raises UsageError for a limit out of range, NotFoundError for a subject the benchmark does not have.
     """
-    if limit is not None and limit < 1:
-        raise UsageError(f"limit {limit}: give a number from 1")
+    if limit is not None and not 1 <= limit <= MAX_INTEGER:
+        raise UsageError(f"limit {limit}: give a number from 1 to {MAX_INTEGER}")
     query = (
         select(Question)
         .where(Question.benchmark_version_id == version.id, ~Question.few_shot)
@@ -249,7 +249,7 @@ def _store_shards(session: Session, evaluation_id: int, planned: Sequence[Planne
 
 def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
     """The evaluation of that id; NotFoundError when there is none."""
-    row = session.get(Evaluation, evaluation_id)
+    row = session.get(Evaluation, evaluation_id) if evaluation_id <= MAX_ROW_ID else None
     if row is None:
         total = session.scalar(select(func.count()).select_from(Evaluation))
         raise NotFoundError(

@@ -8,7 +8,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from registry.db import get_engine, write_session
 from registry.errors import DatabaseError
@@ -36,7 +36,7 @@ def current(engine: Engine) -> str | None:
     try:
         with engine.connect() as connection:
             return MigrationContext.configure(connection).get_current_revision()
-    except OperationalError as error:
+    except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
         raise DatabaseError(
             f"database {_shown(engine)} cannot be opened ({reason}); check SHUFFLEBOARD_DATABASE_URL and that it runs"
@@ -52,6 +52,7 @@ def upgrade(url: str) -> str:
     before = current(engine)
     if before == head():
         return before
+    _require_known(engine, before)
     config = _config()
     try:
         with engine.begin() as connection:
@@ -74,10 +75,14 @@ def require_current(engine: Engine) -> None:
         return
     if at is None:
         raise DatabaseError(f"database {_shown(engine)} is empty; run: shuffleboard db upgrade")
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if at not in known:
-        raise DatabaseError(f"database {_shown(engine)} is at revision {at}, newer than this code; upgrade the code")
+    _require_known(engine, at)
     raise DatabaseError(f"database {_shown(engine)} is at revision {at}, not {head()}; run: shuffleboard db upgrade")
+
+
+def _require_known(engine: Engine, at: str | None) -> None:
+    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if at is not None and at not in known:
+        raise DatabaseError(f"database {_shown(engine)} is at revision {at}, newer than this code; upgrade the code")
 
 
 def _shown(engine: Engine) -> str:

@@ -17,6 +17,7 @@ from registry.bulk import insert_predictions
 from registry.db import database_now
 from registry.digests import specification_digest
 from registry.models import EngineFingerprint, Evaluation, Prediction, Shard, Worker
+from registry.scores import write_question_scores
 
 MAX_FAILURES: Final = 3
 MAX_CRASHES: Final = 10
@@ -134,6 +135,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
         message = f"shard {shard_claim.shard_id} has {expected} prompts, but {len(result.rows)} results were given"
         raise AssertionError(message)
     insert_predictions(session, result.rows)
+    write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id)
     settle(session, shard_claim.evaluation_id)
     return True
 

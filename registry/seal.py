@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import insert, select, text
+from sqlalchemy import and_, insert, or_, select
 from sqlalchemy.orm import Session
 
 from registry.computed import computed_metrics
@@ -22,6 +22,7 @@ from registry.models import (
     EngineFingerprint,
     Evaluation,
     EvaluationMetric,
+    EvaluationQuestion,
     Prediction,
     Question,
     QuestionScore,
@@ -134,33 +135,34 @@ def compute_seal(session: Session, evaluation: Evaluation) -> str:
 
 
 def seal(session: Session, evaluation_id: int) -> bool:
-    """Seals a completely scored evaluation: question scores, metrics, digest, state. False when it was sealed already.
+    """Seals a completely scored evaluation: metrics, digest, state. False when it was sealed already.
 
     Raises SealError when predictions are missing.
     """
     evaluation = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
     if evaluation.seal is not None:
         return False
-    columns = [column.name for column in QuestionScore.__table__.columns]
-    listed = ", ".join(columns)
-    session.execute(
-        text(
-            f"INSERT INTO question_score ({listed}) SELECT {listed} FROM question_statistics "  # noqa: S608 - our columns
-            "WHERE evaluation_id = :evaluation_id"
-        ),
-        {"evaluation_id": evaluation_id},
-    )
     missing = session.scalars(
         select(Question.external_id)
-        .join(QuestionScore, QuestionScore.question_id == Question.id)
-        .where(QuestionScore.evaluation_id == evaluation_id, QuestionScore.stored != QuestionScore.expected)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .outerjoin(
+            QuestionScore,
+            and_(
+                QuestionScore.evaluation_id == EvaluationQuestion.evaluation_id,
+                QuestionScore.question_id == EvaluationQuestion.question_id,
+            ),
+        )
+        .where(
+            EvaluationQuestion.evaluation_id == evaluation_id,
+            or_(QuestionScore.stored.is_(None), QuestionScore.stored != EvaluationQuestion.n_variants),
+        )
         .limit(1)
     ).first()
     if missing is not None:
         raise SealError(f"evaluation {evaluation_id}: question {missing} has not all of its predictions; not sealed")
     digest, now = compute_seal(session, evaluation), session.scalar(select(database_now()))
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, now, "complete"
-    session.flush()  # from here on, views read question_score
+    session.flush()
     session.execute(insert(EvaluationMetric), _metric_rows(session, evaluation_id))
     return True
 

@@ -108,6 +108,6 @@ def upgrade() -> None:
     op.execute("DELETE FROM question_score")
     op.execute(
         f"INSERT INTO question_score ({STATISTICS}) SELECT {STATISTICS} FROM question_statistics "  # noqa: S608
-        "WHERE evaluation_id IN (SELECT id FROM evaluation WHERE seal IS NOT NULL)"
+        "WHERE stored > 0"
     )
     create_triggers(revision)

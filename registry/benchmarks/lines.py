@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,10 @@ from registry.errors import IngestError
 class Place:
     """Where in a user's file something stands, to say so in an error."""
 
-    def __init__(self, path: Path | str, line: int) -> None:
-        self.path = Path(path)
+    __slots__ = ("line", "path")
+
+    def __init__(self, path: Path, line: int) -> None:
+        self.path = path
         self.line = line
 
     def reject(self, problem: str) -> NoReturn:
@@ -53,25 +56,43 @@ def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
         raise IngestError(f"{path.name}: damaged gzip file ({error}); fetch or compress it again") from None
 
 
+class _UnacceptableError(Exception):
+    """Valid JSON that the contract refuses; the hooks below do not know the line."""
+
+
+def _constant(name: str) -> NoReturn:
+    raise _UnacceptableError(f"{name} is not a number that can be stored; remove it or give a finite number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise _UnacceptableError(f"{shorten(digits)} is beyond what can be stored; give a finite number")
+    return number
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _UnacceptableError(f"key {twice!r} is given twice; keep one")
+    return document
+
+
+# One decoder for all lines: making one costs as much as decoding a short line.
+_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique)
+
+
 def _parse(raw: bytes, place: Place) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         place.reject(f"byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8; save the file as UTF-8")
-
-    def constant(name: str) -> NoReturn:
-        place.reject(f"{name} is not a number that can be stored; remove it or give a finite number")
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        document = dict(pairs)
-        if len(document) != len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            place.reject(f"key {twice!r} is given twice; keep one")
-        return document
-
     try:
-        document = json.loads(text, parse_constant=constant, object_pairs_hook=unique)
+        document = _DECODER.decode(text)
+    except _UnacceptableError as error:
+        place.reject(str(error))
     except RecursionError:
         place.reject("nested too deeply to be a record; give one flat JSON object a line")
     except ValueError as error:

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from registry.benchmarks import find_version, import_benchmark, read_benchmark
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
-from registry.db import read_session, write_session
+from registry.db import MAX_INTEGER, read_session, write_session
 from registry.models import Benchmark, BenchmarkVersion, Question
 
 
@@ -27,7 +27,11 @@ def benchmarks() -> None:
 @click.option("--licence", default=None, help="Licence of the questions, such as MIT.")
 @click.option("--source", default=None, help="Where the questions come from.")
 @click.option(
-    "--shuffle-options", type=int, default=None, metavar="SEED", help="For benchmarks whose answer always comes first."
+    "--shuffle-options",
+    type=click.IntRange(0, MAX_INTEGER),
+    default=None,
+    metavar="SEED",
+    help="For benchmarks whose answer always comes first.",
 )
 @json_option
 def import_command(

@@ -10,7 +10,7 @@ import click
 from sqlalchemy import Engine, text
 
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
-from registry.db import read_session, write_session
+from registry.db import MAX_INTEGER, read_session, write_session
 from registry.dispatch import hints_of, send_hints
 from registry.errors import QueueError
 from registry.evaluations import EvaluationRequest, move, submit
@@ -37,7 +37,13 @@ def evaluations() -> None:
 @click.option("--shots", type=int, default=0, show_default=True, help="Examples from the few-shot pool.")
 @click.option("--limit", type=int, default=None, help="Only the first questions in file order.")
 @click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated.")
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher is scored earlier.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
+    default=0,
+    show_default=True,
+    help="Higher is scored earlier.",
+)
 @click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
 @click.option("--replicate", is_flag=True, help="Score again what has been scored already.")
 @click.option("--wait", is_flag=True, help="Wait until it is complete, with a progress bar.")

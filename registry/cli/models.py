@@ -7,7 +7,7 @@ import click
 from sqlalchemy import select
 
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
-from registry.db import read_session, write_session
+from registry.db import MAX_ROW_ID, read_session, write_session
 from registry.model_revisions import (
     DTYPES,
     QUANTISATIONS,
@@ -41,7 +41,7 @@ def models() -> None:
 @click.option("--adapter", default=None, help="Not supported yet: merge adapters into the weights.")
 @click.option("--family", default=None, help="Family shown on the board, such as SmolLM2.")
 @click.option("--developer", default=None, help="Who made it.")
-@click.option("--parameters", type=click.IntRange(min=1), default=None, help="Number of parameters.")
+@click.option("--parameters", type=click.IntRange(1, MAX_ROW_ID), default=None, help="Number of parameters.")
 @click.option("--licence", default=None, help="Licence of the weights.")
 @click.option("--url", default=None, help="Page about the model.")
 @json_option

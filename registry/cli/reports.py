@@ -92,9 +92,9 @@ def provenance(evaluation_id: int, as_json: bool) -> None:
             for shard in value:
                 fingerprint = shard["engine_fingerprint"] or {}
                 click.echo(
-                    f"shard {shard['shard']:<4} {shard['state']:8} {shard['prompts']} prompts on {shard['host'] or '?'} "
-                    f"({shard['device'] or '?'}), claims {shard['claims']}, failures {shard['failures']}, "
-                    f"crashes {shard['crashes']}, engine {fingerprint.get('engine', '–')}"
+                    f"shard {shard['shard']:<4} {shard['state']:8} {shard['prompts']} prompts on "
+                    f"{shard['host'] or '?'} ({shard['device'] or '?'}), claims {shard['claims']}, failures "
+                    f"{shard['failures']}, crashes {shard['crashes']}, engine {fingerprint.get('engine', '–')}"
                 )
         elif isinstance(value, dict):
             click.echo(f"{key.replace('_', ' ')}:")

@@ -22,7 +22,7 @@ class Metric:
     low, high: its range; None where it is unbounded. unit: "fraction", "percent" or another.
     per_question: its value for one question; None for those that are taken over the whole benchmark.
     over_questions: its value over complete questions.
-    view: the SQL view that serves it over questions.
+    over_runs: its value over the accuracies of runs, for those that compare runs.
     """
 
     name: str
@@ -35,8 +35,13 @@ class Metric:
     low: float | None = 0.0
     high: float | None = 1.0
     unit: str = "fraction"
-    view: Literal["scope_metrics", "run_metrics"] = "scope_metrics"
+    over_runs: runs.RunMetric | None = None
     definition_version: int = 1
+
+    @property
+    def view(self) -> Literal["scope_metrics", "run_metrics"]:
+        """Where SQL has it."""
+        return "scope_metrics" if self.over_runs is None else "run_metrics"
 
 
 def mean_over_questions(per_question: Callable[[Outcomes], float | None]) -> Callable[[Sequence[Outcomes]], Value]:
@@ -122,7 +127,7 @@ def _run(
         _of_runs(function),
         high=high,
         unit=unit,
-        view="run_metrics",
+        over_runs=function,
     )
 
 

@@ -47,7 +47,7 @@ def is_table_of_columns(path: Path) -> bool:
 
 
 def _open(path: Path) -> TextIO:
-    opened = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
+    opened = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")  # noqa: SIM115 - the caller closes it
     return io.TextIOWrapper(cast("BinaryIO", opened), encoding="utf-8", newline="")
 
 

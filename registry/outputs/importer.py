@@ -32,6 +32,7 @@ from registry.outputs.record import KnownQuestion, Recorded
 from registry.predictions import prediction_row
 from registry.protocols import protocol_definition, store_protocol
 from registry.queue import fingerprint_id
+from registry.scores import write_question_scores
 from registry.seal import seal
 from registry.variants import (
     DRAWN_KINDS,
@@ -104,8 +105,9 @@ def import_outputs(engine: Engine, request: ImportRequest, report: Report | None
         _store_rows(session, evaluation.id, reader, definition, checked.lines, tell)
         if sha256_file(request.path) != digest:
             raise IngestError(f"{request.path.name}: changed while it was being imported; import it again")
+        tell("sealing", 0, None)
+        write_question_scores(session, evaluation.id)
         if evaluation.state != "failed":
-            tell("sealing", 0, None)
             seal(session, evaluation.id)
         return evaluation.id
 
@@ -204,7 +206,7 @@ def _check_variant(
     variant = expected.get(recorded.variant)
     if variant is None:
         recorded.place.reject(
-            f"variant {recorded.variant}: {definition.name} of a question with {len(recorded.question.options)} options "
+            f"variant {recorded.variant}: {definition.name} of {len(recorded.question.options)} options "
             f"has the variants {min(expected)} to {max(expected)}; use --variants imported for others"
         )
     order = tuple(known[item] if isinstance(item, str) else item for item in recorded.order)
@@ -371,7 +373,7 @@ def _shown(
     ordinals: Mapping[str, int],
     shapes: dict[int, dict[int, VariantShown]],
 ) -> VariantShown:
-    """The variant that a line is of, in the order it was shown; of a known kind, with all else that the kind changes."""
+    """The variant that a line is of, in the order it was shown, with all else that its kind changes."""
     order = tuple(ordinals[item] if isinstance(item, str) else item for item in recorded.order)
     if definition.kind == "imported":
         return VariantShown(recorded.variant, "", order)

@@ -10,7 +10,6 @@ from typing import Final
 
 VIEWS: Final = (
     "question_statistics",
-    "question_outcome",
     "question_metrics",
     "evaluation_question_scope",
     "scope_metrics",

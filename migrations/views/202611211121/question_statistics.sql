@@ -1,24 +1,15 @@
 -- question_statistics: one row per question of an evaluation, computed from its predictions.
 -- Sufficient statistics only; metrics are made of them in question_metrics. The table question_score is a copy of these
--- rows, written when an evaluation is sealed.
+-- rows, written in the transaction that stores the predictions.
 -- "own" variants show the question with exactly its own options; the CoRA family counts all that show the question.
 -- original_correct, others: NULL where no original was stored. first_option: NULL where the first own variant had no
--- valid answer. The columns from accuracy_normalized on are those of the original, else of the first own variant.
+-- valid answer. accuracy_normalized is that of the original; the columns after it are those of the original, else of
+-- the first own variant once all expected ones are stored: until then the first may be among those that lack.
 -- probability_variants: own variants with probabilities; sums over them are NULL where there are none.
 -- Dialect trap: SQLite pushes a condition on evaluation_id into the first subquery of FROM only, never into one behind
 -- LEFT JOIN; hence the aggregate comes first and all else is looked up by primary key.
 -- Reference: registry/metrics/. Spec: tests/spec/.
-with own_prediction as (
-    select
-        prediction.evaluation_id,
-        prediction.question_id,
-        prediction.variant,
-        prediction.chosen_option
-    from prediction
-    where prediction.question_shown and prediction.own_options
-),
-
-counted as (
+with counted as (
     select
         evaluation_question.evaluation_id,
         evaluation_question.question_id,
@@ -60,22 +51,26 @@ select
     first_own.chosen_option as first_option,
     (
         select count(*)
-        from own_prediction
+        from prediction as own
         where
-            own_prediction.evaluation_id = counted.evaluation_id
-            and own_prediction.question_id = counted.question_id
-            and own_prediction.chosen_option = first_own.chosen_option
+            own.evaluation_id = counted.evaluation_id
+            and own.question_id = counted.question_id
+            and own.question_shown
+            and own.own_options
+            and own.chosen_option = first_own.chosen_option
     ) as agreeing,
     (
         select cast(coalesce(sum(same_answer.times * (same_answer.times - 1) / 2), 0) as integer)
         from (
             select count(*) as times
-            from own_prediction
+            from prediction as own
             where
-                own_prediction.evaluation_id = counted.evaluation_id
-                and own_prediction.question_id = counted.question_id
-                and own_prediction.chosen_option is not null
-            group by own_prediction.chosen_option
+                own.evaluation_id = counted.evaluation_id
+                and own.question_id = counted.question_id
+                and own.question_shown
+                and own.own_options
+                and own.chosen_option is not null
+            group by own.chosen_option
         ) as same_answer
     ) as equal_pairs,
     case when original.variant is not null then counted.variants - 1 end as others,
@@ -105,4 +100,6 @@ left join prediction as first_own
 left join prediction as choice
     on choice.evaluation_id = counted.evaluation_id
     and choice.question_id = counted.question_id
-    and choice.variant = coalesce(counted.original, counted.first_own)
+    and choice.variant = coalesce(
+        counted.original, case when counted.stored >= counted.expected then counted.first_own end
+    )
