@@ -185,7 +185,7 @@ def add_missing_metrics(session: Session) -> int:
                 select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
                     EvaluationMetric.evaluation_id == evaluation_id
                 )
-            ).tuples()
+            )
         )
         new = [
             row

@@ -226,8 +226,22 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
         answer,
         {key: value for key, value in document.items() if key not in KNOWN},
     )
-    check_text(place, "an unknown key", json.dumps(record.extra, ensure_ascii=False).replace("\\u0000", "\x00"))
+    for text in _texts(record.extra):
+        check_text(place, "an unknown key", text)
     return _optional_text(place, "split", document.get("split")), record
+
+
+def _texts(document: Any) -> Iterator[str]:
+    """Every text in a JSON document, keys included."""
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, dict):
+        for key, value in document.items():
+            yield key
+            yield from _texts(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from _texts(value)
 
 
 def _text(place: Place, name: str, value: Any) -> str:

@@ -14,7 +14,7 @@ _REFERENCE = re.compile(
       \b(?:all|none|any|both|neither|either|two|three|some|most|each|one)\s+(?:of\s+)?(?:the\s+|these\s+|those\s+)?
         (?:above|below|preceding|following|other\s+(?:options|answers|choices)|(?:options|answers|choices)(?:\s+above)?
           |these|those|them)\b[\s.!]*$
-    | ^\s*(?:both|neither|either|only|all|options?|answers?|choices?)?\s*{_LETTER}\s*
+    | ^\s*(?i:both|neither|either|only|all|options?|answers?|choices?)?\s*{_LETTER}\s*
         (?:(?:,|;)\s*{_LETTER}\s*)*,?\s*(?:and|or|nor|&|but\s+not)\s*{_LETTER}\s*(?:only|are\s+\w+|is\s+\w+|above)?[\s.!]*$
     """,
     re.VERBOSE,

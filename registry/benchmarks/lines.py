@@ -32,6 +32,11 @@ def shorten(value: Any, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def shown(value: Any) -> str:
+    """A value as JSON writes it, shortened: texts in quotation marks, numbers without."""
+    return shorten(json.dumps(value, ensure_ascii=False, default=str))
+
+
 def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     r"""Each JSON object of a `.jsonl` or `.jsonl.gz` file with its place; blank lines are passed over.
 

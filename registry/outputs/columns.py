@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
-from registry.benchmarks.lines import Place, shorten
+from registry.benchmarks.lines import Place, shown
 from registry.errors import IngestError, UsageError
 from registry.labels import LETTERS
 from registry.outputs.record import KnownQuestion, Recorded, find_question
@@ -56,6 +56,6 @@ def _position(place: Place, question: KnownQuestion, cell: str | None) -> int | 
     if not letter:
         return None
     if len(letter) != 1 or letter not in LETTERS:
-        place.reject(f"answer {shorten(cell)!r} is not a letter; leave the cell empty for no valid answer")
+        place.reject(f"answer {shown(cell)} is not a letter; leave the cell empty for no valid answer")
     position = LETTERS.index(letter)
     return position if position < len(question.options) else None

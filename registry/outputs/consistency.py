@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from registry.benchmarks.lines import Place, read_lines, shorten
+from registry.benchmarks.lines import Place, read_lines, shown
 from registry.errors import UsageError
 from registry.outputs.record import (
     KnownQuestion,
@@ -64,15 +64,15 @@ def read_consistency(
 
 
 def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tuple[int | str, ...]:
-    shown = line["options"]
-    if not isinstance(shown, list) or not all(isinstance(text, str) for text in shown):
-        place.reject(f"options {shorten(shown)!r} is not a list of the texts shown")
-    own = [text for text in shown if text.strip().lower().rstrip(".") != NOTA or text in question.options]
+    texts = line["options"]
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        place.reject(f"options {shown(texts)} is not a list of the texts shown")
+    own = [text for text in texts if text.strip().lower().rstrip(".") != NOTA or text in question.options]
     matched = match_options(question, own)
     if matched is None:
-        place.reject(f"options {shorten(shown)!r} are not those of question {question.external_id}; check --benchmark")
+        place.reject(f"options {shown(texts)} are not those of question {question.external_id}; check --benchmark")
     rest = iter(matched)
-    order: tuple[int | str, ...] = tuple(next(rest) if text in own else "nota" for text in shown)
+    order: tuple[int | str, ...] = tuple(next(rest) if text in own else "nota" for text in texts)
     correct = line.get("correct")
     if isinstance(correct, int) and not isinstance(correct, bool) and 0 <= correct < len(order):
         order = _with_answer_at(order, question, correct)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.benchmarks.lines import Place, read_lines, shorten
+from registry.benchmarks.lines import Place, read_lines, shown
 from registry.outputs.record import (
     KnownQuestion,
     Recorded,
@@ -66,7 +66,7 @@ def _stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str
         position = check_position(place, line["position"], len(order))
         option = line.get("option")
         if option is not None and (position is None or order[position] != option):
-            place.reject(f"position {position} and option {shorten(option)!r} say different things; keep one")
+            place.reject(f"position {position} and option {shown(option)} say different things; keep one")
         return True, position
     if "option" not in line:
         return False, None
@@ -74,5 +74,5 @@ def _stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str
     if option is None:
         return True, None
     if isinstance(option, bool) or option not in order:
-        place.reject(f"option {shorten(option)!r} is not among those shown: {list(order)}")
+        place.reject(f"option {shown(option)} is not among those shown: {list(order)}")
     return True, order.index(option)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.benchmarks.lines import Place, read_lines, shorten
+from registry.benchmarks.lines import Place, read_lines, shown
 from registry.outputs.record import KnownQuestion, Recorded, match_options, optional_text
 
 KEYS = frozenset({"doc_id", "doc", "target"})
@@ -45,7 +45,7 @@ def _find(
 ) -> KnownQuestion:
     doc = line["doc"]
     if not isinstance(doc, dict):
-        place.reject(f"doc {shorten(doc)!r} is not an object")
+        place.reject(f"doc {shown(doc)} is not an object")
     for key in ("id", "question_id", "ind"):
         if str(doc.get(key)) in questions:
             return questions[str(doc[key])]
@@ -59,9 +59,9 @@ def _find(
             if fitting:
                 return fitting[0]
             if not found:
-                place.reject(f"question {shorten(doc[key])!r} is not in the benchmark; check --benchmark")
+                place.reject(f"question {shown(doc[key])} is not in the benchmark; check --benchmark")
     if line["doc_id"] not in by_ordinal:
-        place.reject(f"doc_id {shorten(line['doc_id'])!r} matches no question of the benchmark; check --benchmark")
+        place.reject(f"doc_id {shown(line['doc_id'])} matches no question of the benchmark; check --benchmark")
     return by_ordinal[line["doc_id"]]
 
 
@@ -79,7 +79,7 @@ def _order(place: Place, question: KnownQuestion, doc: Mapping[str, Any], n_show
     choices = _choices(doc)
     order = tuple(range(len(question.options))) if choices is None else match_options(question, choices)
     if order is None:
-        place.reject(f"choices {shorten(choices)!r} are not the options of question {question.external_id}")
+        place.reject(f"choices {shown(choices)} are not the options of question {question.external_id}")
     if len(order) != n_shown:
         place.reject(
             f"question {question.external_id} was scored on {n_shown} continuations but shows {len(order)} options; "
@@ -103,12 +103,12 @@ def _loglikelihood(place: Place, response: Any) -> float:
         try:
             response = ast.literal_eval(response)
         except (ValueError, SyntaxError):
-            place.reject(f"response {shorten(response)!r} is generated text; only log-likelihood tasks can be imported")
+            place.reject(f"response {shown(response)} is generated text; only log-likelihood tasks can be imported")
     value = response[0] if isinstance(response, (list, tuple)) and response else response
     try:
         number = float(value)
     except (TypeError, ValueError):
-        place.reject(f"response {shorten(json.dumps(response, default=str))!r} holds no log-likelihood")
+        place.reject(f"response {shown(json.dumps(response, default=str))} holds no log-likelihood")
     if not math.isfinite(number) or number > 0:
         place.reject(f"log-likelihood {number!r} is not a finite number up to 0")
     return number

@@ -121,7 +121,7 @@ def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
         .where(*of_version)
         .order_by(QuestionOption.question_id, QuestionOption.ordinal)
     )
-    for question_id, text in session.execute(options).tuples():
+    for question_id, text in session.execute(options):
         texts.setdefault(question_id, []).append(text)
     query = select(Question.id, Question.external_id, Question.ordinal, Question.text, Question.answer).where(
         *of_version

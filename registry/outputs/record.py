@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, check_text, shorten
+from registry.benchmarks.lines import Place, check_text, shown
 
 MAX_VARIANT: Final = 32767
 """The highest variant ordinal that a smallint holds."""
@@ -49,7 +49,7 @@ def find_question(place: Place, questions: Mapping[str, KnownQuestion], question
         question_id = str(question_id)
     if not isinstance(question_id, str) or question_id not in questions:
         place.reject(
-            f"question {shorten(question_id)!r} is not among the {len(questions)} questions of the benchmark; check "
+            f"question {shown(question_id)} is not among the {len(questions)} questions of the benchmark; check "
             "--benchmark or the id"
         )
     return questions[question_id]
@@ -58,23 +58,21 @@ def find_question(place: Place, questions: Mapping[str, KnownQuestion], question
 def check_variant(place: Place, variant: Any) -> int:
     """A variant ordinal: a whole number from 0."""
     if isinstance(variant, bool) or not isinstance(variant, int) or not 0 <= variant <= MAX_VARIANT:
-        place.reject(f"variant {shorten(variant)!r} is not a whole number from 0 to {MAX_VARIANT}")
+        place.reject(f"variant {shown(variant)} is not a whole number from 0 to {MAX_VARIANT}")
     return variant
 
 
 def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int | str, ...]:
     """The options shown: ordinals of the question, each once, and names of inserted options, each once."""
     if not isinstance(order, list) or not order:
-        place.reject(f"order {shorten(order)!r} is not a list of the options shown; give ordinals such as [2, 0, 1]")
+        place.reject(f"order {shown(order)} is not a list of the options shown; give ordinals such as [2, 0, 1]")
     for item in order:
         if isinstance(item, str):
             if not item or "+" in item or len(item) > 100:
-                place.reject(
-                    f"order: inserted option {shorten(item)!r} needs a short name without '+', such as \"nota\""
-                )
+                place.reject(f"order: inserted option {shown(item)} needs a short name without '+', such as \"nota\"")
             check_text(place, "order", item)
         elif isinstance(item, bool) or not isinstance(item, int):
-            place.reject(f"order: {shorten(item)!r} is neither an option ordinal nor the name of an inserted option")
+            place.reject(f"order: {shown(item)} is neither an option ordinal nor the name of an inserted option")
         elif not 0 <= item < len(question.options):
             place.reject(
                 f"order: option {item} is outside 0 … {len(question.options) - 1}, the ordinals of question "
@@ -82,7 +80,7 @@ def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int 
             )
     if len(set(order)) != len(order):
         twice = next(item for item in order if order.count(item) > 1)
-        place.reject(f"order: option {shorten(twice)!r} is shown twice; each option stands at one position")
+        place.reject(f"order: option {shown(twice)} is shown twice; each option stands at one position")
     return tuple(order)
 
 
@@ -92,7 +90,7 @@ def check_position(place: Place, position: Any, n_shown: int) -> int | None:
         return None
     if isinstance(position, bool) or not isinstance(position, int) or not 0 <= position < n_shown:
         place.reject(
-            f"position {shorten(position)!r} is not among 0 … {n_shown - 1}, the positions shown; null means no valid "
+            f"position {shown(position)} is not among 0 … {n_shown - 1}, the positions shown; null means no valid "
             "answer"
         )
     return position
@@ -105,20 +103,20 @@ def check_numbers(
     if values is None:
         return None
     if not isinstance(values, list) or len(values) != n_shown:
-        got = len(values) if isinstance(values, list) else shorten(values)
+        got = len(values) if isinstance(values, list) else shown(values)
         place.reject(f"{name}: {got} values for {n_shown} positions; give one number per position of the order")
     return tuple(_number(place, name, value, low, high) for value in values)
 
 
 def _number(place: Place, name: str, value: Any, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        place.reject(f"{name}: {shorten(value)!r} is not a number")
+        place.reject(f"{name}: {shown(value)} is not a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        place.reject(f"{name}: {shorten(value)!r} is not a finite number")
+        place.reject(f"{name}: {shown(value)} is not a finite number")
     if not low <= number <= high:
         bound = f"not be below {low:g}" if number < low else f"not exceed {high:g}"
         place.reject(f"{name}: {number!r} must {bound}")
@@ -130,7 +128,7 @@ def optional_text(place: Place, value: Any) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        place.reject(f"text {shorten(value)!r} is not text; put it in quotation marks")
+        place.reject(f"text {shown(value)} is not text; put it in quotation marks")
     return check_text(place, "text", value)
 
 

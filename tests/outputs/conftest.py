@@ -1,0 +1,65 @@
+"""Registries to import outputs into."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import get_engine, write_session
+from registry.model_revisions import RevisionRequest, add_revision
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+class Registry:
+    """A migrated database with what a test of imports needs to say."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.engine: Engine = get_engine(url)
+        self.folder = folder
+
+    def benchmark(self, name: str, source: Path | Sequence[dict[str, Any]]) -> None:
+        path = source if isinstance(source, Path) else self.file(f"{name}.jsonl", source)
+        content = read_benchmark(path)
+        with write_session(self.engine) as session:
+            import_benchmark(session, content, name=name)
+
+    def model(self, name: str) -> None:
+        with write_session(self.engine) as session:
+            add_revision(session, name, RevisionRequest("external"))
+
+    def file(self, name: str, lines: Sequence[dict[str, Any] | str]) -> Path:
+        path = self.folder / name
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        path.write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+        return path
+
+
+def four_options(count: int, **more: Any) -> list[dict[str, Any]]:
+    """Questions q0, q1, … with options a to d; the answer is the question's number modulo 4."""
+    return [
+        {"id": f"q{q}", "subject": None, "question": f"Question {q}?", "options": list("abcd"), "answer": q % 4, **more}
+        for q in range(count)
+    ]
+
+
+@pytest.fixture
+def registry(database: str, tmp_path: Path) -> Iterator[Registry]:
+    """An empty registry on each engine in turn, with the external model "m"."""
+    made = Registry(database, tmp_path)
+    made.model("m")
+    yield made
+
+
+@pytest.fixture
+def registries(sqlite_database: str, postgresql_database: str, tmp_path: Path) -> list[Registry]:
+    """One on SQLite and one on PostgreSQL, side by side."""
+    return [Registry(url, tmp_path) for url in (sqlite_database, postgresql_database)]
+
+
+ImportLines = Callable[..., int]

@@ -1,0 +1,109 @@
+"""Real outputs against figures that others computed from them."""
+
+import csv
+
+import pytest
+
+from registry.db import read_session
+from registry.metrics.cora import consistency_index, cora
+from registry.models import Evaluation
+from registry.outputs import ImportRequest, import_outputs
+from registry.reports import evaluation_metrics, verify_evaluation
+from tests.outputs.conftest import DATA, Registry
+
+CAT = DATA / "medqa_mistral7b_cat.jsonl.gz"
+NAMES = ("accuracy", "mcqa_plus", "majority_vote", "bmca_50", "bmca_70", "bmca_100", "consistency_index", "cora")
+# As counts: questions right on the original, right answers in all variants, questions past each threshold; M; CI, CoRA.
+# 1,273 questions; printed as .3064 .3093 .2781 .2781 .2278 .1359 .8295 .2541 and .3064 .3350 .2451 .2993 .1548 .0432
+# .7368 .2257.
+REPEATS = (390 / 1273, 4331 / (1273 * 11), 354 / 1273, 354 / 1273, 290 / 1273, 173 / 1273)
+SHUFFLES = (4728 / (1273 * 11), 349 / 1273, 349 / 1273, 220 / 1273, 61 / 1273)
+BOTH = (390 / 1273, 5118 / (1273 * 12), 312 / 1273, 381 / 1273, 197 / 1273, 55 / 1273)
+
+
+def _import(registry: Registry, select: str) -> int:
+    registry.benchmark("medqa", DATA / "medqa_usmle5.jsonl.gz")
+    registry.model("mistral")
+    return import_outputs(registry.engine, ImportRequest(CAT, "mistral", "medqa", "imported", select=select))
+
+
+def _metrics(registry: Registry, evaluation_id: int) -> dict[str, float]:
+    with read_session(registry.engine) as session:
+        document = evaluation_metrics(session, evaluation_id)
+    assert (document["questions"], document["scored"], document["complete"]) == (1273, 1273, True)
+    return document["metrics"]
+
+
+def test_eleven_repeats_of_one_prompt_give_the_reference_values(registry: Registry) -> None:
+    metrics = _metrics(registry, _import(registry, "standard_MC"))
+    expected = (*REPEATS, consistency_index(REPEATS[0], REPEATS[5]), cora(REPEATS[0], REPEATS[5]))
+    assert [metrics[name] for name in NAMES] == pytest.approx(expected, abs=1e-9)
+    printed = (0.3064, 0.3093, 0.2781, 0.2781, 0.2278, 0.1359, 0.8295, 0.2541)
+    assert [round(metrics[name], 4) for name in NAMES] == list(printed)
+
+
+def test_eleven_shuffles_give_the_reference_values(registry: Registry) -> None:
+    # Their reference accuracy is that of the unshuffled prompt, which is not among these eleven.
+    metrics = _metrics(registry, _import(registry, "standard_MC_shuffled"))
+    assert [metrics[name] for name in NAMES[1:6]] == pytest.approx(SHUFFLES, abs=1e-9)
+    mcqa, consistent = REPEATS[0], metrics["bmca_100"]
+    assert round(consistency_index(mcqa, consistent), 4) == 0.7416
+    assert round(cora(mcqa, consistent), 4) == 0.2272
+
+
+def test_the_original_and_eleven_shuffles_give_the_reference_values(registry: Registry) -> None:
+    metrics = _metrics(registry, _import(registry, "standard_MC:0,standard_MC_shuffled"))
+    expected = (*BOTH, consistency_index(BOTH[0], BOTH[5]), cora(BOTH[0], BOTH[5]))
+    assert [metrics[name] for name in NAMES] == pytest.approx(expected, abs=1e-9)
+    printed = (0.3064, 0.3350, 0.2451, 0.2993, 0.1548, 0.0432, 0.7368, 0.2257)
+    assert [round(metrics[name], 4) for name in NAMES] == list(printed)
+
+
+def test_the_same_outputs_have_the_same_seal_on_both_engines(registries: list[Registry]) -> None:
+    seals = set()
+    for registry in registries:
+        evaluation_id = _import(registry, "standard_MC:0,standard_MC_shuffled")
+        with read_session(registry.engine) as session:
+            seals.add(session.get_one(Evaluation, evaluation_id).seal)
+            assert verify_evaluation(session, evaluation_id)["ok"]
+    assert len(seals) == 1
+    assert None not in seals
+
+
+def test_recorded_letters_of_26_models_give_their_recorded_accuracies(postgresql_database: str, tmp_path) -> None:
+    registry = Registry(postgresql_database, tmp_path)
+    registry.benchmark("mmlu-pro", DATA / "mmlu_pro.jsonl.gz")
+    with (DATA / "mmlu_pro_models.csv").open(encoding="utf-8") as stream:
+        models = list(csv.DictReader(stream))
+    assert len(models) == 26
+    # Three of them are enough here: the first, the one whose own file had 30 other answers, and one that names letters
+    # beyond the options shown. `make bench-outputs` goes through all.
+    chosen = {models[0]["model"], "jamba-1.5-large"} | {
+        max(models, key=lambda row: int(row["n_prediction_beyond_options"]))["model"]
+    }
+    for row in models:
+        if row["model"] not in chosen:
+            continue
+        registry.model(row["model"])
+        request = ImportRequest(
+            DATA / "mmlu_pro_predictions.csv.gz", row["model"], "mmlu-pro", "original", shots=0, column=row["model"]
+        )
+        evaluation_id = import_outputs(registry.engine, request)
+        with read_session(registry.engine) as session:
+            document = evaluation_metrics(session, evaluation_id)
+        assert document["scored"] == 12032
+        assert document["metrics"]["accuracy"] == pytest.approx(int(row["n_correct"]) / 12032, abs=1e-12)
+        assert f"{100 * document['metrics']['accuracy']:.2f}" == row["accuracy"]
+
+
+def test_samples_of_the_harness_give_its_accuracy(registry: Registry) -> None:
+    registry.benchmark("mmlu", DATA.parent.parent / "registry/samples/mmlu.jsonl")
+    request = ImportRequest(DATA / "harness_samples.jsonl", "m", "mmlu", "original")
+    evaluation_id = import_outputs(registry.engine, request)
+    with read_session(registry.engine) as session:
+        document = evaluation_metrics(session, evaluation_id, per_question=True)
+    # Eight of 240 questions: shown as such, and not ranked.
+    assert (document["questions"], document["scored"], document["complete"]) == (240, 8, False)
+    assert document["metrics"]["accuracy"] == 3 / 8  # the harness printed acc 0.375
+    first = document["per_question"]["mmlu-human_aging-test-0000"]
+    assert first["accuracy"] == 1.0
