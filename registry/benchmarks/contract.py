@@ -233,15 +233,15 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
 
 def _texts(document: Any) -> Iterator[str]:
     """Every text in a JSON document, keys included."""
-    if isinstance(document, str):
-        yield document
-    elif isinstance(document, dict):
-        for key, value in document.items():
-            yield key
-            yield from _texts(value)
-    elif isinstance(document, list):
-        for value in document:
-            yield from _texts(value)
+    waiting = [document]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
 
 
 def _text(place: Place, name: str, value: Any) -> str:

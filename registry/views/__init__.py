@@ -18,6 +18,7 @@ VIEWS: Final = (
     "evaluation_progress",
     "evaluation_metrics",
     "leaderboard",
+    "metrics_over_benchmarks",
     "prediction_detail",
     "option_probability",
     "evaluation_provenance",
