@@ -1,0 +1,306 @@
+#!/usr/bin/env python
+"""Writes what is made from code in the documentation: `python docs/generate.py`.
+
+docs/command-line.md from the commands, docs/metrics.md from the catalogue of metrics, and the examples that
+docs/variants-and-protocols.md marks by the first line of a block. A test compares all three with what this script would
+write, so edit help texts, docstrings and the functions themselves, never the results.
+"""
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Final
+
+import click
+
+DOCS: Final = Path(__file__).resolve().parent
+VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
+sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
+
+CATALOGUE: Final = "registry.metrics.catalogue"
+
+COMMAND_LINE: Final = """\
+# Command line
+
+<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
+
+Every command answers `--help` (or `-h`). Exit status: 0 done, 1 a problem with what was asked for, 2 a usage error; the
+message says what to correct. With `--json`, standard output holds exactly one JSON document; progress, notes and logs
+go to standard error.
+
+Names of models and benchmarks take letters, digits, `.`, `_` and `-`. Where a command takes a model or a benchmark,
+`NAME` means the newest one and `NAME@…` a certain revision number or version.
+"""
+
+METRICS: Final = """\
+# Metrics
+
+<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
+
+What each number on a board means. The definitions are Python functions, and the texts below are theirs. The SQL views
+[`question_metrics`](views.md#question_metrics), [`scope_metrics`](views.md#scope_metrics) and
+[`run_metrics`](views.md#run_metrics) serve the same numbers. The rules that hold for all of them:
+
+- **Answers are contents.** A variant shows the options in some order. What counts is the option behind the label that
+  was chosen, never the label.
+- **No valid answer** is wrong, and equal to nothing, not even to another missing answer.
+- **Undefined is null**, never zero. While variants of a question are still missing, it has no values over variants.
+- **From questions to a benchmark** it is a plain mean over the questions that have a value; how many they are (`n`) is
+  stored with the value.
+- **Orders** are the variants that show the question with exactly its own options. The **original** is the lowest
+  variant that shows the question as the benchmark has it.
+"""
+
+
+def pages() -> dict[Path, str]:
+    """Path to text of every generated page."""
+    return {
+        DOCS / "command-line.md": "\n".join(_command_line()) + "\n",
+        DOCS / "metrics.md": "\n".join(_metrics()) + "\n",
+        VARIANTS_PAGE: _with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")),
+    }
+
+
+# The command line
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command with its words, groups before what is in them; `shuffleboard` itself comes first."""
+    cli = import_module("registry.cli").cli
+    yield from _walk((), cli)
+
+
+def _walk(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield words, command
+    if isinstance(command, click.Group):
+        with click.Context(command) as context:
+            for name in command.list_commands(context):
+                found = command.get_command(context, name)
+                assert found is not None
+                yield from _walk((*words, name), found)
+
+
+def _command_line() -> Iterator[str]:
+    yield COMMAND_LINE
+    listed = list(commands())
+    yield from ("| Command | What it does |", "|---|---|")
+    for words, command in listed:
+        if words and not isinstance(command, click.Group):
+            name = " ".join(words)
+            yield f"| [`{name}`](#shuffleboard-{'-'.join(words)}) | {_first_sentence(command)} |"
+    yield ""
+    for words, command in listed:
+        yield from _command(words, command)
+
+
+def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
+    group = isinstance(command, click.Group)
+    if words and group:
+        return  # its commands follow, each under a heading of its own
+    name = " ".join(("shuffleboard", *words))
+    yield from (f"## {name}", "")
+    with click.Context(command, info_name=name) as context:
+        usage = " ".join((name, *command.collect_usage_pieces(context)))
+        yield from ("```text", usage, "```", "")
+        yield from _help_text(command)
+        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        yield from ("| Option | Default | Meaning |", "|---|---|---|") if options else ()
+        for option in options:
+            yield f"| {_option_name(option, context)} | {_default(option)} | {_cell(option.help or '')} |"
+        yield from ("",) if options else ()
+
+
+def _help_text(command: click.Command) -> Iterator[str]:
+    r"""A command's help; paragraphs that click is told not to wrap (`\b`) become code blocks."""
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        if paragraph.startswith("\b"):
+            lines = paragraph.split("\n")[1:]
+            # Its first lines may be a sentence of their own: what is indented is the example.
+            plain = [line for line in lines if not line.startswith("  ")]
+            indented = [line[2:] for line in lines if line.startswith("  ")]
+            after = plain[1:]
+            yield from (plain[0], "") if plain else ()
+            yield from ("```text", *indented, "```", "") if indented else ()
+            yield from (" ".join(after), "") if after else ()
+        else:
+            yield from (" ".join(paragraph.split("\n")), "")
+
+
+def _first_sentence(command: click.Command) -> str:
+    text = inspect.cleandoc(command.help or "").split("\n\n")[0].replace("\n", " ")
+    return _cell(re.split(r"(?<=\.) ", text)[0])
+
+
+def _option_name(option: click.Option, context: click.Context) -> str:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    if option.is_flag or option.count:
+        return names
+    value = option.metavar or option.type.get_metavar(option, context) or option.type.name.upper()
+    return f"{names} {_cell(f'`{value}`')}" + (" (may be repeated)" if option.multiple else "")
+
+
+def _default(option: click.Option) -> str:
+    if option.required:
+        return "required"
+    if option.is_flag or option.multiple or option.default is None or not option.show_default:
+        return ""
+    return f"`{option.default}`"
+
+
+def _cell(text: str) -> str:
+    """Text as a table's cell holds it."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+# The metrics
+
+
+def _metrics() -> Iterator[str]:
+    catalogue = import_module(CATALOGUE)
+    yield METRICS
+    yield from (
+        "| Metric | Heading | Better | Range | Unit | Source |",
+        "|---|---|---|---|---|---|",
+    )
+    for metric in catalogue.METRICS.values():
+        yield (
+            f"| [`{metric.name}`](#{metric.name}) | {metric.label} | {metric.better} | {_range(metric)} | "
+            f"{metric.unit} | {_cell(metric.source)} |"
+        )
+    waiting = [name for name in catalogue.ALL_NAMES if name not in catalogue.METRICS]
+    if waiting:
+        listed = ", ".join(f"`{name}`" for name in waiting)
+        yield from ("", f"Reported under its name, but not computed yet and therefore always null: {listed}.")
+    yield ""
+    families: dict[str, list[Any]] = {}
+    for metric in catalogue.METRICS.values():
+        families.setdefault(_family(metric), []).append(metric)
+    for module, metrics in families.items():
+        text = inspect.cleandoc(import_module(module).__doc__ or "")
+        title, _, rest = text.partition("\n\n")
+        yield from (f"## {title.rstrip('.')}", "", *_paragraphs(rest))
+        for metric in metrics:
+            yield from (f"### `{metric.name}`", "", f"**{metric.label}.** {metric.summary}", "")
+            doc = inspect.cleandoc(definition(metric).__doc__ or "")
+            if doc:
+                yield from _paragraphs(doc)
+            yield (
+                f"Better: {metric.better}. Range: {_range(metric)}. Unit: {metric.unit}. Definition version: "
+                f"{metric.definition_version}. View: `{metric.view}`. Source: {metric.source}."
+            )
+            yield ""
+
+
+def definition(metric: Any) -> Any:
+    """The documented function behind a metric: of one question, or what combines means or runs.
+
+    Raises LookupError when none is found, so that a metric without a documented definition cannot be published.
+    """
+    for function in (metric.per_question, *_functions_inside(metric.over_questions)):
+        if function is None:
+            continue
+        if function.__doc__ and (function is metric.per_question or function.__name__ == metric.name):
+            return function
+        # A function made by another: that one's docstring speaks for it.
+        maker = getattr(import_module(function.__module__), function.__qualname__.split(".")[0], None)
+        if function is metric.per_question and maker is not None and maker.__doc__:
+            return maker
+    message = f"metric {metric.name}: no documented definition found; write a docstring"
+    raise LookupError(message)
+
+
+def _family(metric: Any) -> str:
+    """The module whose introduction speaks of a metric; what combines two means belongs to where the means are from."""
+    home = definition(metric).__module__
+    others = [function.__module__ for function in _functions_inside(metric.over_questions)]
+    return next((module for module in others if module != home), home) if home == CATALOGUE else home
+
+
+def _functions_inside(function: Any) -> Iterator[Any]:
+    """The functions that a function closes over."""
+    for cell in function.__closure__ or ():
+        if isinstance(cell.cell_contents, FunctionType):
+            yield cell.cell_contents
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    for paragraph in filter(None, text.split("\n\n")):
+        plain = [line for line in paragraph.split("\n") if not line.startswith(">>>")]
+        code = [line for line in paragraph.split("\n") if line.startswith(">>>")]
+        if code:  # doctests: the result lines belong to them
+            yield from ("```pycon", *paragraph.split("\n"), "```", "")
+        else:
+            yield from (" ".join(plain), "")
+
+
+def _range(metric: Any) -> str:
+    low = "−∞" if metric.low is None else f"{metric.low:g}"
+    high = "∞" if metric.high is None else f"{metric.high:g}"
+    return f"{low} … {high}"
+
+
+# Variants and prompts
+
+
+_EXAMPLE: Final = re.compile(
+    r"^```text (?P<what>variants|prompt)=(?P<spec>\S+)(?P<rest>[^\n]*)\n.*?^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def _with_examples(page: str) -> str:
+    """A page with its marked blocks filled: a set of variants, or a prompt."""
+
+    def filled(match: re.Match[str]) -> str:
+        rest = dict(item.split("=") for item in match["rest"].split())
+        text = _variants(match["spec"], **rest) if match["what"] == "variants" else _prompt(match["spec"], **rest)
+        return f"```text {match['what']}={match['spec']}{match['rest']}\n{text}\n```"
+
+    return _EXAMPLE.sub(filled, page)
+
+
+def _variants(spec: str, options: str, answer: str) -> str:
+    """Ordinal, name and order of each variant of a question `q1`."""
+    registry = import_module("registry.variants")
+    shape = registry.QuestionShape("q1", int(options), int(answer))
+    shown = registry.parse_variants(spec).variants(shape)
+    width = max(len(variant.name) for variant in shown)
+    return "\n".join(
+        f"{variant.ordinal:>2}  {variant.name:{width}}  {' '.join(map(str, variant.order))}" for variant in shown
+    )
+
+
+def _prompt(spec: str, variant: str, shots: str) -> str:
+    """The text that a model is shown of the example question, under one variant of a set."""
+    prompts, variants = import_module("registry.prompts"), import_module("registry.variants")
+    question = prompts.QuestionText(
+        "q1",
+        "high_school_physics",
+        None,
+        "Which of these is a unit of force?",
+        ("joule", "newton", "watt", "pascal"),
+        1,
+    )
+    example = prompts.QuestionText(
+        "e1",
+        "high_school_physics",
+        None,
+        "Which of these is a unit of time?",
+        ("second", "metre", "kelvin", "mole"),
+        0,
+    )
+    definition = variants.parse_variants(spec)
+    shape = variants.QuestionShape(question.external_id, len(question.options), question.answer)
+    protocol = import_module("registry.protocols").protocol_definition("symbols", int(shots))
+    shown = definition.variants(shape)[int(variant)]
+    examples = [example][: int(shots)]
+    return str(prompts.build_prompt(protocol, question, shown, examples, definition.inserted()).text)
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        click.echo(f"wrote docs/{path.name}")

@@ -1,0 +1,56 @@
+"""Links within the documentation lead somewhere, and nothing in it speaks of one person's machine."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, ROOT, anchors, pages, read, without_blocks
+
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_internal_links_resolve(page: Path) -> None:
+    for target in _LINK.findall(without_blocks(page)):
+        if target.startswith(("http://", "https://", "mailto:")):
+            continue
+        file, _, anchor = target.partition("#")
+        path = (page.parent / file).resolve() if file else page
+        assert path.exists(), f"{target} leads nowhere"
+        if anchor:
+            assert anchor in anchors(path), f"{target} has no such heading"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_page_is_reached_from_the_readme(page: Path) -> None:
+    reached = {ROOT / "README.md"}
+    waiting = [ROOT / "README.md"]
+    while waiting:
+        here = waiting.pop()
+        for target in _LINK.findall(without_blocks(here)):
+            path = (here.parent / target.partition("#")[0]).resolve()
+            if path.suffix == ".md" and path.exists() and path not in reached:
+                reached.add(path)
+                waiting.append(path)
+    assert page in reached
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_names_a_folder_of_one_machine(page: Path) -> None:
+    assert not re.search(r"(?<![\w$])/(?:home|root|tmp|work|Users)/", read(page))
+
+
+def test_decisions_are_numbered_without_gaps_and_listed() -> None:
+    files = sorted(path.name for path in (DOCS / "decisions").glob("[0-9]*.md"))
+    assert [int(name[:4]) for name in files] == list(range(1, len(files) + 1))
+    index = read(DOCS / "decisions" / "README.md")
+    for name in files:
+        assert f"({name})" in index, name
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "decisions").glob("[0-9]*.md")), ids=lambda page: page.name[:4])
+def test_a_decision_has_its_five_parts(page: Path) -> None:
+    headings = re.findall(r"^## (.+)$", read(page), re.MULTILINE)
+    assert headings == ["Context", "Options", "Choice", "Cost", "What would reverse it"]
+    assert read(page).startswith(f"# {page.name[:4]}: ")
