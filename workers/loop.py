@@ -198,7 +198,7 @@ class WorkerLoop:
                 _log.warning("heartbeat_missed", error=str(error.orig))
 
     def _maintain_regularly(self) -> None:
-        """Maintains while scoring is busy. Apart from the heartbeat, since hashing or fetching a model takes minutes."""
+        """Maintains while scoring is busy; apart from the heartbeat, since hashing a model can take minutes."""
         while not self.stopping.wait(self.settings.reconcile_seconds):
             try:
                 self.maintain()

@@ -52,7 +52,8 @@ def logging_to_stderr(settings: Settings) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        # Looked up for each message: whoever runs several commands in one process may have exchanged it.
+        logger_factory=lambda *_names: structlog.PrintLogger(sys.stderr),
     )
 
 

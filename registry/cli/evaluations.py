@@ -238,4 +238,4 @@ def _action(name: str, summary: str) -> None:
 _action("pause", "Begin no further shard; those being scored finish.")
 _action("resume", "Go on with a paused evaluation.")
 _action("cancel", "Give an evaluation up; what is stored stays.")
-_action("retry", "Queue the parked shards of a failed evaluation again.")
+_action("retry", "Queue the parked and cancelled shards of an evaluation again, their counts at zero.")

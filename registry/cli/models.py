@@ -32,7 +32,8 @@ def models() -> None:
     "--kind",
     required=True,
     type=click.Choice(MODEL_KINDS),
-    help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported.",
+    help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported; "
+    "openai: an endpoint, not scored by this version.",
 )
 @click.option("--location", default=None, help="Folder, .gguf file or hub name.")
 @click.option("--revision", default=None, help="Hub branch, tag or commit; resolved to a commit.")

@@ -1,9 +1,11 @@
 """`shuffleboard metrics`, `leaderboard`, `provenance` and `verify`."""
 
+import json
 import sys
 from typing import Any
 
 import click
+from sqlalchemy import text
 
 from registry.cli.common import engine_of, json_option, print_csv, print_json, print_table, settings_of, show
 from registry.db import read_session
@@ -49,11 +51,12 @@ def leaderboard(benchmark: str | None, variants: str | None, as_csv: bool, as_js
     """Show the leaderboard: one row per model revision and evaluation specification."""
     with read_session(engine_of(settings_of())) as session:
         rows = leaderboard_rows(session, benchmark=benchmark, variants=variants)
+        columns = list(session.execute(text("SELECT * FROM leaderboard WHERE false")).keys())
     if as_json:
         print_json({"rows": rows})
         return
     if as_csv:
-        print_csv(rows, list(rows[0]) if rows else [])
+        print_csv(rows, columns)
         return
     print_leaderboard(rows)
 
@@ -99,7 +102,8 @@ def provenance(evaluation_id: int, as_json: bool) -> None:
         elif isinstance(value, dict):
             click.echo(f"{key.replace('_', ' ')}:")
             for name, item in value.items():
-                click.echo(f"  {name.replace('_', ' '):22} {'–' if item is None else item}")
+                shown = json.dumps(item, ensure_ascii=False) if isinstance(item, dict) else show(item)
+                click.echo(f"  {name.replace('_', ' '):22} {shown}")
         else:
             click.echo(f"{key.replace('_', ' '):24} {show(value)}")
 

@@ -87,7 +87,10 @@ def _metric(name: str) -> Callable[[Outcomes], float | None]:
         result = getattr(scores, name)
         return None if result is None else float(result)
 
-    value.__doc__ = f"{name} of one question, on its original order; None without both log-probabilities."
+    value.__doc__ = (
+        f"{name} of one question, on its original order (its first, where there is none); None without both "
+        "log-probabilities."
+    )
     return value
 
 

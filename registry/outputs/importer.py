@@ -71,10 +71,14 @@ class ImportRequest:
 
 @dataclass
 class Checked:
-    """What the first reading found: variants of each question, by question id, and names of inserted options."""
+    """What the first reading found: variants of each question, by question id, and names of inserted options.
+
+    without_question: log-probabilities of variants that leave the question out, by question id and order.
+    """
 
     variants: dict[int, set[int]] = field(default_factory=dict)
     inserted: set[str] = field(default_factory=set)
+    without_question: dict[tuple[int, tuple[int, ...]], tuple[float, ...]] = field(default_factory=dict)
     lines: int = 0
 
 
@@ -102,7 +106,7 @@ def import_outputs(engine: Engine, request: ImportRequest, report: Report | None
         if request.select or request.column:
             fingerprint |= {"select": request.select, "column": request.column}
         evaluation = _store_evaluation(session, request, definition, questions, checked, fingerprint)
-        _store_rows(session, evaluation.id, reader, definition, checked.lines, tell)
+        _store_rows(session, evaluation.id, reader, definition, checked, tell)
         if sha256_file(request.path) != digest:
             raise IngestError(f"{request.path.name}: changed while it was being imported; import it again")
         tell("sealing", 0, None)
@@ -176,7 +180,9 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
                 )
             if question.question_id not in expected:
                 expected[question.question_id] = _expected(recorded.place, definition, question)
-            _check_variant(recorded, definition, expected[question.question_id], known)
+            variant = _check_variant(recorded, definition, expected[question.question_id], known)
+            if not variant.question_shown and recorded.logprobs is not None:
+                checked.without_question[question.question_id, variant.order] = recorded.logprobs
         checked.lines += 1
         if checked.lines % BATCH == 0:
             tell("checking", checked.lines, None)
@@ -201,8 +207,8 @@ def _check_variant(
     definition: VariantSetDefinition,
     expected: Mapping[int, VariantShown],
     known: Mapping[str, int],
-) -> None:
-    """A variant must be one of its kind; where the kind fixes the order, it must be shown in that order."""
+) -> VariantShown:
+    """The variant of a line. It must be one of its kind, in the kind's order where the kind fixes it."""
     variant = expected.get(recorded.variant)
     if variant is None:
         recorded.place.reject(
@@ -217,6 +223,7 @@ def _check_variant(
             f"order {list(recorded.order)} is not variant {recorded.variant} of {definition.name}, which shows "
             f"{list(variant.order)}; use --variants imported for other orders"
         )
+    return replace(variant, order=order)
 
 
 def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> VariantSetDefinition:
@@ -341,7 +348,7 @@ def _store_rows(
     evaluation_id: int,
     reader: Reader,
     definition: VariantSetDefinition,
-    total: int,
+    checked: Checked,
     tell: Report,
 ) -> None:
     inserted = definition.inserted()
@@ -354,7 +361,10 @@ def _store_rows(
     done = 0
     recorded = reader()
     while batch := list(islice(recorded, BATCH)):
-        rows = [_row(evaluation_id, item, _shown(item, definition, ordinals, shapes), inserted) for item in batch]
+        rows = [
+            _row(evaluation_id, item, _shown(item, definition, ordinals, shapes), inserted, checked.without_question)
+            for item in batch
+        ]
         insert_predictions(session, rows)
         texts = [
             {**{key: row[key] for key in ("evaluation_id", "question_id", "variant")}, "text": item.text}
@@ -364,7 +374,7 @@ def _store_rows(
         if texts:
             session.execute(insert(Generation), texts)
         done += len(batch)
-        tell("storing", done, total)
+        tell("storing", done, checked.lines)
 
 
 def _shown(
@@ -383,7 +393,16 @@ def _shown(
     return replace(shapes[key][recorded.variant], order=order)
 
 
-def _row(evaluation_id: int, recorded: Recorded, variant: VariantShown, inserted: Mapping[int, str]) -> dict[str, Any]:
+def _row(
+    evaluation_id: int,
+    recorded: Recorded,
+    variant: VariantShown,
+    inserted: Mapping[int, str],
+    without_question: Mapping[tuple[int, tuple[int, ...]], tuple[float, ...]],
+) -> dict[str, Any]:
+    counterpart = recorded.logprobs_without_question
+    if counterpart is None and variant.question_shown:
+        counterpart = without_question.get((recorded.question.question_id, variant.order))
     return prediction_row(
         evaluation_id=evaluation_id,
         question_id=recorded.question.question_id,
@@ -393,7 +412,7 @@ def _row(evaluation_id: int, recorded: Recorded, variant: VariantShown, inserted
         inserted=inserted,
         logprobs=recorded.logprobs,
         weights=recorded.weights,
-        logprobs_without_question=recorded.logprobs_without_question,
+        logprobs_without_question=counterpart,
         position=recorded.position,
         answered=recorded.answered,
     )

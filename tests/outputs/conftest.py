@@ -1,7 +1,7 @@
 """Registries to import outputs into."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +49,11 @@ def four_options(count: int, **more: Any) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def registry(database: str, tmp_path: Path) -> Iterator[Registry]:
+def registry(database: str, tmp_path: Path) -> Registry:
     """An empty registry on each engine in turn, with the external model "m"."""
     made = Registry(database, tmp_path)
     made.model("m")
-    yield made
+    return made
 
 
 @pytest.fixture

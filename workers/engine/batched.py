@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 
 from workers.engine.loading import LoadedModel
-from workers.engine.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt, check_length, checked_logprobs, tokenise
+from workers.engine.tokens import (
+    ScoredPrompts,
+    ScoringPrompt,
+    TokenisedPrompt,
+    check_length,
+    checked_logprobs,
+    tokenise,
+)
 from workers.errors import InterruptedScoringError
 
 BATCH_TOKENS = 4096
