@@ -1,0 +1,337 @@
+import re
+from contextlib import contextmanager
+from html.parser import HTMLParser
+
+import pytest
+from sqlalchemy import event
+
+from tests.web.seed import HOSTILE, SECRET, evaluate, right
+from web.parameters import MAX_PAGE
+
+PAGES = (
+    "/",
+    "/?group=no",
+    "/?sort=fluctuation_rate",
+    "/?metrics=accuracy",
+    "/models",
+    "/models/alpha",
+    "/benchmarks",
+    "/benchmarks/capitals",
+    "/evaluations/{alpha}",
+    "/evaluations/{slow}",
+    "/evaluations/{delta}?only=flips",
+    "/evaluations/{delta}/questions/{q7}",
+    "/evaluations/{silent}/questions/{q1}",
+    "/questions/{q7}",
+    "/queue",
+    "/metrics-guide",
+)
+VOID = {"meta", "link", "img", "input", "br"}
+
+
+def address(pattern, seeded):
+    return pattern.format(**seeded.evaluations, **seeded.questions)
+
+
+def text_of(response):
+    assert response.status_code == 200, response.text
+    return " ".join(re.sub(r"<[^>]+>", " ", response.text).replace("\u202f", " ").split())
+
+
+class Tags(HTMLParser):
+    """Checks that tags nest, and keeps their attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.open = []
+        self.attributes = []
+        self.tags = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.attributes += [name for name, _ in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.attributes += [name for name, _ in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open, tag
+        assert self.open.pop() == tag, (tag, self.getpos())
+
+
+def parsed(response):
+    tags = Tags()
+    tags.feed(response.text)
+    assert tags.open == []
+    return tags
+
+
+@pytest.mark.parametrize("pattern", PAGES)
+def test_every_page_is_well_formed_and_keeps_to_the_content_security_policy(client, seeded, pattern):
+    response = client.get(address(pattern, seeded))
+    assert response.status_code == 200
+    assert response.content_type == "text/html; charset=utf-8"
+    policy = response.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert response.headers["Referrer-Policy"] == "same-origin"
+    tags = parsed(response)
+    assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
+    assert all(given.get("src") for tag, given in tags.tags if tag == "script")
+    assert [tag for tag, _ in tags.tags].count("h1") == 1
+
+
+@pytest.mark.parametrize("pattern", PAGES)
+def test_every_table_has_a_caption_and_scoped_headings_and_no_id_stands_twice(client, seeded, pattern):
+    tags = parsed(client.get(address(pattern, seeded)))
+    names = [tag for tag, _ in tags.tags]
+    assert names.count("table") == names.count("caption")
+    assert all("scope" in given for tag, given in tags.tags if tag == "th")
+    ids = [given["id"] for _, given in tags.tags if "id" in given]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("pattern", PAGES)
+def test_every_link_on_a_page_leads_somewhere(client, seeded, pattern):
+    tags = parsed(client.get(address(pattern, seeded)))
+    for link in {given["href"].partition("#")[0] for tag, given in tags.tags if tag == "a"} - {""}:
+        assert client.get(link).status_code == 200, link
+
+
+def test_the_board_ranks_equal_values_equally_and_shows_how_many_questions_stand_behind_a_number(client, seeded):
+    text = text_of(client.get("/?benchmark=capitals"))
+    ranked = re.findall(r"(\d) (alpha|beta|gamma|delta|silent) rev", text)
+    assert ranked == [("1", "alpha"), ("2", "silent"), ("3", "beta"), ("3", "gamma"), ("5", "delta")]
+    assert "87.5 % 8/8" in text
+    assert "81.2 % 8/8" in text
+
+
+def test_an_incomplete_evaluation_stands_apart_with_its_progress(client, seeded):
+    text = text_of(client.get("/"))
+    board, apart = text.split("Not complete")
+    assert "slow" not in board
+    assert "slow" in apart
+    assert "4/8 questions" in apart
+
+
+def test_the_board_sorts_by_any_metric_and_says_so(client, seeded):
+    response = client.get("/?benchmark=capitals&sort=fluctuation_rate&order=desc")
+    text = text_of(response)
+    assert re.findall(r"(\d) (alpha|beta|gamma|delta|silent) rev", text)[0] == ("5", "delta")
+    headings = [given for tag, given in parsed(response).tags if tag == "th" and "aria-sort" in given]
+    assert [given["aria-sort"] for given in headings] == ["descending"]
+
+
+def test_metrics_are_chosen_by_name(client, seeded):
+    text = text_of(client.get("/?metrics=fluctuation_rate,accuracy&sort=model"))
+    table = text[text.index("Accuracy to worst") : text.index("Ranks are by")]
+    assert "Fluctuation rate" in table
+    assert "Average accuracy" not in table
+
+
+def test_an_undefined_metric_is_a_dash_that_says_why_never_a_zero(own):
+    client = own.client
+    evaluation = evaluate(own.engine, "alpha", "capitals", right, variants="original")
+    response = client.get(f"/evaluations/{evaluation}")
+    assert "Fluctuation rate is undefined here" in response.text
+    assert "–" in response.text
+    row = client.get(f"/api/v1/evaluations/{evaluation}").json
+    assert row["metrics"]["fluctuation_rate"] is None
+
+
+def test_an_evaluation_page_filters_its_questions(client, seeded):
+    page = f"/evaluations/{seeded.evaluations['beta']}"
+    everything = text_of(client.get(page))
+    assert "All 8" in everything
+    assert "Right everywhere 6" in everything
+    assert "Answer flips 2" in everything
+    flips = text_of(client.get(page + "?only=flips"))
+    assert "capital of Japan" in flips
+    assert "capital of France" not in flips
+
+
+def test_a_question_without_a_valid_answer_is_found_and_shown_as_such(client, seeded):
+    page = f"/evaluations/{seeded.evaluations['silent']}"
+    assert "capital of France" in text_of(client.get(page + "?only=invalid"))
+    detail = text_of(client.get(f"{page}/questions/{seeded.questions['q1']}"))
+    assert "✗ no valid answer" in detail
+    assert "Right in 0 of 4 orders" in detail
+
+
+def test_a_question_page_shows_every_order_with_choice_probability_and_prompt(client, seeded):
+    detail = text_of(client.get(f"/evaluations/{seeded.evaluations['delta']}/questions/{seeded.questions['q7']}"))
+    assert "Right in 1 of 4 orders" in detail
+    assert detail.count("chosen") == 4
+    assert "A Tokyo ✓ right answer chosen" in detail
+    assert detail.count("Built again; its digest is the stored one") == 4
+    assert "C. Tokyo D. Kobe Answer:" in detail
+
+
+def test_progress_is_shown_while_an_evaluation_runs_and_asks_for_its_json(client, seeded):
+    response = client.get(f"/evaluations/{seeded.evaluations['slow']}")
+    assert "16 of 32 prompts" in text_of(response)
+    polled = [given["data-poll"] for _, given in parsed(response).tags if "data-poll" in given]
+    assert len(polled) == 1
+    assert client.get(polled[0]).json["prompts_done"] == 16
+
+
+def test_provenance_names_seal_digests_device_and_engine(client, seeded):
+    page = f"/evaluations/{seeded.evaluations['alpha']}"
+    text = text_of(client.get(page))
+    provenance = client.get(f"/api/v1{page}").json["provenance"]
+    for digest in (
+        provenance["seal"],
+        provenance["specification_digest"],
+        provenance["model"]["weights_digest"],
+    ):
+        assert digest in text
+    assert "bench, cpu" in text
+    assert not provenance["mixed_engines"]
+
+
+def test_paths_on_the_server_are_not_shown(client, seeded):
+    for page in ("/models/alpha", f"/evaluations/{seeded.evaluations['alpha']}"):
+        assert "/somewhere/private" not in client.get(page).text
+        assert "/somewhere/private" not in client.get("/api/v1" + page).text
+
+
+def test_hostile_texts_are_shown_as_texts(client, seeded):
+    evaluation = seeded.evaluations["hostile"]
+    listed = client.get(f"/evaluations/{evaluation}")
+    question = re.search(rf"/evaluations/{evaluation}/questions/(\d+)", listed.text)[1]
+    pages = (
+        f"/evaluations/{evaluation}",
+        f"/evaluations/{evaluation}/questions/{question}",
+        f"/questions/{question}",
+        "/benchmarks/hostile",
+    )
+    for page in pages:
+        response = client.get(page)
+        assert response.status_code == 200
+        assert "<script>alert" not in response.text
+        assert "<img src=x" not in response.text
+        assert "&lt;script&gt;alert" in response.text
+        parsed(response)
+    answers = client.get(f"/api/v1/evaluations/{evaluation}/questions/{question}").json
+    assert answers["question"]["text"] == HOSTILE
+
+
+def test_hostile_parameters_are_shown_as_texts(client, seeded):
+    for page in (f"/?q={HOSTILE}", f"/?sort={HOSTILE}", f"/evaluations/{HOSTILE}", f"/models/{HOSTILE}"):
+        response = client.get(page)
+        assert response.status_code in (200, 400, 404)
+        assert "<script>alert" not in response.text
+
+
+def test_hidden_benchmarks_are_nowhere(client, seeded):
+    for page in (*PAGES, "/?q=alpha"):
+        assert SECRET not in client.get(address(page, seeded)).text
+    for page in ("/", "/benchmarks", "/models/alpha", "/queue"):
+        assert "secret" not in client.get(page).text
+    for path in (
+        f"/evaluations/{seeded.secret_evaluation}",
+        f"/evaluations/{seeded.secret_evaluation}/questions/{seeded.secret_question}",
+        "/benchmarks/secret",
+    ):
+        assert client.get(path).status_code == 404
+        assert client.get("/api/v1" + path).status_code == 404
+    assert client.get(f"/questions/{seeded.secret_question}").status_code == 404
+
+
+BAD = (
+    ("/?sort=nonsense", "sort"),
+    ("/?order=up", "order"),
+    ("/?metrics=accuracy,nonsense", "nonsense"),
+    ("/?page=-1", "page"),
+    ("/?page=0", "page"),
+    ("/?page=1.5", "page"),
+    ("/?page=٣", "page"),
+    (f"/?page={MAX_PAGE + 1}", "page"),
+    ("/?per_page=100000", "per_page"),
+    ("/?shots=many", "shots"),
+    ("/?q=%00", "q"),
+    ("/evaluations/x", "evaluation"),
+    ("/evaluations/-1", "evaluation"),
+    ("/evaluations/99999999999999999999", "evaluation"),
+    ("/evaluations/{alpha}?only=nonsense", "only"),
+    ("/evaluations/{alpha}/questions/x", "question"),
+    ("/questions/1e3", "question"),
+    ("/models/%00", "model"),
+    ("/benchmarks/a%20b", "benchmark"),
+    ("/queue?per_page=0", "per_page"),
+)
+
+
+@pytest.mark.parametrize(("pattern", "named"), BAD)
+def test_what_cannot_be_right_is_refused_by_name(client, seeded, pattern, named):
+    response = client.get(address(pattern, seeded))
+    assert response.status_code == 400
+    assert named in text_of_error(response)
+
+
+def text_of_error(response):
+    assert response.content_type == "text/html; charset=utf-8"
+    return re.search(r'<p class="lead">(.*?)</p>', response.text, re.DOTALL)[1]
+
+
+MISSING = ("/evaluations/4711", "/questions/4711", "/models/nobody", "/benchmarks/nothing", "/nowhere", "/?page=99")
+
+
+@pytest.mark.parametrize("path", MISSING)
+def test_what_is_not_there_is_a_page_that_says_so(client, seeded, path):
+    response = client.get(path)
+    assert response.status_code == 404
+    assert "<h1>Not Found</h1>" in response.text
+
+
+def test_a_question_that_an_evaluation_does_not_ask_is_not_found_there(client, seeded):
+    path = f"/evaluations/{seeded.evaluations['hostile']}/questions/{seeded.questions['q1']}"
+    assert client.get(path).status_code == 404
+
+
+def test_a_wrong_method_is_answered_with_the_right_ones(client):
+    response = client.post("/")
+    assert response.status_code == 405
+    assert "GET" in response.headers["Allow"]
+
+
+def test_an_empty_registry_says_how_to_begin(empty_client):
+    assert "Nothing has been evaluated yet" in empty_client.get("/").text
+    for page in ("/models", "/benchmarks", "/queue"):
+        assert empty_client.get(page).status_code == 200
+
+
+@contextmanager
+def counted(engine):
+    """Every statement that reaches the database."""
+    seen = []
+
+    def note(_connection, _cursor, statement, _parameters, _context, _many):
+        if not statement.startswith("PRAGMA"):
+            seen.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def statements_of(site, patterns):
+    counts = {}
+    for pattern in patterns:
+        with counted(site.engine) as seen:
+            assert site.client.get(address(pattern, site.seeded)).status_code == 200
+        counts[pattern] = len(seen)
+    return counts
+
+
+def test_a_page_asks_the_database_as_often_for_many_evaluations_as_for_few(own):
+    few = statements_of(own, PAGES)
+    for variants in ("original", "random2", "full"):
+        for model in ("alpha", "beta", "delta"):
+            evaluate(own.engine, model, "capitals", right, variants=variants)
+    assert statements_of(own, PAGES) == few
+    assert max(few.values()) <= 20

@@ -1,0 +1,105 @@
+"""The application as a process: health, start, errors of the database, what it imports."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from registry.db import get_engine, write_session
+from registry.errors import UsageError
+from web import create_app
+from web.cli import listen
+from web.responses import session
+
+
+def test_health_needs_no_database():
+    app = create_app(database_url="postgresql+psycopg://nobody@127.0.0.1:1/nothing")
+    client = app.test_client()
+    assert client.get("/healthz").json == {"status": "alive"}
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.content_type == "application/problem+json"
+    assert "nobody" not in response.text
+    page = client.get("/")
+    assert page.status_code == 503
+    assert "Service Unavailable" in page.text
+
+
+def test_a_current_database_is_ready(client):
+    assert client.get("/readyz").json == {"status": "ready"}
+
+
+def test_an_empty_database_is_not_ready(database_url):
+    client = create_app(database_url=database_url).test_client()
+    assert client.get("/readyz").status_code == 503
+    assert client.get("/readyz").headers["Retry-After"] == "10"
+
+
+def test_a_database_of_another_revision_is_not_ready(database, empty_client):
+    with write_session(get_engine(database)) as writer:
+        writer.execute(text("UPDATE alembic_version SET version_num = 'of_the_future'"))
+    assert empty_client.get("/readyz").status_code == 503
+
+
+def test_readiness_does_not_wait_for_a_writer(sqlite_database):
+    client = create_app(database_url=sqlite_database).test_client()
+    with write_session(get_engine(sqlite_database)) as writer:
+        writer.execute(text("UPDATE alembic_version SET version_num = version_num"))
+        assert client.get("/readyz").status_code == 200
+
+
+def test_requests_on_postgresql_cannot_write(postgresql_site):
+    with postgresql_site.client.application.test_request_context("/"), pytest.raises(DBAPIError, match="read-only"):
+        session().execute(text("DELETE FROM worker"))
+
+
+def test_the_web_lives_without_torch():
+    blocked = "torch transformers sentence_transformers numpy pandas workers"
+    program = (
+        "import sys\n"
+        f"for name in {blocked!r}.split(): sys.modules[name] = None\n"
+        "import web.cli\n"
+        "assert web.create_app(database_url='sqlite://').test_client().get('/metrics-guide').status_code == 200\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_taken_port_is_refused_in_one_line():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=rf"port {port} .*--port") as caught:
+            listen("127.0.0.1", port)
+        assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_host_is_refused():
+    with pytest.raises(UsageError, match=r"--host nowhere\.invalid"):
+        listen("nowhere.invalid", 8000)
+
+
+def test_serve_answers_on_the_address_it_prints_and_stops_when_told(database):
+    environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": database}
+    command = [sys.executable, "-m", "registry.cli", "serve", "--port", "0"]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        line = server.stderr.readline()
+        address = re.search(r"http://[\d.]+:\d+/", line)
+        assert address, line + server.stderr.read()
+        with urllib.request.urlopen(address[0] + "readyz", timeout=30) as response:
+            assert response.status == 200
+        with urllib.request.urlopen(address[0], timeout=30) as response:
+            assert b"How much of the score survives a shuffle?" in response.read()
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=30) == 0
+        server.stderr.close()

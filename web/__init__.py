@@ -1,0 +1,48 @@
+"""The leaderboard on the web: pages and JSON over the registry's SQL views. It only reads."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from flask import Flask, request, url_for
+
+from registry import __version__
+from registry.db import get_engine
+from registry.settings import Settings, get_settings
+from web import api, formats, pages, responses
+
+
+def create_app(settings: Settings | None = None, *, database_url: str | None = None) -> Flask:
+    """The WSGI application, over `database_url` or the database of the settings. Connects at the first request."""
+    app = Flask(__name__, static_folder="static", template_folder="templates")
+    url = database_url or (settings or get_settings()).resolved_database_url()
+    app.extensions["shuffleboard_engine"] = get_engine(url)
+    app.url_map.strict_slashes = False
+    app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
+    app.jinja_env.filters.update(formats.FILTERS)
+    app.jinja_env.globals.update(formats.GLOBALS, static=_static_urls(app), here=_here, version=__version__)
+    responses.install(app)
+    app.register_blueprint(pages.blueprint)
+    app.register_blueprint(api.blueprint)
+    return app
+
+
+def _static_urls(app: Flask) -> Any:
+    """File name → address with the content's digest, so that browsers may keep a file for good."""
+    folder = Path(str(app.static_folder))
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:12] for file in folder.iterdir()}
+    app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 365 * 24 * 3600
+    return lambda name: url_for("static", filename=name, v=digests[name])
+
+
+def _here(**changes: Any) -> str:
+    """This page's address with some parameters changed; None removes one, and paging starts anew."""
+    kept = {key: value for key, value in request.args.items(multi=False) if key not in ("page", *changes)}
+    listed = request.args.getlist("metrics")
+    if len(listed) > 1 and "metrics" not in changes:
+        kept["metrics"] = ",".join(listed)
+    given = {key: value for key, value in changes.items() if value is not None}
+    # Names in the query string must not be taken for parts of the path or for url_for's own arguments.
+    query = {key: value for key, value in (kept | given).items() if key in pages.PARAMETERS}
+    assert request.endpoint is not None
+    return url_for(request.endpoint, **{**(request.view_args or {}), **query})

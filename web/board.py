@@ -1,0 +1,172 @@
+"""The leaderboard's order: filters, groups, ranks. Pure functions over rows of `queries.board`."""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from registry.metrics import METRICS
+from web import parameters
+from web.parameters import Arguments
+from web.views import Row
+
+RANK_TOLERANCE: Final = 1e-9
+"""Better by no more than this is a tie: parallel sums differ in the last bits."""
+
+TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
+SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
+FILTERS: Final = ("benchmark", "variants", "protocol", "shots", "model", "q")
+ARGUMENTS: Final = (*FILTERS, "sort", "order", "metrics", "group", "page", "per_page")
+
+
+@dataclass(frozen=True)
+class BoardRequest:
+    """What a leaderboard URL asks for.
+
+    rank_metric: what rows are ranked by: the metric that sorts, or worst accuracy when something else sorts.
+    """
+
+    filters: Mapping[str, str]
+    metrics: tuple[str, ...]
+    sort: str
+    order: str
+    grouped: bool
+
+    @property
+    def rank_metric(self) -> str:
+        """The metric behind the rank column."""
+        if self.sort in METRICS:
+            return self.sort
+        return default_sort(self.metrics)
+
+
+def default_sort(metrics: Sequence[str]) -> str:
+    """Worst accuracy where it is shown, else the first metric shown."""
+    return "worst_accuracy" if "worst_accuracy" in metrics else metrics[0]
+
+
+def natural_order(sort: str) -> str:
+    """The direction that puts the best, or the alphabet's start, on top."""
+    if sort in METRICS:
+        return "asc" if METRICS[sort].better == "lower" else "desc"
+    return "asc" if sort in TEXT_COLUMNS else "desc"
+
+
+def read(arguments: Arguments) -> BoardRequest:
+    """The request in a query string. Raises UsageError for a value that cannot be right."""
+    chosen = parameters.metrics(arguments)
+    sort = parameters.choice(arguments, "sort", SORTS, default_sort(chosen))
+    filters = {key: value for key in FILTERS if (value := parameters.text(arguments, key)) is not None}
+    if "shots" in filters:
+        filters["shots"] = str(parameters.whole(arguments, "shots", 0, 0, 1000))
+    return BoardRequest(
+        filters,
+        chosen,
+        sort,
+        parameters.choice(arguments, "order", ("asc", "desc"), natural_order(sort)),
+        parameters.choice(arguments, "group", ("yes", "no"), "yes") == "yes",
+    )
+
+
+def ranks(values: Sequence[float | None], better: str) -> list[int | None]:
+    """Competition ranks (1, 2, 2, 4): 1 + the number better by more than RANK_TOLERANCE; None has no rank.
+
+    better: "higher" or "lower"; where neither is, nothing has a rank.
+
+    >>> ranks([0.5, 0.25, 0.5, None, 0.75], "higher")
+    [2, 4, 2, None, 1]
+    """
+    known = sorted(value for value in values if value is not None)
+    if better not in ("higher", "lower"):
+        return [None] * len(values)
+    return [
+        None
+        if value is None
+        else 1 + len(known) - bisect_right(known, value + RANK_TOLERANCE)
+        if better == "higher"
+        else 1 + bisect_left(known, value - RANK_TOLERANCE)
+        for value in values
+    ]
+
+
+def group_key(row: Row) -> tuple[Any, ...]:
+    """Rows with this in common were asked the same questions in the same way; only they are ranked together."""
+    return (
+        row["benchmark"],
+        row["benchmark_version"],
+        row["variants"],
+        row["variant_set_id"],
+        row["protocol"],
+        row["shots"],
+        row["protocol_id"],
+        json.dumps(row["question_filter"], sort_keys=True),
+    )
+
+
+def ranked(rows: Sequence[Row], metric: str) -> list[Row]:
+    """The rows with `rank` added: within their group, complete ones only."""
+    result = []
+    for _, group in groupby(sorted(rows, key=group_key), key=group_key):
+        members = list(group)
+        values = [row[metric] if row["complete"] else None for row in members]
+        result += [
+            row | {"rank": rank} for row, rank in zip(members, ranks(values, METRICS[metric].better), strict=True)
+        ]
+    return result
+
+
+def matching(rows: Sequence[Row], filters: Mapping[str, str]) -> list[Row]:
+    """The rows that all filters keep; `q` is part of a model's name, the others are exact."""
+    exact = {key: value for key, value in filters.items() if key != "q"}
+    part = filters.get("q", "").casefold()
+    return [
+        row
+        for row in rows
+        if all(str(row[key]) == value for key, value in exact.items()) and part in row["model"].casefold()
+    ]
+
+
+def ordered(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
+    """The rows by one column, NULL last whatever the direction; equal ones by model, then evaluation."""
+    settled = sorted(rows, key=lambda row: (row["model"].casefold(), row["evaluation_id"]))
+    known = [row for row in settled if row[sort] is not None]
+    known.sort(key=lambda row: _comparable(row[sort]), reverse=order == "desc")
+    return known + [row for row in settled if row[sort] is None]
+
+
+def _comparable(value: Any) -> Any:
+    return value.casefold() if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard, ready to show: `complete` rows are ranked, `incomplete` ones stand apart."""
+
+    complete: list[Row]
+    incomplete: list[Row]
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows, the incomplete ones last."""
+        return self.complete + self.incomplete
+
+
+def make(rows: Sequence[Row], request: BoardRequest) -> Board:
+    """Ranks over all rows first, so that a filter never changes a rank; then filters, then sorts."""
+    kept = matching(ranked(rows, request.rank_metric), request.filters)
+    complete = ordered([row for row in kept if row["complete"]], request.sort, request.order)
+    if request.grouped:
+        # Stable: within a group the chosen order stays. Sorting by what a group has in common moves whole groups.
+        complete.sort(key=group_key)
+        if request.sort in ("benchmark", "variants", "protocol", "shots"):
+            complete.sort(key=lambda row: _comparable(row[request.sort]), reverse=request.order == "desc")
+    incomplete = [row for row in kept if not row["complete"]]
+    incomplete.sort(key=lambda row: -row["evaluation_id"])
+    return Board(complete, incomplete)
+
+
+def groups(rows: Sequence[Row]) -> list[list[Row]]:
+    """Neighbouring rows of one group together."""
+    return [list(group) for _, group in groupby(rows, key=group_key)]

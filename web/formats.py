@@ -1,0 +1,168 @@
+"""How values read on a page. NULL is a dash that says why, never a zero."""
+
+import json
+from datetime import datetime
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from registry.metrics import METRICS
+from web.views import Row
+
+DASH: Final = "–"
+
+
+def metric_text(metric: str, value: float | None) -> str:
+    """A metric's value as text: a percentage with one decimal, or three decimals on a scale of its own."""
+    if value is None:
+        return DASH
+    unit = METRICS[metric].unit if metric in METRICS else "fraction"
+    if unit == "fraction":
+        return percent(value)
+    return f"{value:.1f}\u202f%" if unit == "percent" else f"{value:.3f}"
+
+
+def percent(value: float | None) -> str:
+    """A fraction as a percentage with one decimal."""
+    return DASH if value is None else f"{100 * value:.1f}\u202f%"
+
+
+def points(value: float) -> str:
+    """A difference of fractions in percentage points."""
+    return f"{100 * value:.1f} points"
+
+
+def why_null(metric: str, row: Row) -> str:
+    """Why a metric has no value."""
+    if not row.get("complete", True):
+        return "Not scored completely yet"
+    label = METRICS[metric].label if metric in METRICS else metric
+    return f"{label} is undefined here: no question has the answers it needs"
+
+
+def null(reason: str) -> Markup:
+    """A dash that says why, to readers of titles and of screens alike."""
+    return Markup(
+        '<span class="null" title="{0}"><span aria-hidden="true">–</span><span class="unseen">{0}</span></span>'
+    ).format(reason)
+
+
+def when(value: datetime | None) -> Markup | str:
+    """A time in UTC, to the minute."""
+    if value is None:
+        return DASH
+    return Markup('<time datetime="{}">{}</time>').format(value.isoformat(), f"{value:%Y-%m-%d %H:%M} UTC")
+
+
+def plural(number: int, noun: str) -> str:
+    """A number with its noun, such as 1 question or 40 questions."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as people say them."""
+    if seconds is None:
+        return DASH
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, hours = divmod(round(seconds / 60), 60)[::-1]
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min"
+
+
+def count(value: float | None) -> str:
+    """A whole number with groups of three digits."""
+    return DASH if value is None else f"{value:,.0f}".replace(",", "\u202f")
+
+
+def scale(value: int | None) -> str:
+    """A number of parameters, such as 135 M."""
+    if value is None:
+        return DASH
+    for unit, size in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("K", 10**3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return str(value)
+
+
+def excerpt(text: str, length: int = 140) -> str:
+    """The beginning of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def chosen_questions(question_filter: Row | None) -> str | None:
+    """Which questions of the benchmark an evaluation asks; None for all of them."""
+    limit, subjects = (question_filter or {}).get("limit"), (question_filter or {}).get("subjects")
+    parts = [] if not subjects else [f"subjects: {', '.join(subjects)}"]
+    if limit is not None:
+        parts.insert(0, f"first {limit} questions")
+    return ", ".join(parts) or None
+
+
+def json_text(document: Any) -> str:
+    """A JSON document to be read: indented, keys sorted."""
+    return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
+
+
+_SCOPES: Final = {
+    "without-references": ("Without options that refer to others", ""),
+    "without-sorted-numbers": ("Without options that are sorted numbers", ""),
+}
+
+
+def scope_name(scope: str) -> tuple[str, str]:
+    """A scope's name and kind, such as ("anatomy", "subject")."""
+    kind, colon, name = scope.partition(":")
+    return (name, kind) if colon else _SCOPES.get(scope, (scope, ""))
+
+
+def range_bar(row: Row) -> dict[str, Any] | None:
+    """Geometry of the bar from worst accuracy to accuracy, 0 to 100 along x; None without both numbers."""
+    accuracy, worst = row.get("accuracy"), row.get("worst_accuracy")
+    if accuracy is None or worst is None:
+        return None
+    average = row.get("average_accuracy")
+    return {
+        "accuracy": round(100 * accuracy, 2),
+        "worst": round(100 * worst, 2),
+        "average": None if average is None else round(100 * average, 2),
+        "lost": points(accuracy - worst),
+    }
+
+
+FILTERS: Final = {
+    "percent": percent,
+    "points": points,
+    "when": when,
+    "duration": duration,
+    "count": count,
+    "plural": plural,
+    "scale": scale,
+    "excerpt": excerpt,
+    "null": null,
+    "tojson_text": json_text,
+}
+"""Jinja filters by name."""
+
+
+def arrow(metric: str) -> str:
+    """Which way is better; empty where neither is."""
+    return {"higher": "↑", "lower": "↓"}.get(METRICS[metric].better, "")
+
+
+def arrow_words(metric: str) -> str:
+    """Which way is better, in words."""
+    return {"higher": "Higher is better.", "lower": "Lower is better."}.get(METRICS[metric].better, "")
+
+
+GLOBALS: Final = {
+    "arrow": arrow,
+    "arrow_words": arrow_words,
+    "scope_name": scope_name,
+    "metric_text": metric_text,
+    "why_null": why_null,
+    "range_bar": range_bar,
+    "chosen_questions": chosen_questions,
+    "METRICS": METRICS,
+}
+"""What every template can call."""

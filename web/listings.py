@@ -1,0 +1,177 @@
+"""SELECTs behind the lists of benchmarks, models and workers. Functions take the session first."""
+
+from typing import Any, Final
+
+from sqlalchemy import Double, Select, and_, func, select, type_coerce
+from sqlalchemy.orm import Session
+
+from registry.db import database_now
+from registry.errors import NotFoundError
+from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Question, Worker
+from web.queries import hub_name
+from web.views import PUBLIC, Row, rows_of
+
+ALIVE_SECONDS: Final = 30.0
+
+
+def benchmarks(session: Session, name: str | None = None) -> list[Row]:
+    """Public benchmark versions, newest first within each name; of one benchmark if `name` is given."""
+    asked_for = (
+        select(Evaluation.benchmark_version_id, func.count().label("evaluations"))
+        .where(Evaluation.state != "cancelled")
+        .group_by(Evaluation.benchmark_version_id)
+        .subquery()
+    )
+    query = (
+        select(
+            Benchmark.name.label("benchmark"),
+            BenchmarkVersion.id.label("benchmark_version_id"),
+            BenchmarkVersion.version,
+            BenchmarkVersion.content_digest,
+            BenchmarkVersion.file_digest,
+            BenchmarkVersion.language,
+            BenchmarkVersion.split,
+            BenchmarkVersion.licence,
+            BenchmarkVersion.source,
+            BenchmarkVersion.shuffle_seed,
+            BenchmarkVersion.questions,
+            BenchmarkVersion.few_shot_examples,
+            BenchmarkVersion.created_at,
+            func.coalesce(asked_for.c.evaluations, 0).label("evaluations"),
+        )
+        .join(BenchmarkVersion, and_(BenchmarkVersion.benchmark_id == Benchmark.id, PUBLIC))
+        .outerjoin(asked_for, asked_for.c.benchmark_version_id == BenchmarkVersion.id)
+        .order_by(Benchmark.name, BenchmarkVersion.id.desc())
+    )
+    if name is not None:
+        query = query.where(Benchmark.name == name)
+    rows = rows_of(session, query)
+    if name is not None and not rows:
+        raise NotFoundError(f"no benchmark {name!r}; /benchmarks and /api/v1/benchmarks list those there are")
+    return rows
+
+
+def shape(session: Session, benchmark_version_id: int) -> Row:
+    """What a version's questions look like: options, guessing accuracy, flags, subjects."""
+    query: Select[*tuple[Any, ...]] = select(
+        func.min(Question.n_options).label("fewest_options"),
+        func.max(Question.n_options).label("most_options"),
+        type_coerce(func.avg(1.0 / Question.n_options), Double()).label("guessing_accuracy"),
+        func.count().filter(Question.refers_to_options | Question.sorted_numeric).label("flagged"),
+        func.count(Question.subject.distinct()).label("subjects"),
+    ).where(Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot)
+    return rows_of(session, query)[0]
+
+
+def benchmark_questions(session: Session, benchmark_version_id: int, *, limit: int, offset: int) -> list[Row]:
+    """A version's questions in file order."""
+    query = (
+        select(
+            Question.id.label("question_id"),
+            Question.external_id,
+            Question.subject,
+            Question.text,
+            Question.n_options,
+            (Question.refers_to_options | Question.sorted_numeric).label("flagged"),
+        )
+        .where(Question.benchmark_version_id == benchmark_version_id, ~Question.few_shot)
+        .order_by(Question.ordinal)
+        .limit(limit)
+        .offset(offset)
+    )
+    return rows_of(session, query)
+
+
+# Models and workers
+
+
+def models(session: Session) -> list[Row]:
+    """Models by name, with their revisions and public evaluations counted."""
+    revisions = (
+        select(ModelRevision.model_id, func.count().label("revisions")).group_by(ModelRevision.model_id).subquery()
+    )
+    asked_for = (
+        select(ModelRevision.model_id, func.count().label("evaluations"))
+        .join(Evaluation, Evaluation.model_revision_id == ModelRevision.id)
+        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC))
+        .where(Evaluation.state != "cancelled")
+        .group_by(ModelRevision.model_id)
+        .subquery()
+    )
+    query: Select[*tuple[Any, ...]] = (
+        select(
+            Model.name.label("model"),
+            Model.family,
+            Model.developer,
+            Model.parameters,
+            Model.licence,
+            Model.url,
+            Model.created_at,
+            func.coalesce(revisions.c.revisions, 0).label("revisions"),
+            func.coalesce(asked_for.c.evaluations, 0).label("evaluations"),
+        )
+        .outerjoin(revisions, revisions.c.model_id == Model.id)
+        .outerjoin(asked_for, asked_for.c.model_id == Model.id)
+        .order_by(Model.name)
+    )
+    return rows_of(session, query)
+
+
+def model(session: Session, name: str) -> Row:
+    """A model with its revisions, newest first; NotFoundError when there is none."""
+    found = rows_of(
+        session,
+        select(
+            Model.id,
+            Model.name.label("model"),
+            Model.family,
+            Model.developer,
+            Model.parameters,
+            Model.licence,
+            Model.url,
+            Model.created_at,
+        ).where(Model.name == name),
+    )
+    if not found:
+        raise NotFoundError(f"no model {name!r}; /models and /api/v1/models list those there are")
+    row = found[0]
+    revisions = rows_of(
+        session,
+        select(
+            ModelRevision.number.label("revision"),
+            ModelRevision.kind,
+            ModelRevision.location,
+            ModelRevision.requested_revision,
+            ModelRevision.revision.label("commit"),
+            ModelRevision.dtype,
+            ModelRevision.quantisation,
+            ModelRevision.adapter,
+            ModelRevision.weights_digest,
+            ModelRevision.tokenizer_digest,
+            ModelRevision.chat_template_digest,
+            ModelRevision.state,
+            ModelRevision.created_at,
+        )
+        .where(ModelRevision.model_id == row.pop("id"))
+        .order_by(ModelRevision.number.desc()),
+    )
+    return row | {"revisions": [one | {"location": hub_name(one["location"])} for one in revisions]}
+
+
+def live_workers(session: Session) -> list[Row]:
+    """Workers that have shown a sign of life within ALIVE_SECONDS, by the database's clock."""
+    query = (
+        select(
+            Worker.host,
+            Worker.device,
+            Model.name.label("loaded_model"),
+            ModelRevision.number.label("loaded_revision"),
+            Worker.started_at,
+            Worker.last_seen,
+        )
+        .outerjoin(ModelRevision, ModelRevision.id == Worker.loaded_model_revision_id)
+        .outerjoin(Model, Model.id == ModelRevision.model_id)
+        .where(Worker.stopped_at.is_(None), Worker.last_seen > database_now(-ALIVE_SECONDS))
+        .order_by(Worker.host, Worker.started_at)
+    )
+    return rows_of(session, query)

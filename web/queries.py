@@ -1,0 +1,371 @@
+"""SELECTs over evaluations and their questions. HTML and JSON are made from the same rows.
+
+Numbers come from the SQL views; names, texts and visibility from the tables, which no view carries yet. Every query
+that leads to a benchmark's content keeps to versions whose visibility is public. Functions take the session first.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    Select,
+    and_,
+    func,
+    not_,
+    select,
+    type_coerce,
+)
+from sqlalchemy.orm import Session
+
+from registry.computed import computed_metrics
+from registry.errors import NotFoundError
+from registry.metrics import METRICS
+from registry.models import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    EvaluationQuestion,
+    Model,
+    ModelRevision,
+    Protocol,
+    Question,
+    QuestionOption,
+    QuestionScore,
+    VariantSet,
+)
+from registry.progress import Progress
+from registry.prompts import Prompt
+from registry.shards import prompts_of
+from registry.variants import VARIANT_KINDS
+from web.views import (
+    PUBLIC,
+    Row,
+    evaluation_metrics,
+    evaluation_progress,
+    evaluation_provenance,
+    leaderboard,
+    prediction_detail,
+    question_metrics,
+    rows_of,
+)
+
+UNFINISHED: Final = ("queued", "running", "paused", "failed")
+
+
+# The leaderboard
+
+
+def board(session: Session) -> list[Row]:
+    """Every row of the view `leaderboard` on a public benchmark version, with what ranking groups need."""
+    query = (
+        select(
+            leaderboard,
+            Evaluation.protocol_id,
+            Evaluation.variant_set_id,
+            Evaluation.prompts,
+            type_coerce(Evaluation.specification, JSON())["questions"].label("question_filter"),
+        )
+        .select_from(leaderboard)
+        .join(Evaluation, Evaluation.id == leaderboard.c.evaluation_id)
+        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC))
+        .order_by(leaderboard.c.evaluation_id)
+    )
+    return rows_of(session, query)
+
+
+def board_counts(session: Session, metrics: Sequence[str]) -> dict[int, dict[str, Row]]:
+    """Evaluation → metric → over how many questions it is a mean, and its interval."""
+    query = select(
+        evaluation_metrics.c.evaluation_id,
+        evaluation_metrics.c.metric,
+        evaluation_metrics.c.n,
+        evaluation_metrics.c.interval_low,
+        evaluation_metrics.c.interval_high,
+    ).where(evaluation_metrics.c.scope == "all", evaluation_metrics.c.metric.in_(metrics))
+    counts: dict[int, dict[str, Row]] = {}
+    for row in rows_of(session, query):
+        counts.setdefault(row.pop("evaluation_id"), {})[row.pop("metric")] = row
+    return counts
+
+
+def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
+    """Progress documents of some evaluations, as `shuffleboard evaluations show --json` has them."""
+    query = select(evaluation_progress).where(evaluation_progress.c.evaluation_id.in_(list(evaluation_ids)))
+    names = Progress.__dataclass_fields__.keys() - {"error"}
+    return {
+        row["evaluation_id"]: Progress(**{name: row[name] for name in names}, error=None).document()
+        | {"shards_leased": row["shards_leased"]}
+        for row in rows_of(session, query)
+    }
+
+
+# Evaluations
+
+
+def _evaluations() -> Select[*tuple[Any, ...]]:
+    return (
+        select(
+            Evaluation.id.label("evaluation_id"),
+            Model.name.label("model"),
+            ModelRevision.number.label("revision"),
+            Benchmark.name.label("benchmark"),
+            BenchmarkVersion.version.label("benchmark_version"),
+            Protocol.name.label("protocol"),
+            Protocol.shots,
+            VariantSet.name.label("variants"),
+            Evaluation.replicate,
+            Evaluation.state,
+            Evaluation.seal.is_not(None).label("complete"),
+            Evaluation.priority,
+            Evaluation.questions,
+            Evaluation.prompts,
+            Evaluation.created_at,
+            Evaluation.started_at,
+            Evaluation.sealed_at,
+        )
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(Model)
+        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC))
+        .join(Benchmark)
+        .join(Protocol, Protocol.id == Evaluation.protocol_id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+    )
+
+
+def evaluations(
+    session: Session,
+    *,
+    states: Sequence[str] | None = None,
+    model: str | None = None,
+    benchmark: str | None = None,
+    limit: int,
+    offset: int = 0,
+) -> tuple[list[Row], int]:
+    """Evaluations with their progress, newest first, and how many there are in all."""
+    query = _evaluations()
+    if states is not None:
+        query = query.where(Evaluation.state.in_(states))
+    if model is not None:
+        query = query.where(Model.name == model)
+    if benchmark is not None:
+        query = query.where(Benchmark.name == benchmark)
+    total = session.scalar(select(func.count()).select_from(query.subquery())) or 0
+    rows = rows_of(session, query.order_by(Evaluation.id.desc()).limit(limit).offset(offset))
+    states_of = progress(session, [row["evaluation_id"] for row in rows])
+    return [row | {"progress": states_of[row["evaluation_id"]]} for row in rows], total
+
+
+def evaluation(session: Session, evaluation_id: int) -> Row:
+    """One evaluation with all that identifies it; NotFoundError for one that is not there or not public."""
+    query = (
+        _evaluations()
+        .add_columns(
+            Evaluation.specification,
+            Evaluation.specification_digest,
+            Evaluation.requester,
+            Evaluation.seal,
+            ModelRevision.kind,
+            ModelRevision.location,
+            ModelRevision.revision.label("commit"),
+            ModelRevision.dtype,
+            ModelRevision.quantisation,
+            ModelRevision.weights_digest,
+            ModelRevision.tokenizer_digest,
+            BenchmarkVersion.content_digest,
+            BenchmarkVersion.file_digest,
+            BenchmarkVersion.licence,
+            BenchmarkVersion.source,
+            Protocol.digest.label("protocol_digest"),
+            VariantSet.digest.label("variant_set_digest"),
+            VariantSet.kind.label("variant_kind"),
+            VariantSet.inserted,
+        )
+        .where(Evaluation.id == evaluation_id)
+    )
+    rows = rows_of(session, query)
+    if not rows:
+        raise NotFoundError(f"no evaluation {evaluation_id}; /queue and /api/v1/evaluations list those there are")
+    row = rows[0]
+    row["location"] = hub_name(row["location"])
+    return row
+
+
+def hub_name(location: str | None) -> str | None:
+    """A location that means something to others: a path on the server's disk is nobody's business."""
+    return None if location is None or location.startswith(("/", "~", ".")) or ":\\" in location else location
+
+
+def scopes(session: Session, evaluation_id: int, *, sealed: bool) -> list[Row]:
+    """Metrics by scope, one row per scope and metric. Those of an unsealed evaluation are computed as they stand."""
+    if sealed:
+        query = select(evaluation_metrics).where(evaluation_metrics.c.evaluation_id == evaluation_id)
+        return sorted(rows_of(session, query), key=_scope_order)
+    rows = []
+    for scope in ("all", "unflagged"):
+        values = computed_metrics(session, evaluation_id, scope).get(scope, {})
+        rows += [
+            {
+                "evaluation_id": evaluation_id,
+                "scope": scope,
+                "metric": name,
+                "definition_version": metric.definition_version,
+                "value": values.get(name),
+                "n": values.get(f"{name}_n", 0),
+                "interval_low": None,
+                "interval_high": None,
+                "computed_at": None,
+            }
+            for name, metric in METRICS.items()
+        ]
+    return rows
+
+
+def _scope_order(row: Row) -> tuple[Any, ...]:
+    names = list(METRICS)
+    first = {"all": 0, "unflagged": 1}.get(row["scope"], 2)
+    return (first, row["scope"], names.index(row["metric"]) if row["metric"] in names else len(names), row["metric"])
+
+
+def shards(session: Session, evaluation_id: int) -> list[Row]:
+    """The view `evaluation_provenance`: who scored each shard, when, on what."""
+    query = (
+        select(evaluation_provenance)
+        .where(evaluation_provenance.c.evaluation_id == evaluation_id)
+        .order_by(evaluation_provenance.c.shard)
+    )
+    return rows_of(session, query)
+
+
+# Questions of an evaluation
+
+# The counts behind the fractions of question_metrics. Questions of which nothing is stored have no such row.
+_m, _o = question_metrics.c, QuestionScore
+_COUNTS: Final = tuple(
+    func.coalesce(getattr(_o, name), 0).label(name) for name in ("variants", "valid", "correct", "agreeing")
+)
+# Only completely scored questions are right or wrong everywhere: unscored is never wrong.
+QUESTION_FILTERS: Final[dict[str, tuple[str, ColumnElement[bool] | None]]] = {
+    "all": ("All", None),
+    "right": ("Right everywhere", and_(_m.scored, _o.variants > 0, _o.correct == _o.variants)),
+    "flips": ("Answer flips", and_(_m.scored, _o.variants > 1, _o.agreeing < _o.variants)),
+    "wrong": ("Wrong everywhere", and_(_m.scored, _o.variants > 0, _o.correct == 0)),
+    "invalid": ("No valid answer", _o.valid < _o.variants),
+    "unscored": ("Not scored yet", not_(_m.scored)),
+}
+"""Filter → label and condition. A question without a valid answer somewhere may be among the flips as well."""
+
+
+def question_counts(session: Session, evaluation_id: int) -> dict[str, int]:
+    """How many questions each filter keeps."""
+    kept = [
+        (func.count() if condition is None else func.count().filter(condition)).label(name)
+        for name, (_, condition) in QUESTION_FILTERS.items()
+    ]
+    row = rows_of(session, _questions(select(*kept), evaluation_id))[0]
+    return {name: int(value) for name, value in row.items()}
+
+
+def _questions(query: Select[*tuple[Any, ...]], evaluation_id: int) -> Select[*tuple[Any, ...]]:
+    return (
+        query.select_from(question_metrics)
+        .outerjoin(_o, and_(_o.evaluation_id == _m.evaluation_id, _o.question_id == _m.question_id))
+        .join(Question, Question.id == _m.question_id)
+        .where(_m.evaluation_id == evaluation_id)
+    )
+
+
+def questions(session: Session, evaluation_id: int, *, only: str, limit: int, offset: int) -> list[Row]:
+    """Questions of an evaluation in the benchmark's order, with their metrics and counts."""
+    condition = QUESTION_FILTERS[only][1]
+    query = _questions(select(question_metrics, *_COUNTS, Question.text), evaluation_id)
+    if condition is not None:
+        query = query.where(condition)
+    return rows_of(session, query.order_by(Question.ordinal).limit(limit).offset(offset))
+
+
+def predictions(session: Session, evaluation_id: int, question_id: int) -> list[Row]:
+    """The view `prediction_detail` for one question: one row per variant, by ordinal."""
+    c = prediction_detail.c
+    query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
+    return rows_of(session, query.order_by(c.variant))
+
+
+def asked_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:
+    """A question of an evaluation and the number of variants expected; NotFoundError when it is not asked there."""
+    query = select(EvaluationQuestion.n_variants).filter_by(evaluation_id=evaluation_id, question_id=question_id)
+    expected = session.scalar(query)
+    if expected is None:
+        raise NotFoundError(
+            f"evaluation {evaluation_id} does not ask a question {question_id}; its page lists the questions it asks"
+        )
+    return question(session, question_id), expected
+
+
+def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[Row]) -> dict[int, Prompt]:
+    """Variant → the prompt that was asked, built again; empty where nothing says what was asked.
+
+    asked: predictions. Their digests tell whether what was built is what was asked.
+    """
+    variants = {prediction["variant"] for prediction in asked if prediction["prompt_digest"] is not None}
+    if not variants or row["variant_kind"] not in VARIANT_KINDS:
+        return {}
+    found = session.get_one(Evaluation, row["evaluation_id"])
+    built = prompts_of(session, found, [session.get_one(Question, question_id)])
+    return {item.variant.ordinal: item.prompt for item in built if item.variant.ordinal in variants}
+
+
+# A question
+
+
+def question(session: Session, question_id: int) -> Row:
+    """A question with its options; NotFoundError unless it is one of a public version."""
+    query = (
+        select(
+            Question.id.label("question_id"),
+            Question.external_id,
+            Question.ordinal,
+            Question.subject,
+            Question.context,
+            Question.text,
+            Question.answer,
+            Question.refers_to_options,
+            Question.sorted_numeric,
+            Benchmark.name.label("benchmark"),
+            BenchmarkVersion.version.label("benchmark_version"),
+            BenchmarkVersion.id.label("benchmark_version_id"),
+        )
+        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Question.benchmark_version_id, PUBLIC))
+        .join(Benchmark)
+        .where(Question.id == question_id, ~Question.few_shot)
+    )
+    rows = rows_of(session, query)
+    if not rows:
+        raise NotFoundError(f"no question {question_id}; a benchmark's page lists its questions")
+    options = select(QuestionOption.text).filter_by(question_id=question_id).order_by(QuestionOption.ordinal)
+    return rows[0] | {"options": list(session.scalars(options))}
+
+
+def question_everywhere(session: Session, question_id: int, *, limit: int, offset: int) -> tuple[list[Row], int]:
+    """A question's outcome in every evaluation that asks it, newest first, and how many there are."""
+    of_question = (
+        select(EvaluationQuestion.evaluation_id)
+        .join(Evaluation, Evaluation.id == EvaluationQuestion.evaluation_id)
+        .where(EvaluationQuestion.question_id == question_id, Evaluation.state != "cancelled")
+    )
+    total = session.scalar(select(func.count()).select_from(of_question.subquery())) or 0
+    page = of_question.order_by(EvaluationQuestion.evaluation_id.desc()).limit(limit).offset(offset)
+    ids = list(session.scalars(page))
+    outcomes = {
+        row["evaluation_id"]: row
+        for row in rows_of(
+            session,
+            select(question_metrics, *_COUNTS)
+            .outerjoin(_o, and_(_o.evaluation_id == _m.evaluation_id, _o.question_id == _m.question_id))
+            .where(_m.evaluation_id.in_(ids), _m.question_id == question_id),
+        )
+    }
+    named = rows_of(session, _evaluations().where(Evaluation.id.in_(ids)).order_by(Evaluation.id.desc()))
+    # Nested, since "variants" is a number in the one and a name in the other.
+    return [row | {"outcome": outcomes[row["evaluation_id"]]} for row in named], total
