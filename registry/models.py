@@ -406,7 +406,7 @@ class Generation(Base):
 
 
 class QuestionScore(Base):
-    """Sufficient statistics of one question, written at sealing; equal to the view `question_statistics`."""
+    """Sufficient statistics of one question, written with its predictions; equal to the view `question_statistics`."""
 
     __tablename__ = "question_score"
     __table_args__ = (

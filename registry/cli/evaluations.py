@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, select, text
 
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.dispatch import hints_of, send_hints
 from registry.errors import QueueError
 from registry.evaluations import EvaluationRequest, move, submit
-from registry.models import QUEUES
+from registry.models import QUEUES, Evaluation
 from registry.outputs import ImportRequest, import_outputs
 from registry.progress import Progress, import_progress, progress_of, wait_for
 from registry.queue import live_workers
@@ -178,13 +178,29 @@ def import_command(
 @json_option
 def list_command(as_json: bool) -> None:
     """List evaluations with their progress, newest first."""
-    query = text(
-        "SELECT leaderboard.evaluation_id, model, revision, benchmark, protocol, shots, variants, replicate, "
-        "leaderboard.state, prompts_done, prompts FROM leaderboard JOIN evaluation_progress "
-        "ON evaluation_progress.evaluation_id = leaderboard.evaluation_id ORDER BY leaderboard.evaluation_id DESC"
-    )
     with read_session(engine_of(settings_of())) as session:
-        rows = [dict(row) for row in session.execute(query).mappings()]
+        done = {
+            row.evaluation_id: int(row.prompts_done)
+            for row in session.execute(text("SELECT evaluation_id, prompts_done FROM evaluation_progress"))
+        }
+        query = select(Evaluation).order_by(Evaluation.id.desc())
+        rows = [
+            {
+                "evaluation_id": evaluation.id,
+                "model": evaluation.model_revision.model.name,
+                "revision": evaluation.model_revision.number,
+                "benchmark": evaluation.benchmark_version.benchmark.name,
+                "benchmark_version": evaluation.benchmark_version.version,
+                "protocol": evaluation.protocol.name,
+                "shots": evaluation.protocol.shots,
+                "variants": evaluation.variant_set.name,
+                "replicate": evaluation.replicate,
+                "state": evaluation.state,
+                "prompts_done": done[evaluation.id],
+                "prompts": evaluation.prompts,
+            }
+            for evaluation in session.scalars(query)
+        ]
     if as_json:
         print_json({"evaluations": rows})
         return

@@ -243,8 +243,10 @@ def _store_evaluation(
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
     protocol_json = protocol_definition(request.protocol, request.shots)
+    # Another selection from the same file is another evaluation, not another replicate.
+    engine = {"name": "replay"} | ({"select": request.select} if request.select else {})
     specification = build_specification(
-        revision, version, protocol_json, definition, {"name": "replay"}, {"limit": None, "subjects": None}
+        revision, version, protocol_json, definition, engine, {"limit": None, "subjects": None}
     )
     digest = specification_digest(specification)
     latest = session.scalar(

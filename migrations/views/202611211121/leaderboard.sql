@@ -1,4 +1,5 @@
--- leaderboard: one row per evaluation, with the metrics of its whole benchmark (scope "all").
+-- leaderboard: one row per evaluation specification, with the metrics of its whole benchmark (scope "all").
+-- Of several replicates the newest sealed one stands for the specification; the newest, where none is sealed.
 -- Metrics are NULL until the evaluation is sealed: incomplete is never ranked. scored/questions says how far it is.
 with metrics as (
     select
@@ -120,4 +121,13 @@ inner join protocol on protocol.id = evaluation.protocol_id
 inner join variant_set on variant_set.id = evaluation.variant_set_id
 left join metrics on metrics.evaluation_id = evaluation.id
 left join scored on scored.evaluation_id = evaluation.id
-where evaluation.state <> 'cancelled'
+where
+    evaluation.id = (
+        select replicate.id
+        from evaluation as replicate
+        where
+            replicate.specification_digest = evaluation.specification_digest
+            and replicate.state <> 'cancelled'
+        order by case when replicate.seal is not null then 0 else 1 end, replicate.replicate desc
+        limit 1
+    )
