@@ -6,6 +6,7 @@ with the question's own options). Arrays run by position; ties go to the lowest.
 Example: (with|without) = (−1|−4), (−2|−2.5): NPSQ .75 and .2; Δchoice −1.5 against Δquestion 2.5, so not sensitive.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -26,12 +27,15 @@ class ChoiceScores:
 def npsq(with_question: float, without_question: float) -> float | None:
     """(log P(x|Q,C) − log P(x|C)) / −log P(x|C), from −∞ to 1; 0 when the question adds nothing.
 
-    None when log P(x|C) is 0: nothing is left to close.
+    None when log P(x|C) is 0, or so near it that the quotient is beyond float64: nothing is left to close.
 
     >>> npsq(-1, -4), npsq(-2, -2.5)
     (0.75, 0.2)
     """
-    return None if without_question == 0 else (with_question - without_question) / -without_question
+    if without_question == 0:
+        return None
+    value = (with_question - without_question) / -without_question
+    return value if math.isfinite(value) else None
 
 
 def highest(values: Sequence[float]) -> int:

@@ -1,0 +1,135 @@
+"""The executable specification of the metrics: each chapter is a file, each sentence a test.
+
+`spec(table, expected)` holds a small visible table (tests/spec/tables.py) against the values that it must have, on the
+Python definitions, on SQLite and on PostgreSQL, before and after sealing. Whatever it is given, it compares every
+metric of the three with each other, per question and over every scope.
+"""
+
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from registry.db import make_engine
+from registry.seal import seal
+from tests import services
+from tests.spec.stores import add_common_rows, changed_statistics, database_answers, kept_metrics, store
+from tests.spec.tables import Answers, Case, disagreements, python_answers, read_table, same
+
+Values = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Engines:
+    """Both databases with the schema at head, for the whole session; whatever is stored is rolled back."""
+
+    sqlite: Engine
+    postgresql: Engine
+
+    def answers(self, tables: Sequence[Sequence[Case]]) -> list[list[Answers]]:
+        """By table, what each database says, open and then sealed where the table is complete."""
+        found: list[list[Answers]] = [[] for _ in tables]
+        for name, engine in (("sqlite", self.sqlite), ("postgresql", self.postgresql)):
+            with Session(engine) as session:
+                stored = [store(session, cases) for cases in tables]
+                for said, evaluation_id in zip(found, stored, strict=True):
+                    assert changed_statistics(session, evaluation_id) == []
+                    said.extend(database_answers(session, evaluation_id, name))
+                for said, evaluation_id, cases in zip(found, stored, tables, strict=True):
+                    if all(len(case.prompts) == case.expected for case in cases):
+                        said.extend(_sealed_answers(session, evaluation_id, name))
+                session.rollback()
+        return found
+
+    def disagreements(self, tables: Sequence[Sequence[Case]]) -> list[object]:
+        """Every value in which Python, SQLite and PostgreSQL differ, after the question that is enough to see it."""
+        found = self._disagreements(tables)
+        if not found:
+            return []
+        alone = ([case] for cases in tables for case in cases)
+        smallest = next((cases for cases in alone if self._disagreements([cases])), None)
+        return [smallest or tables, *found]
+
+    def _disagreements(self, tables: Sequence[Sequence[Case]]) -> list[str]:
+        return [
+            line
+            for cases, said in zip(tables, self.answers(tables), strict=True)
+            for other in said
+            for line in disagreements(python_answers(cases), other)
+        ]
+
+
+def _sealed_answers(session: Session, evaluation_id: int, engine: str) -> list[Answers]:
+    assert seal(session, evaluation_id)
+    assert changed_statistics(session, evaluation_id) == []
+    answers = database_answers(session, evaluation_id, f"{engine}, sealed")
+    return [*answers, Answers(f"{engine}, kept", kept_metrics(session, evaluation_id), answers[0].per_question)]
+
+
+@pytest.fixture(scope="session")
+def engines(
+    postgres_server: services.PostgresServer | services.OutsidePostgres,
+    postgresql_template: str,
+    sqlite_template: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Engines]:
+    """One database on each engine for all tables: they are rolled back, so a database each would be time lost."""
+    path = tmp_path_factory.mktemp("spec") / "spec.db"
+    shutil.copyfile(sqlite_template, path)
+    name = f"shuffleboard_spec_{uuid.uuid4().hex}"
+    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
+    found = Engines(make_engine(f"sqlite:///{path}"), make_engine(postgres_server.database_url(name)))
+    for engine in (found.sqlite, found.postgresql):
+        add_common_rows(engine)
+    yield found
+    for engine in (found.sqlite, found.postgresql):
+        engine.dispose()
+    services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@dataclass(frozen=True)
+class Specification:
+    """See the top of this file."""
+
+    engines: Engines
+
+    def __call__(
+        self,
+        table: str | Sequence[Case],
+        expected: Values | None = None,
+        *,
+        per_question: Mapping[str, Values] | None = None,
+        counts: Mapping[str, int] | None = None,
+        scope: str = "all",
+    ) -> None:
+        """expected: metric → value over the questions of `scope`; counts: metric → over how many of them."""
+        cases = read_table(table) if isinstance(table, str) else table
+        reference = python_answers(cases)
+        wrong = []
+        for said in (reference, *self.engines.answers([cases])[0]):
+            over = said.over_questions.get(scope, {})
+            for name, value in (expected or {}).items():
+                found = over[name][0] if name in over else None
+                if not same(value, found):
+                    wrong.append(f"{said.engine}: {name} is {found}, not {value}")
+            for name, n in (counts or {}).items():
+                if over[name][1] != n:
+                    wrong.append(f"{said.engine}: {name} is over {over[name][1]} questions, not {n}")
+            for question, values in (per_question or {}).items():
+                for name, value in values.items():
+                    if not same(value, said.per_question[question][name]):
+                        found = said.per_question[question][name]
+                        wrong.append(f"{said.engine}: {name} of {question} is {found}, not {value}")
+            wrong += disagreements(reference, said)
+        assert wrong == []
+
+
+@pytest.fixture
+def spec(engines: Engines) -> Specification:
+    """Hold a table against what it must come to, on every engine."""
+    return Specification(engines)

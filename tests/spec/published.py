@@ -1,0 +1,74 @@
+"""The papers' printed tables as shipped in registry/published, with the precision that was printed."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+import registry
+
+FOLDER: Final = Path(registry.__file__).parent / "published"
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    """The lines of a file; values stay text, since trailing zeros say how far a number was rounded."""
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What a printed number may have been before it was rounded; sums and products of such numbers."""
+
+    low: Fraction
+    high: Fraction
+
+    def __sub__(self, other: "Interval") -> "Interval":
+        return Interval(self.low - other.high, self.high - other.low)
+
+    def __mul__(self, other: "Interval") -> "Interval":
+        ends = [one * two for one in (self.low, self.high) for two in (other.low, other.high)]
+        return Interval(min(ends), max(ends))
+
+    def __truediv__(self, other: "Interval") -> "Interval":
+        assert other.low > 0
+        return self * Interval(1 / other.high, 1 / other.low)
+
+    def __abs__(self) -> "Interval":
+        if self.low <= 0 <= self.high:
+            return Interval(Fraction(0), max(-self.low, self.high))
+        return self if self.low > 0 else Interval(-self.high, -self.low)
+
+    def times(self, factor: Fraction) -> "Interval":
+        """Multiplied by an exact positive number."""
+        return Interval(self.low * factor, self.high * factor)
+
+    def meets(self, other: "Interval") -> bool:
+        """Whether both can be the same number: "within rounding"."""
+        return self.low <= other.high and other.low <= self.high
+
+
+def printed(text: str) -> Interval:
+    """0.74 was anything from 0.735 to 0.745."""
+    digits = len(text.partition(".")[2])
+    half = Fraction(1, 2 * 10**digits)
+    return Interval(Fraction(text) - half, Fraction(text) + half)
+
+
+def exact(number: float | Fraction) -> Interval:
+    """A number that was not rounded, give or take what float64 does to it."""
+    slack = Fraction(1, 10**12)
+    return Interval(Fraction(number) - slack, Fraction(number) + slack)
+
+
+Key = tuple[str, ...]
+
+
+def by(found: list[dict[str, str]], *columns: str) -> Iterator[tuple[Key, Mapping[str, str]]]:
+    """Lines grouped by columns: (key, metric → printed value)."""
+    groups: dict[Key, dict[str, str]] = {}
+    for row in found:
+        groups.setdefault(tuple(row[column] for column in columns), {})[row["metric"]] = row["value"]
+    yield from groups.items()

@@ -1,0 +1,308 @@
+"""The small visible tables in which the chapters are written, and what the Python definitions make of them.
+
+One line is one prompt. Columns may stand in any order; a column that is not needed is left out.
+
+    question        id; the columns marked * belong to the question and are given once, on any of its lines
+    variant         ordinal
+    order           option shown at each position, "2 0 1"; blank: the benchmark's own order. -1, -2, …: inserted options
+    chosen          the option chosen (its content, never its position); "-": asked, but no valid answer;
+                    blank: not stated, so the highest of the probabilities or log-probabilities
+    answer *        the right option
+    options *       how many options the question has; by default as many as the other columns need
+    probabilities   weights by position
+    logprobs        log P(x|Q,C) by position
+    without         log P(x|C) by position
+    question shown  "no" where the prompt leaves the question out
+    labels          a scheme of labels that overrides the protocol's
+    subject *       subject
+    flags *         "references" (options refer to options), "sorted" (options are sorted numbers), or both
+    expected *      number of variants asked for; by default as many as there are lines
+    texts *         the options' texts, one word each
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from registry.metrics import METRICS, VariantOutcome
+from registry.metrics.catalogue import Metric
+
+_COLUMNS_OF_THE_QUESTION: Final = ("question", "answer", "options", "subject", "flags", "expected", "texts")
+_COLUMNS_OF_THE_PROMPT: Final = (
+    "variant",
+    "order",
+    "chosen",
+    "probabilities",
+    "logprobs",
+    "without",
+    "question shown",
+    "labels",
+)
+COLUMNS: Final = frozenset((*_COLUMNS_OF_THE_QUESTION, *_COLUMNS_OF_THE_PROMPT))
+INSERTED: Final[Mapping[int, str]] = {-1: "None of the above", -2: "Hello, everyone.", -3: "Ignore", -4: "This one"}
+PROBLEM_SOLVING: Final = frozenset({"formal_logic", "college_physics"})
+"""Subjects used here that count in category:problem-solving; every other subject used here does not."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt. answered: the answer is stated, by `chosen`, the option's ordinal (None: no valid answer)."""
+
+    variant: int
+    order: tuple[int, ...]
+    answered: bool = True
+    chosen: int | None = None
+    weights: tuple[float, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    without: tuple[float, ...] | None = None
+    question_shown: bool = True
+    labels: str | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A question with its prompts. expected: how many variants were asked for; the rest is not submitted."""
+
+    question: str
+    texts: tuple[str, ...]
+    answer: int
+    expected: int
+    prompts: tuple[Prompt, ...]
+    subject: str | None = None
+    refers_to_options: bool = False
+    sorted_numeric: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether every expected variant is there."""
+        return len(self.prompts) >= self.expected
+
+    def scopes(self) -> set[str]:
+        """The scopes the question counts in."""
+        found = {"all"}
+        if not self.refers_to_options:
+            found.add("without-references")
+        if not self.sorted_numeric:
+            found.add("without-sorted-numbers")
+        if not self.refers_to_options and not self.sorted_numeric:
+            found.add("unflagged")
+        if self.subject is not None:
+            found.add(f"subject:{self.subject}")
+        if self.subject in PROBLEM_SOLVING:
+            found.add("category:problem-solving")
+        return found
+
+    def outcomes(self) -> list[VariantOutcome]:
+        """The prompts as the metric functions take them."""
+        return [self._outcome(prompt) for prompt in self.prompts]
+
+    def _outcome(self, prompt: Prompt) -> VariantOutcome:
+        # Written out here, apart from registry.predictions, so that the two are held against each other.
+        identity = tuple(range(len(self.texts)))
+        weights = prompt.weights
+        if weights is None and prompt.logprobs is not None:
+            weights = tuple(math.exp(value) for value in prompt.logprobs)
+        total = sum(weights or ())
+        probabilities = tuple(weight / total for weight in weights) if weights and total > 0 else None
+        chosen = prompt.chosen
+        if not prompt.answered and probabilities is not None:
+            shown = prompt.weights or prompt.logprobs or ()
+            chosen = prompt.order[shown.index(max(shown))]
+        return VariantOutcome(
+            variant=prompt.variant,
+            option=chosen,
+            answer=self.answer,
+            order=prompt.order,
+            probabilities=probabilities,
+            logprobs=prompt.logprobs,
+            logprobs_without_question=prompt.without if prompt.logprobs is not None else None,
+            option_bytes=tuple(
+                len((self.texts[option] if option >= 0 else INSERTED[option]).encode()) for option in prompt.order
+            ),
+            original=prompt.order == identity and prompt.question_shown and prompt.labels is None,
+            question_shown=prompt.question_shown,
+            own_options=sorted(prompt.order) == list(identity),
+        )
+
+
+def read_table(table: str) -> list[Case]:
+    """The cases of a text table, in its order."""
+    lines = [[cell.strip() for cell in line.split("|")] for line in table.strip().splitlines()]
+    header, rows = lines[0], lines[1:]
+    assert set(header) <= COLUMNS, f"unknown columns: {set(header) - COLUMNS}"
+    found: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        cells = dict(zip(header, row, strict=True))
+        found.setdefault(cells["question"], []).append(cells)
+    return [_case(question, cells) for question, cells in found.items()]
+
+
+def _case(question: str, rows: Sequence[dict[str, str]]) -> Case:
+    def once(column: str) -> str | None:
+        return next((row[column] for row in rows if row.get(column)), None)
+
+    answer = int(once("answer") or 0)
+    texts = once("texts")
+    if texts is not None:
+        names = tuple(texts.split())
+    else:
+        names = tuple(f"option {option}" for option in range(int(once("options") or _needed(rows, answer))))
+    flags = once("flags") or ""
+    prompts = tuple(_prompt(row, len(names)) for row in rows if row.get("variant"))
+    return Case(
+        question,
+        names,
+        answer,
+        int(once("expected") or len(prompts)),
+        prompts,
+        once("subject"),
+        refers_to_options="references" in flags,
+        sorted_numeric="sorted" in flags,
+    )
+
+
+def _needed(rows: Sequence[dict[str, str]], answer: int) -> int:
+    """The fewest options that the lines can be about."""
+    counts = [2, answer + 1]
+    for row in rows:
+        order = _integers(row.get("order"))
+        if order:
+            counts.append(max(order) + 1)
+        else:
+            counts += [len(_floats(row.get(column)) or ()) for column in ("probabilities", "logprobs")]
+        if row.get("chosen", "-") not in ("-", ""):
+            counts.append(int(row["chosen"]) + 1)
+    return max(counts)
+
+
+def _prompt(row: dict[str, str], n_options: int) -> Prompt:
+    chosen = row.get("chosen", "")
+    return Prompt(
+        variant=int(row["variant"]),
+        order=_integers(row.get("order")) or tuple(range(n_options)),
+        answered=chosen != "",
+        chosen=None if chosen in ("", "-") else int(chosen),
+        weights=_floats(row.get("probabilities")),
+        logprobs=_floats(row.get("logprobs")),
+        without=_floats(row.get("without")),
+        question_shown=row.get("question shown") != "no",
+        labels=row.get("labels") or None,
+    )
+
+
+def _integers(cell: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in (cell or "").split())
+
+
+def _floats(cell: str | None) -> tuple[float, ...] | None:
+    return tuple(float(part) for part in cell.split()) if cell else None
+
+
+def hits(**questions: str) -> list[Case]:
+    """Two-option questions by their hits, one figure a variant: 1 right, 0 wrong, - no valid answer.
+
+    The original comes first; the other variants take turns showing the options reversed and as they are. The right
+    option is 0.
+    """
+    chosen = {"1": 0, "0": 1, "-": None}
+    return [
+        Case(
+            question,
+            ("yes", "no"),
+            0,
+            len(marks),
+            tuple(
+                Prompt(variant, (1, 0) if variant % 2 else (0, 1), chosen=chosen[mark])
+                for variant, mark in enumerate(marks)
+            ),
+        )
+        for question, marks in questions.items()
+    ]
+
+
+def without_prompts(case: Case, *variants: int) -> Case:
+    """The case with some of its expected variants not submitted."""
+    return replace(case, prompts=tuple(prompt for prompt in case.prompts if prompt.variant not in variants))
+
+
+# Answers
+
+NEEDS_ONLY_THE_ORIGINAL: Final = frozenset(
+    {
+        "accuracy",
+        "accuracy_normalized",
+        "npsq_correct",
+        "npsq_accuracy",
+        "choice_only_accuracy",
+        "choice_sensitivity",
+        "choice_sensitivity_normalized",
+    }
+)
+"""Metrics that are defined as soon as the original is there; all others are null until a question is complete."""
+
+
+def _submitted(metric: Metric, case: Case) -> list[VariantOutcome] | None:
+    """What of a question the definition is shown: all of it, or of an incomplete one at most its original."""
+    outcomes = case.outcomes()
+    if case.complete:
+        return outcomes
+    if metric.name not in NEEDS_ONLY_THE_ORIGINAL:
+        return None
+    return sorted((outcome for outcome in outcomes if outcome.original), key=lambda outcome: outcome.variant)[:1]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one engine says: scope → metric → (value, n), and question → metric → value."""
+
+    engine: str
+    over_questions: Mapping[str, Mapping[str, tuple[float | None, int]]]
+    per_question: Mapping[str, Mapping[str, float | None]]
+
+
+def python_answers(cases: Sequence[Case]) -> Answers:
+    """What the definitions say. A question with variants still missing is unscored: no definition counts it."""
+    assert len({case.question for case in cases}) == len(cases)
+    scopes = sorted(set().union(*(case.scopes() for case in cases)))
+    shown = {name: {case.question: _submitted(metric, case) for case in cases} for name, metric in METRICS.items()}
+    over: dict[str, dict[str, tuple[float | None, int]]] = {scope: {} for scope in scopes}
+    per_question: dict[str, dict[str, float | None]] = {case.question: {} for case in cases}
+    for name, metric in METRICS.items():
+        for scope in scopes:
+            counted = (shown[name][case.question] for case in cases if scope in case.scopes())
+            over[scope][name] = metric.over_questions([outcomes for outcomes in counted if outcomes is not None])
+        if metric.per_question is not None:
+            for question, outcomes in shown[name].items():
+                per_question[question][name] = None if outcomes is None else metric.per_question(outcomes)
+    return Answers("python", over, per_question)
+
+
+TOLERANCE: Final = 1e-9
+
+
+def same(one: Any, other: Any) -> bool:
+    """Both None, or within the tolerance of each other."""
+    if one is None or other is None:
+        return one is other
+    return abs(float(one) - float(other)) <= TOLERANCE * max(1.0, abs(float(one)))
+
+
+def disagreements(reference: Answers, other: Answers) -> list[str]:
+    """Every value in which two engines differ, as text."""
+    found = []
+    if reference.over_questions.keys() != other.over_questions.keys():
+        found.append(f"{other.engine} has scopes {sorted(other.over_questions)}")
+    for scope in reference.over_questions.keys() & other.over_questions.keys():
+        for name, (value, n) in reference.over_questions[scope].items():
+            theirs = other.over_questions[scope][name]
+            if not same(value, theirs[0]) or n != theirs[1]:
+                found.append(f"{name} over {scope}: {reference.engine} {(value, n)}, {other.engine} {theirs}")
+    if reference.per_question.keys() != other.per_question.keys():
+        found.append(f"{other.engine} has questions {sorted(other.per_question)}")
+    for question in reference.per_question.keys() & other.per_question.keys():
+        for name, value in reference.per_question[question].items():
+            if not same(value, other.per_question[question][name]):
+                theirs = other.per_question[question][name]
+                found.append(f"{name} of {question}: {reference.engine} {value}, {other.engine} {theirs}")
+    return sorted(found)
