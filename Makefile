@@ -11,10 +11,11 @@ PIP := -m pip --disable-pip-version-check
 MODELS ?=
 ARGS ?=
 PYTEST_ARGS ?=
+MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec gpu check format constraints clean
+.PHONY: help setup demo services peer test spec gpu docs migration bench-import check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +54,15 @@ spec: setup services ## Run the executable specification of the metrics
 
 gpu: setup services ## Run the tests that need an accelerator
 	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+
+docs: setup ## Write the generated pages of docs/ again
+	$(BIN)/python docs/generate.py
+
+migration: setup ## Draft a migration from the tables and views (MESSAGE="Add ...")
+	$(BIN)/python -m migrations.draft "$(MESSAGE)"
+
+bench-import: setup services ## Import a million predictions into both databases
+	$(BIN)/python -m tests.bench.bench_import $(ARGS)
 
 check: setup ## Lint, formatting, types, imports
 	$(BIN)/ruff check .
