@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final
 
 from sqlalchemy import CursorResult, func, insert, select, update
@@ -209,18 +208,20 @@ def store_variants(session: Session, variant_set: VariantSet, names: dict[int, d
 def plan_shards(planned: Iterable[PlannedQuestion], prompts: int = SHARD_PROMPTS) -> Iterator[list[PlannedQuestion]]:
     """Cuts questions into shards of about `prompts` prompts.
 
-    A question is never cut, since its variants share most of their tokens, and neither is a subject mixed with the
-    next, since its questions share the few-shot examples.
+    A question is never cut, since its variants share most of their tokens. A shard that is at least half full ends
+    where the subject does, since a subject's questions share the few-shot examples.
     """
-    for _, group in groupby(planned, key=lambda question: question.subject):
-        shard: list[PlannedQuestion] = []
-        for question in group:
-            if shard and sum(other.n_variants for other in shard) + question.n_variants > prompts:
-                yield shard
-                shard = []
-            shard.append(question)
-        if shard:
+    shard: list[PlannedQuestion] = []
+    filled = 0
+    for question in planned:
+        new_subject = bool(shard) and shard[-1].subject != question.subject
+        if shard and (filled + question.n_variants > prompts or (new_subject and 2 * filled >= prompts)):
             yield shard
+            shard, filled = [], 0
+        shard.append(question)
+        filled += question.n_variants
+    if shard:
+        yield shard
 
 
 def _store_shards(session: Session, evaluation_id: int, planned: Sequence[PlannedQuestion], queue: str) -> None:

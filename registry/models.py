@@ -355,6 +355,9 @@ class Prediction(Base):
         CheckConstraint(
             "0 <= ALL (label_probabilities) AND 1 >= ALL (label_probabilities)", name="label_probabilities"
         ).ddl_if(dialect="postgresql"),
+        CheckConstraint("npsq_correct > '-Infinity' AND npsq_correct <= 1", name="npsq_correct").ddl_if(
+            dialect="postgresql"
+        ),
         CheckConstraint(
             "'-Infinity' < ALL (label_logprobs) AND 0 >= ALL (label_logprobs)", name="label_logprobs"
         ).ddl_if(dialect="postgresql"),

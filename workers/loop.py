@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import structlog
 from sqlalchemy import Engine, insert, select, update
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from registry import queue
@@ -124,8 +124,16 @@ class WorkerLoop:
                 queue.fail(session, claim, message)
             log.warning("shard_failed", error=message)
             return
-        with write_session(self.engine) as session:
-            stored = queue.finish(session, claim, result)
+        try:
+            with write_session(self.engine) as session:
+                stored = queue.finish(session, claim, result)
+        except (IntegrityError, DataError, AssertionError) as error:
+            # A bug to see: nothing was stored, and the shard carries the error instead of killing worker after worker.
+            message = f"results refused: {type(error).__name__}: {error}"[:2000]
+            with write_session(self.engine) as session:
+                queue.fail(session, claim, message)
+            log.warning("shard_failed", error=message)
+            return
         if stored:
             log.info("shard_done", prompts=len(result.rows), elapsed_s=round(result.elapsed_s, 2))
         else:

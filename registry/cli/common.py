@@ -5,7 +5,7 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -69,9 +69,14 @@ def print_json(document: Any) -> None:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
-        return value.isoformat()
+        return utc_text(value)
     message = f"{type(value).__name__} is not JSON"
     raise TypeError(message)
+
+
+def utc_text(value: datetime) -> str:
+    """A time as SQLite stores it and JSON gives it, on both engines."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -85,7 +90,7 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None
 def _cell(value: Any) -> Any:
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return "'" + value
-    return value.isoformat() if isinstance(value, datetime) else value
+    return utc_text(value) if isinstance(value, datetime) else value
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], empty: str) -> None:

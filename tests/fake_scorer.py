@@ -1,0 +1,67 @@
+"""A scorer without torch whose numbers depend on nothing but the prompt: the queue's tests need no model."""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+
+from registry.db import read_session
+from registry.prompts import Prompt
+from registry.queue import Claim, ShardResult
+from registry.shards import ShardPrompt, shard_prompts
+from workers.errors import InterruptedScoringError
+
+
+def fake_logprobs(prompt: Prompt) -> list[float]:
+    """Log-probability of each label, from the SHA-256 of prompt and label; together they hold half of the mass."""
+    weights = [
+        1 + int.from_bytes(hashlib.sha256(f"{prompt.text}{label}".encode()).digest()[:4], "big")
+        for label in prompt.continuations
+    ]
+    return [math.log(weight / sum(weights) / 2) for weight in weights]
+
+
+class FakeScorer:
+    """Scores a shard prompt by prompt.
+
+    before_prompt is called with each prompt first: to wait, to raise, to change the database meanwhile.
+    """
+
+    def __init__(
+        self, *, seconds_per_prompt: float = 0.0, before_prompt: Callable[[ShardPrompt], None] | None = None
+    ) -> None:
+        self.loaded_model_revision_id: int | None = None
+        self.seconds_per_prompt = seconds_per_prompt
+        self.before_prompt = before_prompt
+
+    def device(self) -> str:
+        return "fake"
+
+    def versions(self) -> dict[str, str]:
+        return {"fake": "1"}
+
+    def logprobs(self, prompt: Prompt) -> list[float]:
+        """The log-probability of each of the prompt's labels; here to be replaced."""
+        return fake_logprobs(prompt)
+
+    def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
+        with read_session(engine) as session:
+            prompts = shard_prompts(session, claim.shard_id)
+        self.loaded_model_revision_id = claim.model_revision_id
+        rows = []
+        for item in prompts:
+            if should_stop():
+                raise InterruptedScoringError
+            if self.before_prompt is not None:
+                self.before_prompt(item)
+            time.sleep(self.seconds_per_prompt)
+            rows.append(item.row(self.logprobs(item.prompt)))
+        return ShardResult(
+            rows=rows,
+            fingerprint={"engine": "fake", "packages": self.versions()},
+            tokens_naive=len(rows),
+            tokens_computed=len(rows),
+            elapsed_s=self.seconds_per_prompt * len(rows) + 0.001,
+        )

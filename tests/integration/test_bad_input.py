@@ -1,0 +1,618 @@
+"""Bad input: a one-line message that says what is wrong, where, and what to do; status 1 or 2; nothing stored."""
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import Engine
+
+from registry.cli import cli, main
+from registry.db import get_engine, write_session
+from tests.commands import shuffleboard
+from tests.population import add_benchmark, add_model, question, table_counts, write_lines
+
+GOOD = question(0)
+
+
+@pytest.fixture
+def engine(database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
+    """A database with a benchmark and a model, so that a failing command could add to something."""
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
+    made = get_engine(database)
+    with write_session(made) as session:
+        add_benchmark(session, tmp_path, [question(0), question(1)], "there")
+        add_model(session)
+    return made
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: int
+    message: str
+
+
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: object) -> Outcome:
+    """Runs the command line in this process, as its entry point does."""
+    monkeypatch.setattr("sys.argv", ["shuffleboard", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert isinstance(ended.value.code, int)
+    return Outcome(ended.value.code, printed.err)
+
+
+def assert_refused(outcome: Outcome, status: int, *parts: str) -> None:
+    assert outcome.status == status, outcome
+    *usage, message = outcome.message.strip().splitlines()
+    assert message.startswith("Error: ")
+    # click prints how the command is used above its own messages; ours stand alone.
+    assert not usage or usage[0].startswith("Usage: "), outcome.message
+    assert "Traceback" not in outcome.message
+    for part in parts:
+        assert part in message, f"{part!r} is not in: {message}"
+
+
+def line(**changes: object) -> str:
+    return json.dumps(GOOD | changes)
+
+
+def without(key: str) -> str:
+    return json.dumps({name: value for name, value in GOOD.items() if name != key})
+
+
+# Second line of a file whose first is good -> what the message says of place, value and remedy.
+BAD_LINES = {
+    "not JSON": ("{oops", "not JSON", "'{oops'", "give one JSON object a line"),
+    "cut off": (line()[:-10], "not JSON", "give one JSON object a line"),
+    "not an object": ('["a", "b"]', "is not a JSON object", "give one object a line"),
+    "NaN": (line().replace('"answer": 0', '"answer": NaN'), "NaN is not a number that can be stored", "finite"),
+    "Infinity": (line(weight=float("inf")), "Infinity is not a number that can be stored", "finite"),
+    "a number beyond all numbers": (
+        line(id="x", weight=1).replace('"weight": 1', '"weight": 1e999'),
+        "1e999",
+        "finite",
+    ),
+    "an answer beyond the options": (line(id="x", answer=4), "answer 4 is outside 0 … 3", "the first option is 0"),
+    "a negative answer": (line(id="x", answer=-1), "answer -1 is outside 0 … 3", "the first option is 0"),
+    "an answer that is a letter": (line(id="x", answer="A"), "answer 'A' is not a whole number", "0-based index"),
+    "an answer that is a fraction": (line(id="x", answer=1.0), "answer '1.0' is not a whole number", "0-based"),
+    "an answer that is a truth value": (line(id="x", answer=True), "answer 'true' is not a whole number", "0-based"),
+    "an id that is there already": (line(), "id 'q0' stands on line 1 already", "ids are unique"),
+    "an empty id": (line(id=""), "id is empty", "give each question an id of its own"),
+    "an id that is a list": (line(id=["x"]), "is not text", "quotation marks"),
+    "an empty option": (line(id="x", options=["a", ""], answer=0), "option 1 of 'x' is empty", "fill it in or remove"),
+    "a blank option": (
+        line(id="x", options=[" \t", "b"], answer=0),
+        "option 0 of 'x' is empty",
+        "fill it in or remove",
+    ),
+    "an option that is a number": (line(id="x", options=["a", 2], answer=0), "option 1 '2' is not text", "quotation"),
+    "one option": (line(id="x", options=["a"], answer=0), "options '[\"a\"]'", "at least two options"),
+    "options that are a text": (line(id="x", options="ab", answer=0), "options 'ab'", "at least two options"),
+    "a question that is a number": (line(id="x", question=7), "question '7' is not text", "quotation marks"),
+    "a subject that is a list": (line(id="x", subject=["s"]), "subject", "is not text"),
+    "no id": (without("id"), "key 'id' is missing", "add it"),
+    "no subject": (without("subject"), "key 'subject' is missing", 'write "subject": null'),
+    "no question": (without("question"), "key 'question' is missing", "add it"),
+    "no options": (without("options"), "key 'options' is missing", "add it"),
+    "no answer": (without("answer"), "key 'answer' is missing", "add it"),
+    "a key given twice": (line(id="x")[:-1] + ', "answer": 1}', "key 'answer' is given twice", "keep one"),
+    "context and passage": (line(id="x", context="c", passage="p"), "context and its alias passage", "keep one"),
+    "a NUL character": (line(id="x", question="a\0b"), "question holds a NUL character", "remove it"),
+    "a NUL character in an unknown key": (line(id="x", note={"a\0": 1}), "NUL character", "remove it"),
+    "half a surrogate pair": (line(id="x", question="\ud83d"), "half a surrogate pair", "repair the text"),
+    "half a pair in an unknown key": (line(id="x", note=["\udc00"]), "half a surrogate pair", "repair the text"),
+    "nested without end": ('{"id": ' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply", "one flat JSON"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_LINES)
+def test_a_bad_line_of_a_benchmark_is_refused_and_nothing_is_stored(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    bad, *parts = BAD_LINES[name]
+    path = tmp_path / "questions.jsonl"
+    path.write_text(f"{line()}\n{bad}\n", encoding="utf-8")
+    before = table_counts(engine)
+    outcome = run(capsys, monkeypatch, "benchmarks", "import", path, "--name", "bad")
+    assert_refused(outcome, 1, "questions.jsonl line 2: ", *parts)
+    assert table_counts(engine) == before
+
+
+def damaged_gzip(folder: Path) -> Path:
+    path = folder / "bad.jsonl.gz"
+    path.write_bytes(gzip.compress("".join(json.dumps(question(n)) + "\n" for n in range(50)).encode())[:-20])
+    return path
+
+
+def no_gzip(folder: Path) -> Path:
+    path = folder / "bad.jsonl.gz"
+    path.write_text(line())
+    return path
+
+
+def written(name: str, content: bytes) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+def made_folder(folder: Path) -> Path:
+    path = folder / "folder.jsonl"
+    path.mkdir()
+    return path
+
+
+CSV_HEAD = b"id,subject,question,options,answer\n"
+# How the file is made -> what the message says.
+BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
+    "a file that does not exist": (lambda folder: folder / "missing.jsonl", ("missing.jsonl: no such file", "path")),
+    "a table that does not exist": (lambda folder: folder / "missing.csv", ("missing.csv: no such file", "path")),
+    "a folder": (made_folder, ("is a folder", "name the file in it")),
+    "an empty file": (written("none.jsonl", b""), ("none.jsonl: holds no question", "at least one line")),
+    "blank lines only": (written("none.jsonl", b"\n \n"), ("none.jsonl: holds no question", "at least one line")),
+    "another kind of file": (written("x.xlsx", b""), ("x.xlsx: unknown kind of file", "use .jsonl")),
+    "bytes that are not UTF-8": (
+        written("x.jsonl", line(question="caf#").encode().replace(b"#", b"\xe9")),
+        ("x.jsonl line 1: byte 0xe9 at column", "is not UTF-8", "save the file as UTF-8"),
+    ),
+    "a damaged gzip file": (damaged_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
+    "a gzip file that is none": (no_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
+    "a table that is none": (written("x.parquet", b"PAR1"), ("x.parquet: cannot be read as a table", "check the file")),
+    "an empty table": (written("x.csv", b""), ("x.csv: cannot be read as a table", "check the file")),
+    "a table without rows": (written("x.csv", CSV_HEAD), ("x.csv: holds no question", "at least one line")),
+    "a table whose options are no list": (
+        written("x.csv", CSV_HEAD + b"q1,s,Why?,yes;no,0\n"),
+        ("x.csv line 2: options 'yes;no' is not a JSON list", 'such as ["yes", "no"]'),
+    ),
+    "a table whose answer is a letter": (
+        written("x.csv", CSV_HEAD + b'q1,s,Why?,"[""yes"", ""no""]",A\n'),
+        ("x.csv line 2: answer 'A' is not a whole number", "0-based index"),
+    ),
+    "a table that lacks a column": (
+        written("x.csv", b'id,question,options,answer\nq1,Why?,"[""yes"", ""no""]",0\n'),
+        ("x.csv line 2: key 'subject' is missing",),
+    ),
+    "a table with more cells than headings": (
+        written("x.csv", CSV_HEAD + b'q1,s,Why?,"[""yes"", ""no""]",0,more\n'),
+        ("x.csv", "line 2"),
+    ),
+    "several splits": (
+        written("x.jsonl", f"{line(split='dev')}\n{line(id='x', split='test')}\n".encode()),
+        ("x.jsonl: holds several splits (dev, test)", "choose one with --split"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_file_that_is_no_benchmark_is_refused_and_nothing_is_stored(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    make, parts = BAD_FILES[name]
+    before = table_counts(engine)
+    outcome = run(capsys, monkeypatch, "benchmarks", "import", make(tmp_path), "--name", "bad")
+    assert_refused(outcome, 1, *parts)
+    assert table_counts(engine) == before
+
+
+def model_folder(folder: Path, **changes: bytes | None) -> Path:
+    files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"weights"} | changes
+    made = folder / "model"
+    made.mkdir()
+    for name, content in files.items():
+        if content is not None:
+            (made / name).write_bytes(content)
+    return made
+
+
+def other_content(folder: Path) -> tuple[object, ...]:
+    path = write_lines(folder / "other.jsonl", [question(7)])
+    return ("benchmarks", "import", path, "--name", "there", "--version", "v1")
+
+
+HF = ("--kind", "huggingface", "--location")
+SUBMIT = ("evaluations", "submit", "--model", "fake", "--benchmark", "there")
+# The command -> exit status and what the message says.
+BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[str, ...]]] = {
+    "a benchmark name with a blank": (
+        lambda folder: ("benchmarks", "import", write_lines(folder / "x.jsonl", [GOOD]), "--name", "a b"),
+        2,
+        ("benchmark name 'a b'", "use up to 200 letters"),
+    ),
+    "a split that no line has": (
+        lambda folder: (
+            "benchmarks",
+            "import",
+            write_lines(folder / "x.jsonl", [GOOD | {"split": "dev"}]),
+            "--name",
+            "b",
+            "--split",
+            "test",
+        ),
+        1,
+        ("x.jsonl: holds no question of split 'test'", "give at least one line"),
+    ),
+    "a few-shot file that does not exist": (
+        lambda folder: (
+            "benchmarks",
+            "import",
+            write_lines(folder / "x.jsonl", [GOOD]),
+            "--name",
+            "b",
+            "--fewshot",
+            "missing.jsonl",
+        ),
+        1,
+        ("missing.jsonl: no such file", "check the path"),
+    ),
+    "two few-shot pools": (
+        lambda folder: (
+            "benchmarks",
+            "import",
+            write_lines(folder / "x.jsonl", [GOOD, question(1, split="fewshot")]),
+            "--name",
+            "b",
+            "--fewshot",
+            write_lines(folder / "pool.jsonl", [question(2)]),
+        ),
+        1,
+        ("x.jsonl: has fewshot lines of its own", "drop --fewshot or those lines"),
+    ),
+    "a seed that is no number": (
+        lambda folder: (
+            "benchmarks",
+            "import",
+            write_lines(folder / "x.jsonl", [GOOD]),
+            "--name",
+            "b",
+            "--shuffle-options",
+            "one",
+        ),
+        2,
+        ("'one' is not a valid integer",),
+    ),
+    "a seed beyond what is stored": (
+        lambda folder: (
+            "benchmarks",
+            "import",
+            write_lines(folder / "x.jsonl", [GOOD]),
+            "--name",
+            "b",
+            "--shuffle-options",
+            "9" * 30,
+        ),
+        2,
+        ("--shuffle-options", "9" * 30),
+    ),
+    "a benchmark that is not there": (
+        lambda _: ("benchmarks", "show", "mmlu"),
+        1,
+        ("no benchmark 'mmlu'", "known: there", "benchmarks import FILE"),
+    ),
+    "a version that is not there": (
+        lambda _: ("benchmarks", "show", "there@v9"),
+        1,
+        ("benchmark there has no version 'v9'", "it has: "),
+    ),
+    "a model folder that does not exist": (
+        lambda folder: ("models", "add", "m", *HF, folder / "none"),
+        1,
+        ("none: no such file or folder", "check the path"),
+    ),
+    "a model folder without weights": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"model.safetensors": None})),
+        1,
+        ("model: holds no weights (*.safetensors)", "check the folder"),
+    ),
+    "a model whose weights are a pickle": (
+        lambda folder: (
+            "models",
+            "add",
+            "m",
+            *HF,
+            model_folder(folder, **{"model.safetensors": None, "pytorch_model.bin": b"\x80\x04."}),
+        ),
+        1,
+        ("model: weights are a pickle (pytorch_model.bin)", "can run code", "convert them to safetensors"),
+    ),
+    "a model folder without a configuration": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"config.json": None})),
+        1,
+        ("model: holds no config.json", "name the folder of a transformers model"),
+    ),
+    "a model folder without a tokenizer": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer.json": None})),
+        1,
+        ("model: holds no tokenizer", "save it beside the weights"),
+    ),
+    "a model file instead of a folder": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder) / "model.safetensors"),
+        1,
+        ("model.safetensors: is a file", "name the folder"),
+    ),
+    "a tokenizer configuration that is not JSON": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer_config.json": b"{oops"})),
+        1,
+        ("tokenizer_config.json: is not JSON", "save the tokenizer again"),
+    ),
+    "a hub name that is none": (
+        lambda _: ("models", "add", "m", *HF, "nonsense"),
+        1,
+        ("nonsense: neither a folder here nor a hub name", "organisation/model"),
+    ),
+    "a GGUF file that does not exist": (
+        lambda folder: ("models", "add", "m", "--kind", "gguf", "--location", folder / "none.gguf"),
+        1,
+        ("none.gguf: no such file", "check the path"),
+    ),
+    "a GGUF file that is none": (
+        lambda folder: (
+            "models",
+            "add",
+            "m",
+            "--kind",
+            "gguf",
+            "--location",
+            written("x.gguf", b"PK\x03\x04")(folder),
+        ),
+        1,
+        ("x.gguf: is no GGUF file", "check the path"),
+    ),
+    "a GGUF file that is cut off": (
+        lambda folder: (
+            "models",
+            "add",
+            "m",
+            "--kind",
+            "gguf",
+            "--location",
+            written("x.gguf", b"GGUF\x03\x00\x00\x00\x05\x00\x00\x00")(folder),
+        ),
+        1,
+        ("x.gguf: cannot be read as GGUF", "fetch it again"),
+    ),
+    "a model without a location": (
+        lambda _: ("models", "add", "m", "--kind", "gguf"),
+        2,
+        ("a gguf model needs --location",),
+    ),
+    "an unknown kind of model": (
+        lambda _: ("models", "add", "m", "--kind", "onnx", "--location", "x"),
+        2,
+        ("'onnx' is not one of",),
+    ),
+    "an unknown precision": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--dtype", "int3"),
+        2,
+        ("dtype 'int3'", "use one of float32"),
+    ),
+    "an unknown quantisation": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--quantisation", "q2"),
+        2,
+        ("quantisation 'q2'", "use one of int8-weight-only"),
+    ),
+    "an adapter": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--adapter", "lora"),
+        2,
+        ("adapters cannot be loaded", "merge the adapter"),
+    ),
+    "a model name with a slash": (
+        lambda folder: ("models", "add", "a/b", *HF, model_folder(folder)),
+        2,
+        ("model name 'a/b'", "use up to 200 letters"),
+    ),
+    "more parameters than a number holds": (
+        lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--parameters", "9" * 30),
+        2,
+        ("--parameters", "9" * 30),
+    ),
+    "a model that is not there": (
+        lambda _: ("models", "show", "gpt"),
+        1,
+        ("no model 'gpt'", "known: fake", "shuffleboard models add gpt"),
+    ),
+    "a revision that is not there": (
+        lambda _: ("models", "show", "fake@7"),
+        1,
+        ("model fake has no revision '7'", "it has: 1"),
+    ),
+    "an unknown kind of variants": (
+        lambda _: (*SUBMIT, "--variants", "spiral"),
+        2,
+        ("unknown variant kind 'spiral'", "use one of original, "),
+    ),
+    "a parameter that the variants do not take": (
+        lambda _: (*SUBMIT, "--variants", "cyclic:seed=1"),
+        2,
+        ("variants 'cyclic:seed=1': 'seed=1' is no parameter of cyclic", "it takes: none"),
+    ),
+    "an unknown protocol": (
+        lambda _: (*SUBMIT, "--variants", "cyclic", "--protocol", "guess"),
+        2,
+        ("unknown protocol 'guess'", "use one of symbols"),
+    ),
+    "a negative number of shots": (
+        lambda _: (*SUBMIT, "--variants", "cyclic", "--shots", "-1"),
+        2,
+        ("shots -1", "from 0 to 100"),
+    ),
+    "more shots than the pool holds": (
+        lambda _: (*SUBMIT, "--variants", "cyclic", "--shots", "3"),
+        2,
+        ("3 shots asked for", "few-shot pool of there holds 0", "--fewshot FILE"),
+    ),
+    "a limit of none": (lambda _: (*SUBMIT, "--variants", "cyclic", "--limit", "0"), 2, ("limit 0", "from 1")),
+    "a limit beyond all numbers": (
+        lambda _: (*SUBMIT, "--variants", "cyclic", "--limit", "9" * 30),
+        2,
+        ("limit", "9" * 30),
+    ),
+    "a priority beyond what is stored": (
+        lambda _: (*SUBMIT, "--variants", "cyclic", "--priority", "9" * 30),
+        2,
+        ("--priority", "9" * 30),
+    ),
+    "a subject that the benchmark does not have": (
+        lambda _: (*SUBMIT, "--variants", "cyclic", "--subject", "alchemy"),
+        1,
+        ("benchmark there has no subject 'alchemy'", "it has: physics"),
+    ),
+    "an evaluation of a model that is not there": (
+        lambda _: ("evaluations", "submit", "--model", "gpt", "--benchmark", "there", "--variants", "cyclic"),
+        1,
+        ("no model 'gpt'",),
+    ),
+    "an evaluation of a benchmark that is not there": (
+        lambda _: ("evaluations", "submit", "--model", "fake", "--benchmark", "mmlu", "--variants", "cyclic"),
+        1,
+        ("no benchmark 'mmlu'",),
+    ),
+    "an evaluation without variants": (
+        lambda _: SUBMIT,
+        2,
+        ("--variants",),
+    ),
+    "the metrics of an evaluation that is not there": (
+        lambda _: ("metrics", "7", "--json"),
+        1,
+        ("no evaluation 7", "holds 0", "evaluations list"),
+    ),
+    "an evaluation number that is none": (lambda _: ("verify", "seven"), 2, ("'seven' is not a valid integer",)),
+    "an evaluation number beyond all numbers": (lambda _: ("provenance", "9" * 30), 1, ("no evaluation " + "9" * 30,)),
+    "an unknown command": (lambda _: ("evaluate",), 2, ("No such command 'evaluate'",)),
+}
+
+
+@pytest.mark.parametrize("name", BAD_COMMANDS)
+def test_a_command_that_cannot_be_right_is_refused_and_nothing_is_stored(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    make, status, parts = BAD_COMMANDS[name]
+    command = make(tmp_path)
+    before = table_counts(engine)
+    outcome = run(capsys, monkeypatch, *command)
+    assert_refused(outcome, status, *parts)
+    assert table_counts(engine) == before
+
+
+def test_a_version_name_that_other_content_has_is_refused(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = write_lines(tmp_path / "first.jsonl", [question(1)])
+    other = write_lines(tmp_path / "other.jsonl", [question(2)])
+    imported = CliRunner().invoke(cli, ["benchmarks", "import", str(first), "--name", "b", "--version", "v1"])
+    assert imported.exit_code == 0, imported.output
+    before = table_counts(engine)
+    outcome = run(capsys, monkeypatch, "benchmarks", "import", other, "--name", "b", "--version", "v1")
+    assert_refused(outcome, 1, "benchmark b has a version 'v1' with other content", "choose another --version")
+    assert table_counts(engine) == before
+
+
+def test_an_external_model_cannot_be_asked(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert CliRunner().invoke(cli, ["models", "add", "theirs", "--kind", "external"]).exit_code == 0
+    before = table_counts(engine)
+    outcome = run(
+        capsys,
+        monkeypatch,
+        "evaluations",
+        "submit",
+        "--model",
+        "theirs",
+        "--benchmark",
+        "there",
+        "--variants",
+        "cyclic",
+    )
+    assert_refused(outcome, 2, "model theirs is external", "shuffleboard evaluations import")
+    assert table_counts(engine) == before
+
+
+# Settings and databases. Name of the variable -> value, from the test's folder; the message.
+BAD_SETTINGS: dict[str, tuple[dict[str, Callable[[Path], object]], int, tuple[str, ...]]] = {
+    "a number that is none": (
+        {"LEASE_SECONDS": lambda _: "soon"},
+        2,
+        ("SHUFFLEBOARD_LEASE_SECONDS='soon'", "correct or unset the variable"),
+    ),
+    "a lease of no time": (
+        {"LEASE_SECONDS": lambda _: "0"},
+        2,
+        ("SHUFFLEBOARD_LEASE_SECONDS='0'", "greater than 0", "correct or unset the variable"),
+    ),
+    "an unknown level of the log": (
+        {"LOG_LEVEL": lambda _: "loud"},
+        2,
+        ("SHUFFLEBOARD_LOG_LEVEL='loud'", "use debug, info, warning or error"),
+    ),
+    "another kind of database": (
+        {"DATABASE_URL": lambda _: "mysql://localhost/x"},
+        2,
+        ("SHUFFLEBOARD_DATABASE_URL", "sqlite:/// nor a postgresql://"),
+    ),
+    "an address that is none": (
+        {"DATABASE_URL": lambda _: "nonsense"},
+        2,
+        ("SHUFFLEBOARD_DATABASE_URL", "correct or unset the variable"),
+    ),
+    "a database that does not answer": (
+        {"DATABASE_URL": lambda _: "postgresql://reader:secret@127.0.0.1:9/x"},
+        1,
+        ("cannot be opened", "check SHUFFLEBOARD_DATABASE_URL"),
+    ),
+    "a file that is no database": (
+        {"DATABASE_URL": lambda folder: f"sqlite:///{written('notes.txt', b'no database at all' * 99)(folder)}"},
+        1,
+        ("notes.txt", "cannot be opened", "check SHUFFLEBOARD_DATABASE_URL"),
+    ),
+    "a data directory that is a file": (
+        {"HOME": written("file", b"")},
+        1,
+        ("file", "data directory", "SHUFFLEBOARD_HOME"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SETTINGS)
+def test_a_setting_that_cannot_be_right_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    values, status, parts = BAD_SETTINGS[name]
+    for variable, value in values.items():
+        monkeypatch.setenv(f"SHUFFLEBOARD_{variable}", str(value(tmp_path)))
+    outcome = run(capsys, monkeypatch, "models", "list")
+    assert_refused(outcome, status, *parts)
+    assert "secret" not in outcome.message
+
+
+def test_an_empty_postgresql_database_is_not_set_up_unasked(
+    postgresql_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", postgresql_url)
+    outcome = run(capsys, monkeypatch, "models", "list")
+    assert_refused(outcome, 1, "is empty", "run: shuffleboard db upgrade")
+
+
+def test_a_database_newer_than_the_code_is_left_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '299901010000'")
+    for command in (("models", "list"), ("db", "check"), ("db", "upgrade")):
+        outcome = run(capsys, monkeypatch, *command)
+        assert_refused(outcome, 1, "at revision 299901010000, newer than this code", "upgrade the code")
+
+
+def test_a_real_process_ends_with_the_same_status_and_no_traceback(tmp_path: Path) -> None:
+    outcome = shuffleboard("benchmarks", "import", tmp_path / "missing.jsonl", "--name", "b", status=1)
+    assert outcome.stdout == ""
+    assert outcome.stderr == f"Error: {tmp_path / 'missing.jsonl'}: no such file; check the path\n"

@@ -1,0 +1,207 @@
+"""Celery workers on a real Redis and PostgreSQL: messages may be lost, workers may die, nothing else may be."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis import Redis
+from sqlalchemy import Engine, select
+
+from registry.db import get_engine, read_session, write_session
+from registry.dispatch import hints_of, missing_hints, send_hints
+from registry.evaluations import find_evaluation
+from registry.models import Shard
+from registry.reports import verify_evaluation
+from registry.settings import Settings
+from tests.commands import eventually, fake_worker, shuffleboard_json, terminate
+from tests.population import predictions, queue_evaluation
+from tests.services import RedisServer, free_port
+
+SHARDS = 6
+
+
+@pytest.fixture
+def engine(postgresql_database: str) -> Engine:
+    return get_engine(postgresql_database)
+
+
+@pytest.fixture
+def settings(postgresql_database: str, redis_url: str) -> dict[str, Any]:
+    """Of a deployment whose lost messages are noticed within a second."""
+    return {
+        "database_url": postgresql_database,
+        "broker_url": redis_url,
+        "lease_seconds": 1.0,
+        "reconcile_seconds": 0.5,
+    }
+
+
+@pytest.fixture
+def broker(redis_url: str) -> Iterator[Redis]:
+    with closing(Redis.from_url(redis_url)) as client:
+        yield client
+
+
+def shard_rows(engine: Engine, *columns: str) -> list[tuple[Any, ...]]:
+    with read_session(engine) as session:
+        return [
+            tuple(row)
+            for row in session.execute(select(*(getattr(Shard, name) for name in columns)).order_by(Shard.id))
+        ]
+
+
+def complete(engine: Engine, evaluation_id: int) -> bool:
+    with read_session(engine) as session:
+        return find_evaluation(session, evaluation_id).state == "complete"
+
+
+def claimed(engine: Engine) -> bool:
+    return ("leased",) in shard_rows(engine, "state")
+
+
+def assert_whole(engine: Engine, evaluation_id: int) -> None:
+    """Every prompt is stored once and the evaluation is as it was sealed."""
+    assert len(predictions(engine, evaluation_id)) == SHARDS * 4
+    with read_session(engine) as session:
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+
+
+def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> int:
+    """Queues work and hints at it, as `submit` does."""
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+    with write_session(engine) as session:
+        hints = hints_of(session, evaluation_id)
+    assert send_hints(Settings(**settings), hints) == SHARDS
+    return evaluation_id
+
+
+def test_workers_pull_one_message_a_shard_from_redis(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
+) -> None:
+    evaluation_id = submit_by_command(engine, tmp_path, settings)
+    assert broker.llen("cpu") == SHARDS
+    pace = ("--seconds-per-prompt", 0.1)
+    with fake_worker(*pace, **settings) as one, fake_worker(*pace, **settings) as other:
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+        assert [terminate(one), terminate(other)] == [0, 0]
+    assert_whole(engine, evaluation_id)
+    assert set(shard_rows(engine, "state", "fence", "failures", "crashes")) == {("done", 1, 0, 0)}
+    assert len(set(shard_rows(engine, "worker_id"))) == 2
+
+
+def test_messages_that_redis_lost_are_sent_again(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
+) -> None:
+    with fake_worker("--seconds-per-prompt", 0.1, **settings):
+        evaluation_id = submit_by_command(engine, tmp_path, settings)
+        eventually(lambda: claimed(engine), "a worker begins")
+        broker.flushdb()
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+    assert_whole(engine, evaluation_id)
+
+
+def test_work_that_was_never_hinted_at_is_found(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
+    with fake_worker(**settings):
+        evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+    assert_whole(engine, evaluation_id)
+
+
+def test_doubled_messages_do_no_harm(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
+    evaluation_id = submit_by_command(engine, tmp_path, settings)
+    with write_session(engine) as session:
+        send_hints(Settings(**settings), hints_of(session, evaluation_id))
+    with fake_worker(**settings):
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+    assert_whole(engine, evaluation_id)
+    assert set(shard_rows(engine, "fence")) == {(1,)}
+
+
+def test_a_killed_worker_s_shard_is_scored_by_another(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
+    evaluation_id = submit_by_command(engine, tmp_path, settings)
+    with fake_worker("--seconds-per-prompt", 30, **settings) as worker:
+        eventually(lambda: claimed(engine), "a worker begins")
+        worker.kill()
+    with fake_worker(**settings):
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+    assert_whole(engine, evaluation_id)
+    assert sum(crashes for (crashes,) in shard_rows(engine, "crashes")) == 1
+
+
+def test_a_worker_told_to_stop_hands_its_shard_back_within_seconds(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    submit_by_command(engine, tmp_path, settings)
+    with fake_worker("--seconds-per-prompt", 1, **settings) as worker:
+        eventually(lambda: claimed(engine), "a worker begins")
+        assert terminate(worker) == 0
+    assert set(shard_rows(engine, "state", "failures", "crashes")) == {("queued", 0, 0)}
+
+
+def test_workers_live_through_a_restart_of_redis(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], private_redis_server: RedisServer
+) -> None:
+    settings["broker_url"] = private_redis_server.url
+    with fake_worker("--seconds-per-prompt", 0.1, **settings) as worker:
+        evaluation_id = submit_by_command(engine, tmp_path, settings)
+        eventually(lambda: claimed(engine), "a worker begins")
+        private_redis_server.kill()
+        private_redis_server.start()
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+        assert terminate(worker) == 0
+    assert_whole(engine, evaluation_id)
+
+
+# Submitting
+
+
+def test_submitting_succeeds_at_once_while_redis_is_down(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    queue_evaluation(engine, tmp_path, shards=SHARDS)
+    settings["broker_url"] = f"redis://127.0.0.1:{free_port()}/0"
+    request = ("--model", "fake", "--benchmark", "bench", "--variants", "original")
+    # The limit is on the whole command, which takes a second or two to start.
+    document = shuffleboard_json("evaluations", "submit", *request, timeout_s=15, **settings)
+    assert set(shard_rows(engine, "state")) == {("queued",)}
+    with read_session(engine) as session:
+        assert find_evaluation(session, document["evaluation"]).state == "queued"
+
+
+def test_a_submission_sends_one_message_a_shard(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
+) -> None:
+    queue_evaluation(engine, tmp_path, shards=SHARDS)
+    request = ("--model", "fake", "--benchmark", "bench", "--variants", "original")
+    shuffleboard_json("evaluations", "submit", *request, **settings)
+    assert broker.llen("cpu") == SHARDS
+    shuffleboard_json("evaluations", "submit", *request, **settings)  # the same again is nothing new
+    assert broker.llen("cpu") == SHARDS
+
+
+@pytest.mark.parametrize(
+    ("waiting", "queued", "missing"),
+    [
+        pytest.param(0, 3, 3, id="all are lost"),
+        pytest.param(2, 3, 1, id="some are lost"),
+        pytest.param(3, 3, 0, id="none is lost"),
+        pytest.param(5, 3, 0, id="some are doubled"),
+    ],
+)
+def test_as_many_hints_are_missing_as_the_broker_holds_too_few(
+    settings: dict[str, Any], broker: Redis, waiting: int, queued: int, missing: int
+) -> None:
+    for _ in range(waiting):
+        broker.rpush("cpu", "message")
+    shards = [(number, "cpu") for number in range(queued)] + [(99, "gpu")]
+    found = missing_hints(Settings(**settings), shards)
+    assert [queue for _, queue in found].count("cpu") == missing
+    assert (99, "gpu") in found
+
+
+def test_no_hint_is_missing_while_the_broker_is_down() -> None:
+    settings = Settings(broker_url=f"redis://127.0.0.1:{free_port()}/0")
+    assert missing_hints(settings, [(1, "cpu")]) == []
+    assert send_hints(settings, [(1, "cpu")]) == 0

@@ -1,0 +1,240 @@
+"""The command line as its users meet it: the whole path with the real model, and how light it is."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.db import get_engine, write_session
+from registry.metrics import METRICS
+from registry.metrics.catalogue import ALL_NAMES
+from tests.commands import ROOT, shuffleboard, shuffleboard_json
+from tests.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
+
+LIMIT = 4
+
+
+def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Path) -> None:
+    imported = shuffleboard_json("benchmarks", "import", MMLU, "--name", "mmlu", "--licence", "MIT")
+    assert (imported["benchmark"], imported["imported"]) == ("mmlu", True)
+    assert imported["questions"] + imported["few_shot_examples"] == len(MMLU.read_text("utf-8").splitlines())
+
+    added = shuffleboard_json(
+        "models", "add", "SmolLM2", "--kind", "gguf", "--location", smollm2_gguf, "--family", "SmolLM2"
+    )
+    assert (added["state"], added["dtype"], added["added"]) == ("ready", "float32", True)
+
+    submit = ("--model", "SmolLM2", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT, "--wait")
+    submitted = shuffleboard("evaluations", "submit", *submit)
+    evaluation_id = json.loads(submitted.stdout)["evaluation"]
+    assert "no worker is running: starting one" in submitted.stderr
+
+    again = shuffleboard("evaluations", "submit", *submit)  # complete: nothing to wait for
+    assert json.loads(again.stdout) == {"evaluation": evaluation_id}
+    assert "there already" in again.stderr
+
+    shown = shuffleboard_json("evaluations", "show", evaluation_id)
+    assert (shown["state"], shown["prompts_done"], shown["failures"]) == ("complete", LIMIT * 4, 0)
+    assert shuffleboard_json("evaluations", "list")["evaluations"][0]["evaluation_id"] == evaluation_id
+
+    metrics = shuffleboard_json("metrics", evaluation_id, "--per-question")
+    assert metrics | {"metrics": 0, "per_question": 0} == {
+        "evaluation": evaluation_id,
+        "metrics": 0,
+        "questions": LIMIT,
+        "scored": LIMIT,
+        "complete": True,
+        "per_question": 0,
+    }
+    assert list(metrics["metrics"]) == list(ALL_NAMES)
+    assert len(metrics["per_question"]) == LIMIT
+    assert {tuple(values) for values in metrics["per_question"].values()} == {ALL_NAMES}
+    assert metrics["metrics"]["average_accuracy"] is not None
+
+    (row,) = shuffleboard_json("leaderboard")["rows"]
+    assert (row["model"], row["benchmark"], row["variants"]) == ("SmolLM2", "mmlu", "cyclic")
+    assert (row["scored"], row["questions"], row["complete"]) == (LIMIT, LIMIT, True)
+    for name in METRICS.keys() & row.keys():
+        assert row[name] == pytest.approx(metrics["metrics"][name], abs=1e-9), name
+
+    (from_csv,) = csv.DictReader(io.StringIO(shuffleboard("leaderboard", "--csv").stdout))
+    assert list(from_csv) == list(row)
+    assert float(from_csv["average_accuracy"]) == row["average_accuracy"]
+    assert "SmolLM2" in shuffleboard("leaderboard").stdout
+
+    provenance = shuffleboard_json("provenance", evaluation_id)
+    assert provenance["model"]["weights_digest"] == added["weights_digest"]
+    assert provenance["benchmark"]["content_digest"] == imported["content_digest"]
+    (shard,) = provenance["shards"]
+    assert shard["engine_fingerprint"]["packages"].keys() >= {"torch", "transformers", "tokenizers"}
+    assert (shard["claims"], provenance["mixed_engines"]) == (1, False)
+
+    verified = shuffleboard_json("verify", evaluation_id)
+    assert verified == {"evaluation": evaluation_id, "seal": provenance["seal"], "ok": True, "problems": []}
+
+    # Somebody changes a stored number: verify names the question.
+    engine = get_engine(f"sqlite:///{smollm2_home / 'shuffleboard.db'}")
+    with write_session(engine) as session:
+        connection = session.connection()
+        # Whoever may write the file can take its triggers away.
+        for (trigger,) in connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").all():
+            connection.exec_driver_sql(f"DROP TRIGGER {trigger}")
+        connection.exec_driver_sql("UPDATE prediction SET chosen_option = (chosen_option + 1) % 4")
+    engine.dispose()
+    changed = shuffleboard("verify", evaluation_id, "--json", status=1)
+    assert json.loads(changed.stdout)["ok"] is False
+    assert "seal: " in changed.stderr
+
+
+# What every command that reports promises: one JSON document on stdout, nothing else there.
+
+
+@pytest.fixture
+def evaluation_id(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """A queued evaluation of which nothing is scored yet."""
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
+    return queue_evaluation(get_engine(database), tmp_path, shards=2)
+
+
+REPORTS = [
+    ("db", "current"),
+    ("db", "check"),
+    ("db", "upgrade"),
+    ("benchmarks", "list"),
+    ("benchmarks", "show", "bench"),
+    ("models", "list"),
+    ("models", "show", "fake"),
+    ("evaluations", "list"),
+    ("evaluations", "show", "1"),
+    ("metrics", "1"),
+    ("metrics", "1", "--per-question", "--without-flagged"),
+    ("leaderboard",),
+    ("leaderboard", "--benchmark", "bench", "--variants", "cyclic"),
+    ("provenance", "1"),
+    ("evaluations", "pause", "1"),
+    ("evaluations", "cancel", "1"),
+    ("evaluations", "retry", "1"),
+]
+
+
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
+    """What the command line writes to stdout, run in this process."""
+    from registry.cli import main
+
+    monkeypatch.setattr("sys.argv", ["shuffleboard", *arguments])
+    main()
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", REPORTS, ids=" ".join)
+def test_reports_are_one_json_document_or_text(
+    evaluation_id: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+) -> None:
+    assert evaluation_id == 1
+    assert isinstance(json.loads(run(capsys, monkeypatch, *command, "--json")), dict)
+    assert run(capsys, monkeypatch, *command).strip()
+
+
+def test_an_incomplete_evaluation_reports_every_metric_as_null(
+    evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads(run(capsys, monkeypatch, "metrics", str(evaluation_id), "--per-question", "--json"))
+    nulls: dict[str, Any] = dict.fromkeys(ALL_NAMES)
+    assert document == {
+        "evaluation": evaluation_id,
+        "metrics": nulls,
+        "questions": 2,
+        "scored": 0,
+        "complete": False,
+        "per_question": {"q0": nulls, "q1": nulls},
+    }
+
+
+def test_verifying_an_evaluation_that_is_not_sealed_says_so(
+    evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(capsys, monkeypatch, "verify", str(evaluation_id), "--json")
+    assert ended.value.code == 1
+    assert json.loads(capsys.readouterr().out)["problems"] == ["not sealed: it is queued"]
+
+
+def test_importing_and_adding_the_same_again_stores_nothing(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
+    engine = get_engine(database)
+    with write_session(engine) as session:
+        add_benchmark(session, tmp_path, [question(0)])
+        add_model(session)
+    before = table_counts(engine)
+    again = ("benchmarks", "import", str(tmp_path / "bench.jsonl"), "--name", "bench", "--json")
+    assert json.loads(run(capsys, monkeypatch, *again))["imported"] is False
+    assert table_counts(engine) == before
+
+
+def test_cells_that_a_spreadsheet_would_run_are_disarmed(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
+    queue_evaluation(get_engine(database), tmp_path, model="-model")
+    (row,) = csv.DictReader(io.StringIO(run(capsys, monkeypatch, "leaderboard", "--csv")))
+    assert row["model"] == "'-model"
+
+
+def test_an_empty_leaderboard_is_still_a_document(
+    sqlite_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", sqlite_database)
+    assert json.loads(run(capsys, monkeypatch, "leaderboard", "--json")) == {"rows": []}
+
+
+# Weight
+
+
+def modules_after(statement: str) -> set[str]:
+    """Top-level names of what is imported after a statement, in a process of its own."""
+    script = f"import sys\n{statement}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+    outcome = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(outcome.stdout.split())
+
+
+HEAVY = {"sqlalchemy", "torch", "transformers", "pandas", "celery", "alembic", "flask"}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    help_statement = "from registry.cli import cli\ncli.main(['--help'], standalone_mode=False)"
+    assert modules_after(help_statement) & HEAVY == set()
+
+
+@pytest.mark.parametrize("module", ["web", "registry.cli.evaluations", "registry.cli.demo", "registry.reports"])
+def test_web_and_registry_do_without_torch(module: str) -> None:
+    assert modules_after(f"import {module}") & {"torch", "transformers", "sentence_transformers"} == set()
+
+
+def test_help_answers_in_under_half_a_second() -> None:
+    def seconds() -> float:
+        started = time.perf_counter()
+        shuffleboard("--help")
+        return time.perf_counter() - started
+
+    # The best of several: other processes may hold the machine up, and never speed it up.
+    assert min(seconds() for _ in range(5)) < 0.5
+
+
+@pytest.mark.parametrize(
+    "command", [("db",), ("benchmarks",), ("models",), ("evaluations",), ("metrics",), ("worker",)]
+)
+def test_every_command_has_help(command: tuple[str, ...]) -> None:
+    assert "Usage: " in shuffleboard(*command, "--help").stdout

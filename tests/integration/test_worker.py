@@ -1,0 +1,405 @@
+"""The worker loop, in this process and as real processes that are stopped and killed."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, func, select, update
+from structlog.testing import capture_logs
+
+from registry import queue
+from registry.db import get_engine, read_session, write_session
+from registry.evaluations import EvaluationRequest, find_evaluation, move, submit
+from registry.migrate import upgrade
+from registry.model_revisions import RevisionRequest, add_revision
+from registry.models import EvaluationMetric, ModelRevision, Prediction, Shard, Worker
+from registry.reports import verify_evaluation
+from registry.seal import leaves
+from registry.settings import Settings
+from registry.shards import ShardPrompt
+from tests.commands import eventually, fake_worker, terminate
+from tests.fake_scorer import FakeScorer
+from tests.population import add_benchmark, add_model, predictions, question, queue_evaluation
+from tests.services import PostgresServer
+from workers.loop import WorkerLoop
+
+SHORT_LEASE = 1.0
+
+
+@pytest.fixture
+def engine(database: str) -> Engine:
+    return get_engine(database)
+
+
+def run(engine: Engine, scorer: FakeScorer | None = None, **settings: Any) -> list[dict[str, Any]]:
+    """Lets a worker run until nothing is left; returns what it logged."""
+    with capture_logs() as logs:
+        loop = WorkerLoop(engine, Settings(**({"poll_seconds": 0.05} | settings)), scorer or FakeScorer(), ["cpu"])
+        loop.start()
+        try:
+            loop.run(until_idle=True)
+        finally:
+            loop.stop()
+    return logs
+
+
+def shard_rows(engine: Engine, *columns: str) -> list[Any]:
+    with read_session(engine) as session:
+        rows = session.execute(select(*(getattr(Shard, name) for name in columns)).order_by(Shard.id)).all()
+    return [row[0] if len(columns) == 1 else tuple(row) for row in rows]
+
+
+def state(engine: Engine, evaluation_id: int) -> str:
+    with read_session(engine) as session:
+        return find_evaluation(session, evaluation_id).state
+
+
+def undisturbed(tmp_path: Path, shards: int) -> dict[tuple[str, int], dict[str, Any]]:
+    """What the same evaluation comes to when nothing happens to its worker."""
+    folder = tmp_path / "undisturbed"
+    folder.mkdir()
+    url = f"sqlite:///{folder / 'other.db'}"
+    upgrade(url)
+    engine = get_engine(url)
+    try:
+        evaluation_id = queue_evaluation(engine, folder, shards=shards)
+        run(engine)
+        return predictions(engine, evaluation_id)
+    finally:
+        engine.dispose()
+
+
+# In this process
+
+
+def test_a_worker_scores_seals_and_says_that_it_stopped(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=3)
+    run(engine)
+    with read_session(engine) as session:
+        evaluation = find_evaluation(session, evaluation_id)
+        assert (evaluation.state, evaluation.seal is None) == ("complete", False)
+        assert evaluation.started_at is not None
+        assert evaluation.started_at <= evaluation.sealed_at
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+        scopes = set(session.scalars(select(EvaluationMetric.scope).distinct()))
+        assert scopes >= {"all", "unflagged", "subject:subject 0", "subject:subject 1", "subject:subject 2"}
+        worker = session.scalars(select(Worker)).one()
+        assert worker.stopped_at is not None
+        assert queue.live_workers(session, 60) == 0
+    assert len(predictions(engine, evaluation_id)) == 12
+    assert shard_rows(engine, "state", "fence", "worker_id") == [("done", 1, worker.id)] * 3
+
+
+def test_both_engines_store_the_same_predictions(
+    sqlite_database: str, postgresql_database: str, tmp_path: Path
+) -> None:
+    stored, digests = [], []
+    for url in (sqlite_database, postgresql_database):
+        engine = get_engine(url)
+        evaluation_id = queue_evaluation(engine, tmp_path, shards=3, variants="full")
+        run(engine)
+        stored.append(predictions(engine, evaluation_id))
+        with read_session(engine) as session:
+            digests.append(dict(leaves(session, evaluation_id)))
+    assert stored[0] == stored[1]
+    assert len(digests[0]) == 3
+    assert digests[0] == digests[1]
+
+
+def test_a_failing_shard_is_parked_with_its_error_while_the_others_are_scored(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "BACK_OFF_SECONDS", 0.05)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=3)
+
+    def trip(item: ShardPrompt) -> None:
+        if item.question.external_id == "q1":
+            raise MemoryError("no room for 4 tokens")
+
+    logs = run(engine, FakeScorer(before_prompt=trip))
+    assert shard_rows(engine, "state", "failures", "crashes", "error") == [
+        ("done", 0, 0, None),
+        ("failed", 3, 0, "MemoryError: no room for 4 tokens"),
+        ("done", 0, 0, None),
+    ]
+    assert state(engine, evaluation_id) == "failed"
+    assert sum(entry["event"] == "shard_failed" for entry in logs) == 3
+    with write_session(engine) as session:
+        move(session, evaluation_id, "retry")
+    run(engine)
+    assert state(engine, evaluation_id) == "complete"
+
+
+def test_a_shard_that_takes_longer_than_its_lease_keeps_it(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    run(engine, FakeScorer(seconds_per_prompt=0.6), lease_seconds=SHORT_LEASE, reconcile_seconds=0.3)
+    assert state(engine, evaluation_id) == "complete"
+    assert shard_rows(engine, "state", "fence", "crashes") == [("done", 1, 0)]
+
+
+def test_a_worker_whose_shard_is_taken_away_stops_scoring_it(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    asked: list[int] = []
+
+    def cancel_meanwhile(item: ShardPrompt) -> None:
+        asked.append(item.variant.ordinal)
+        if len(asked) == 1:
+            with write_session(engine) as session:
+                move(session, evaluation_id, "cancel")
+
+    run(engine, FakeScorer(seconds_per_prompt=1.0, before_prompt=cancel_meanwhile), lease_seconds=SHORT_LEASE)
+    assert len(asked) < 4
+    assert predictions(engine, evaluation_id) == {}
+    assert state(engine, evaluation_id) == "cancelled"
+
+
+def test_a_result_that_comes_after_the_lease_was_lost_is_discarded(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    expired: list[int] = []
+
+    def expire(_item: ShardPrompt) -> None:
+        if not expired:
+            expired.append(1)
+            with write_session(engine) as session:
+                session.execute(update(Shard).values(state="queued", lease_until=None, crashes=Shard.crashes + 1))
+
+    logs = run(engine, FakeScorer(before_prompt=expire))
+    assert [entry["event"] for entry in logs if entry["event"].startswith("shard_")] == [
+        "shard_discarded",
+        "shard_done",
+    ]
+    assert shard_rows(engine, "fence", "crashes") == [(2, 1)]
+    assert len(predictions(engine, evaluation_id)) == 4
+
+
+def test_an_evaluation_whose_worker_died_before_sealing_is_sealed_by_the_next(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    with write_session(engine) as session:
+        session.add(Worker(id="dead", host="here", pid=1, device="fake", versions={}))
+    with write_session(engine) as session:
+        held = queue.claim(session, "dead", queues=["cpu"], lease_seconds=60)
+    assert held is not None
+    result = FakeScorer().score(engine, held, lambda: False)
+    with write_session(engine) as session:
+        queue.finish(session, held, result)
+    assert state(engine, evaluation_id) == "running"
+    run(engine)
+    assert state(engine, evaluation_id) == "complete"
+
+
+def model_files(folder: Path, **changes: bytes | None) -> Path:
+    """A folder with what a transformers model must have; a change to None leaves a file out."""
+    files = {"config.json": b"{}", "tokenizer.json": b"{}", "model.safetensors": b"weights"} | changes
+    folder.mkdir()
+    for name, content in files.items():
+        if content is not None:
+            (folder / name).write_bytes(content)
+    return folder
+
+
+def test_a_worker_hashes_the_files_of_a_registered_model(engine: Engine, tmp_path: Path) -> None:
+    folder = model_files(tmp_path / "model")
+    with write_session(engine) as session:
+        add_revision(session, "waiting", RevisionRequest("huggingface", str(folder)))
+    run(engine)
+    with read_session(engine) as session:
+        revision = session.scalars(select(ModelRevision)).one()
+        assert (revision.state, revision.error) == ("ready", None)
+        assert revision.weights_digest is not None
+        assert len(revision.weights_digest) == 64
+
+
+def test_a_model_whose_files_vanished_is_marked_failed_with_the_reason(engine: Engine, tmp_path: Path) -> None:
+    folder = model_files(tmp_path / "model")
+    with write_session(engine) as session:
+        add_revision(session, "waiting", RevisionRequest("huggingface", str(folder)))
+    (folder / "model.safetensors").unlink()
+    run(engine)
+    with read_session(engine) as session:
+        revision = session.scalars(select(ModelRevision)).one()
+        assert revision.state == "failed"
+        assert "holds no weights" in (revision.error or "")
+
+
+def test_more_waiting_shards_than_a_statement_takes_parameters_do_not_stop_a_worker(
+    sqlite_database: str, tmp_path: Path
+) -> None:
+    engine = get_engine(sqlite_database)
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    many = 40_000  # SQLite takes 32,766 parameters, PostgreSQL's protocol 65,535
+    with write_session(engine) as session:
+        row = {"evaluation_id": evaluation_id, "queue": "gpu", "prompts": 1}
+        session.bulk_insert_mappings(Shard, [row | {"ordinal": 1 + n} for n in range(many)])  # type: ignore[arg-type]
+    run(engine)
+    assert shard_rows(engine, "state").count("done") == 1
+
+
+# The scalars that are stored with every prompt. Log-probabilities over the vocabulary, by position.
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "expected"),
+    [
+        # METRICS.md: L = 2, p = (.8, .2). Brier: .2² + .2² = .08. Entropy: −.8·log₂.8 − .2·log₂.2 = .7219.
+        pytest.param(
+            [-0.22314355131420976, -1.6094379124341003],
+            {
+                "chosen_position": 0,
+                "tied": False,
+                "label_mass": 1.0,
+                "label_probabilities": [0.8, 0.2],
+                "answer_probability": 0.8,
+                "brier_score": 0.08,
+                "entropy": 0.7219280948873623,
+            },
+            id="probabilities .8 and .2",
+        ),
+        # p = (.04, .16), so .2 and .8 of the labels' mass of .2. Brier: .8² + .8² = 1.28.
+        pytest.param(
+            [-3.2188758248682006, -1.8325814637483102],
+            {
+                "chosen_position": 1,
+                "tied": False,
+                "label_mass": 0.2,
+                "label_probabilities": [0.2, 0.8],
+                "answer_probability": 0.2,
+                "brier_score": 1.28,
+                "entropy": 0.7219280948873623,
+            },
+            id="labels that hold a fifth of the mass",
+        ),
+        pytest.param(
+            [-2.0, -2.0],
+            {
+                "chosen_position": 0,
+                "tied": True,
+                "label_probabilities": [0.5, 0.5],
+                "answer_probability": 0.5,
+                "brier_score": 0.5,
+                "entropy": 1.0,
+            },
+            id="a tie goes to the lowest position and is flagged",
+        ),
+        pytest.param(
+            [0.0, -800.0],
+            {
+                "chosen_position": 0,
+                "tied": False,
+                "label_probabilities": [1.0, 0.0],
+                "brier_score": 0.0,
+                "entropy": 0.0,
+            },
+            id="certainty: 0·log 0 = 0",
+        ),
+        pytest.param(
+            [-800.0, -801.0],
+            {"chosen_position": 0, "label_probabilities": [0.7310585786300049, 0.2689414213699951], "label_mass": 0.0},
+            id="labels that hold next to no mass are still renormalised",
+        ),
+    ],
+)
+def test_what_is_stored_of_a_prompt(
+    engine: Engine, tmp_path: Path, logprobs: list[float], expected: dict[str, Any]
+) -> None:
+    class Given(FakeScorer):
+        def logprobs(self, _prompt: object) -> list[float]:
+            return logprobs
+
+    with write_session(engine) as session:
+        add_benchmark(session, tmp_path, [question(0, options=2, answer=0)])
+        add_model(session)
+        submit(session, EvaluationRequest(model="fake", benchmark="bench", variants="original-inverse"))
+    run(engine, Given())
+    with read_session(engine) as session:
+        first, inverse = session.scalars(select(Prediction).order_by(Prediction.variant)).all()
+    for name, value in expected.items():
+        assert getattr(first, name) == pytest.approx(value, abs=1e-12), name
+    assert first.label_logprobs == logprobs
+    # Shown the other way round, the same position is the other option.
+    assert (inverse.shown, inverse.chosen_position) == ([1, 0], first.chosen_position)
+    assert inverse.chosen_option == 1 - first.chosen_option
+    assert inverse.answer_probability == pytest.approx(1 - first.answer_probability, abs=1e-12)
+    assert (first.correct, inverse.correct) == (first.chosen_option == 0, inverse.chosen_option == 0)
+    assert (first.unchanged, inverse.unchanged, inverse.own_options) == (True, False, True)
+
+
+# As processes
+
+
+def claimed(engine: Engine) -> Callable[[], bool]:
+    return lambda: "leased" in shard_rows(engine, "state")
+
+
+def test_another_worker_finishes_what_a_killed_one_began(database: str, tmp_path: Path) -> None:
+    engine = get_engine(database)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=3)
+    settings = {"database_url": database, "lease_seconds": SHORT_LEASE, "poll_seconds": 0.1}
+    with fake_worker("--seconds-per-prompt", 30, **settings) as worker:
+        eventually(claimed(engine), "the worker claims a shard")
+        worker.kill()
+    with fake_worker("--until-idle", **settings) as other:
+        assert other.wait(60) == 0
+    assert state(engine, evaluation_id) == "complete"
+    assert [row for row in shard_rows(engine, "crashes", "failures") if row != (0, 0)] == [(1, 0)]
+    assert predictions(engine, evaluation_id) == undisturbed(tmp_path, 3)
+    with read_session(engine) as session:
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+
+
+def test_a_worker_told_to_stop_hands_its_shard_back_and_ends_with_status_0(database: str, tmp_path: Path) -> None:
+    engine = get_engine(database)
+    queue_evaluation(engine, tmp_path, shards=2)
+    with fake_worker("--seconds-per-prompt", 1, database_url=database, poll_seconds=0.1) as worker:
+        eventually(claimed(engine), "the worker claims a shard")
+        assert terminate(worker) == 0
+    assert shard_rows(engine, "state", "failures", "crashes", "lease_until") == [("queued", 0, 0, None)] * 2
+    with read_session(engine) as session:
+        assert session.scalar(select(func.count()).where(Worker.stopped_at.is_not(None))) == 1
+
+
+def test_an_idle_worker_told_to_stop_ends_with_status_0(sqlite_database: str) -> None:
+    with fake_worker(database_url=sqlite_database, poll_seconds=60) as worker:
+        assert terminate(worker) == 0
+
+
+def test_two_worker_processes_share_the_work(database: str, tmp_path: Path) -> None:
+    engine = get_engine(database)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=12)
+    settings = {"database_url": database, "poll_seconds": 0.1}
+    pace = ("--until-idle", "--seconds-per-prompt", 0.1)
+    with fake_worker(*pace, **settings) as one, fake_worker(*pace, **settings) as other:
+        assert [one.wait(60), other.wait(60)] == [0, 0]
+    assert state(engine, evaluation_id) == "complete"
+    assert set(shard_rows(engine, "state", "fence")) == {("done", 1)}
+    assert len(set(shard_rows(engine, "worker_id"))) == 2
+    assert predictions(engine, evaluation_id) == undisturbed(tmp_path, 12)
+
+
+def test_a_worker_lives_through_a_restart_of_postgresql(
+    private_postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    url = private_postgres_server.url
+    upgrade(url)
+    engine = get_engine(url)
+    try:
+        with fake_worker(database_url=url, poll_seconds=0.1, lease_seconds=SHORT_LEASE) as worker:
+            private_postgres_server.kill()
+            with pytest.raises(subprocess.TimeoutExpired):
+                worker.wait(3)
+            private_postgres_server.start()
+            engine.dispose()
+            evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
+            eventually(lambda: state(engine, evaluation_id) == "complete", "the worker goes on")
+            assert terminate(worker) == 0
+    finally:
+        engine.dispose()
+
+
+def test_the_worker_loop_needs_no_torch() -> None:
+    script = "import json, sys, workers.loop, workers.app, workers.scorer; print(json.dumps('torch' in sys.modules))"
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(outcome.stdout) is False

@@ -1,0 +1,158 @@
+"""Writes the fixtures of the newest revision: `python -m tests.migration.make_fixture`.
+
+Run once, with the code of a revision, before the next one is begun. A fixture is a small populated database as SQL:
+`fixtures/<revision>.sqlite.sql.gz` and `fixtures/<revision>.postgresql.sql.gz`. They are never written again: they stand
+for the databases that users have.
+
+It holds six questions of MMLU in two subjects with a few-shot pool and, with made-up scores, three evaluations:
+    complete     scored and sealed (cyclic)
+    in progress  one shard done, one held by a worker, one queued (full)
+    failing      one shard parked after three failures, one queued (original-inverse)
+"""
+
+import gzip
+import json
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+from sqlalchemy import Engine, update
+
+from registry import queue
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import get_engine, write_session
+from registry.evaluations import EvaluationRequest, submit
+from registry.migrate import head, upgrade
+from registry.models import Shard, Worker
+from registry.settings import Settings
+from tests import services
+from tests.fake_scorer import FakeScorer
+from tests.population import MMLU, add_model, write_lines
+from workers.loop import WorkerLoop
+
+FIXTURES: Final = Path(__file__).parent / "fixtures"
+SUBJECTS: Final = ("human_aging", "sociology")
+LONG: Final = 3600.0
+
+
+def populate(engine: Engine, folder: Path) -> None:
+    """Fills a database at head through the public functions."""
+    lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
+    asked = [
+        line
+        for subject in SUBJECTS
+        for line in [line for line in lines if (line["subject"], line["split"]) == (subject, "test")][:3]
+    ]
+    pool = [line for line in lines if line["subject"] in SUBJECTS and line["split"] == "fewshot"]
+    content = read_benchmark(write_lines(folder / "mmlu.jsonl", asked + pool))
+    with write_session(engine) as session:
+        import_benchmark(session, content, name="mmlu", version="six", licence="MIT", source="hendrycks/test")
+        add_model(session, "fixture-model")
+        session.add(Worker(id="fixture-worker", host="host", pid=1, device="fake", versions={"fake": "1"}))
+
+    _submit(engine, "cyclic", shots=1)
+    settings = Settings(home=folder, poll_seconds=0.05)
+    loop = WorkerLoop(engine, settings, FakeScorer(), ["cpu"])
+    with mock.patch("socket.gethostname", return_value="fixture-host"):  # not that of whoever runs this
+        loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+
+    _submit(engine, "full")
+    _finish(engine, _claim(engine))
+    _claim(engine)
+
+    failing = _submit(engine, "original-inverse", priority=1)
+    for _ in range(queue.MAX_FAILURES):
+        with write_session(engine) as session:
+            session.execute(update(Shard).values(not_before=None))
+        held = _claim(engine)
+        assert held.evaluation_id == failing
+        with write_session(engine) as session:
+            queue.fail(session, held, "MemoryError: a made-up failure")
+
+
+def _submit(engine: Engine, variants: str, **request: int) -> int:
+    with write_session(engine) as session:
+        asked_for = EvaluationRequest(
+            model="fixture-model", benchmark="mmlu", variants=variants, requester="fixture", **request
+        )
+        return submit(session, asked_for)[0].id
+
+
+def _claim(engine: Engine) -> queue.Claim:
+    with write_session(engine) as session:
+        held = queue.claim(session, "fixture-worker", queues=["cpu"], lease_seconds=LONG)
+    assert held is not None
+    return held
+
+
+def _finish(engine: Engine, held: queue.Claim) -> None:
+    result = FakeScorer().score(engine, held, lambda: False)
+    with write_session(engine) as session:
+        assert queue.finish(session, held, result)
+
+
+def make_sqlite(folder: Path) -> str:
+    path = folder / "fixture.db"
+    url = f"sqlite:///{path}"
+    upgrade(url)
+    populate(get_engine(url), folder)
+    get_engine(url).dispose()
+    with closing(sqlite3.connect(path)) as connection:
+        return "".join(f"{statement}\n" for statement in connection.iterdump())
+
+
+def make_postgresql(folder: Path) -> str:
+    with services.PostgresServer() as server:
+        url = server.database_url("fixture")
+        services.postgres_execute(server.url, "CREATE DATABASE fixture TEMPLATE template0")
+        upgrade(url)
+        populate(get_engine(url), folder)
+        get_engine(url).dispose()
+        program = server.programs / "pg_dump"
+        if not program.exists():
+            program = Path(shutil.which("pg_dump") or program)
+        dump = subprocess.run(
+            [program, "--inserts", "--no-owner", "--no-privileges", "--encoding=UTF8", url.replace("+psycopg", "")],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=True,
+        ).stdout
+    # Settings that another release may not know, and psql's own commands: neither is part of the database.
+    kept = (
+        line for line in dump.splitlines() if not line.startswith(("\\", "SET ", "SELECT pg_catalog.set_config", "--"))
+    )
+    return "".join(f"{line}\n" for line in kept if line)
+
+
+MAKERS: Final[dict[str, Callable[[Path], str]]] = {"sqlite": make_sqlite, "postgresql": make_postgresql}
+
+
+def fixture_path(revision: str, engine: str) -> Path:
+    return FIXTURES / f"{revision}.{engine}.sql.gz"
+
+
+def main() -> None:
+    FIXTURES.mkdir(exist_ok=True)
+    for engine, make in MAKERS.items():
+        path = fixture_path(head(), engine)
+        if path.exists():
+            print(f"{path.name} is there already and stays as it is")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            content = make(Path(folder))
+        # No time stamp in the archive: the same content is the same file.
+        path.write_bytes(gzip.compress(content.encode(), mtime=0))
+        print(f"{path.name}: {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Databases as users have them: one of every released revision is upgraded to head, and nothing in it is lost.
+
+Fixtures are made by `python -m tests.migration.make_fixture`.
+"""
+
+import gzip
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, inspect, select, text, update
+from sqlalchemy.engine import make_url
+
+from registry import migrate
+from registry.db import get_engine, read_session, write_session
+from registry.evaluations import find_evaluation, move
+from registry.models import Evaluation, Shard
+from registry.reports import verify_evaluation
+from registry.settings import Settings
+from tests.fake_scorer import FakeScorer
+from tests.migration.make_fixture import FIXTURES, fixture_path
+from tests.migration.test_migrations import definitions, revisions
+from workers.loop import WorkerLoop
+
+ENGINES = ("sqlite", "postgresql")
+AVAILABLE = [(path.name.partition(".")[0], path.name.split(".")[1]) for path in sorted(FIXTURES.glob("*.sql.gz"))]
+
+
+def test_every_revision_before_the_newest_has_its_fixtures() -> None:
+    wanted = {(revision, engine) for revision in revisions()[:-1] for engine in ENGINES}
+    missing = sorted(wanted - set(AVAILABLE))
+    assert not missing, (
+        f"no fixture of {missing}: check that revision out and run python -m tests.migration.make_fixture"
+    )
+
+
+def test_every_fixture_is_of_a_known_revision() -> None:
+    assert {revision for revision, _ in AVAILABLE} <= set(revisions())
+
+
+def load(revision: str, engine_name: str, url: str) -> Engine:
+    """A database that holds the fixture and nothing else."""
+    script = gzip.decompress(fixture_path(revision, engine_name).read_bytes()).decode()
+    if engine_name == "sqlite":
+        with closing(sqlite3.connect(str(make_url(url).database))) as connection:
+            connection.executescript(script)
+    else:
+        with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as connection:
+            connection.execute(script.encode())
+    return get_engine(url)
+
+
+Contents = dict[str, dict[tuple[Any, ...], dict[str, Any]]]
+"""Table -> primary key -> column -> value as the driver gives it."""
+
+
+def contents(engine: Engine) -> Contents:
+    inspector = inspect(engine)
+    found: Contents = {}
+    with engine.execution_options(read_only=True).connect() as connection:
+        for table in inspector.get_table_names():
+            key = inspector.get_pk_constraint(table)["constrained_columns"]
+            rows = connection.execute(text(f"SELECT * FROM {table}")).mappings()
+            found[table] = {tuple(row[name] for name in key): dict(row) for row in rows}
+    del found["alembic_version"]
+    return found
+
+
+@pytest.fixture(params=AVAILABLE, ids=" ".join)
+def upgraded(request: pytest.FixtureRequest) -> tuple[Engine, Contents]:
+    """A fixture's database at head, and what it held before."""
+    revision, engine_name = request.param
+    url = request.getfixturevalue(f"{engine_name}_url")
+    engine = load(revision, engine_name, url)
+    assert migrate.current(engine) == revision
+    before = contents(engine)
+    engine.dispose()
+    assert migrate.upgrade(url) == migrate.head()
+    return get_engine(url), before
+
+
+def test_an_old_database_keeps_every_row(upgraded: tuple[Engine, Contents]) -> None:
+    engine, before = upgraded
+    after = contents(engine)
+    assert len(before["prediction"]) > 24
+    for table, rows in before.items():
+        for key, row in rows.items():
+            # Columns and rows may have come in; none may have gone or changed.
+            assert {name: after[table][key][name] for name in row} == row, f"{table} {key}"
+
+
+def test_an_old_database_gets_the_schema_of_a_new_one(
+    upgraded: tuple[Engine, Contents], request: pytest.FixtureRequest
+) -> None:
+    engine, _ = upgraded
+    fresh = get_engine(request.getfixturevalue(f"{engine.dialect.name}_fresh"))
+    found, wanted = definitions(engine), definitions(fresh)
+    assert found.keys() == wanted.keys()
+    # Tables grew by ALTER, so only the texts of views and triggers must be the same.
+    for name, content in wanted.items():
+        if name.startswith(("view", "trigger", "v ")):
+            assert found[name] == content, name
+
+
+@pytest.fixture
+def sqlite_fresh(sqlite_template: Path) -> str:
+    return f"sqlite:///{sqlite_template}"
+
+
+@pytest.fixture
+def postgresql_fresh(postgresql_database: str) -> str:
+    return postgresql_database
+
+
+def test_what_was_sealed_still_verifies(upgraded: tuple[Engine, Contents]) -> None:
+    engine, _ = upgraded
+    with read_session(engine) as session:
+        sealed = session.scalars(select(Evaluation.id).where(Evaluation.seal.is_not(None))).all()
+        assert sealed
+        for evaluation_id in sealed:
+            assert verify_evaluation(session, evaluation_id)["problems"] == []
+
+
+def test_what_was_begun_is_finished_by_the_new_code(upgraded: tuple[Engine, Contents], tmp_path: Path) -> None:
+    engine, _ = upgraded
+    with write_session(engine) as session:
+        begun = session.scalars(select(Evaluation.id).where(Evaluation.seal.is_(None))).all()
+        assert len(begun) == 2
+        # The fixture's worker is long gone.
+        past = datetime(2000, 1, 1, tzinfo=UTC)
+        session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=past))
+        move(session, session.scalars(select(Shard.evaluation_id).where(Shard.state == "failed")).one(), "retry")
+    loop = WorkerLoop(engine, Settings(home=tmp_path, poll_seconds=0.05), FakeScorer(), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+    with read_session(engine) as session:
+        for evaluation_id in begun:
+            assert find_evaluation(session, evaluation_id).state == "complete"
+            assert verify_evaluation(session, evaluation_id)["problems"] == []

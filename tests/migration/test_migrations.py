@@ -1,0 +1,259 @@
+"""Migrations: from nothing to head, models and views equal to what they make, and nothing broken by a failure."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import CheckConstraint, Connection, Engine, String, Text, inspect, text
+from sqlalchemy.types import TypeDecorator
+
+from registry import migrate, models, views
+from registry.db import get_engine, read_session
+from registry.errors import DatabaseError
+from registry.evaluations import find_evaluation
+from tests.population import predictions, queue_evaluation, table_counts
+
+METADATA = models.Base.metadata
+
+
+def revisions() -> list[str]:
+    """Every revision, oldest first."""
+    scripts = ScriptDirectory.from_config(migrate._config())
+    return [script.revision for script in reversed(list(scripts.walk_revisions()))]
+
+
+def test_the_history_is_one_line() -> None:
+    scripts = ScriptDirectory.from_config(migrate._config())
+    assert scripts.get_heads() == [migrate.head()]
+    assert len(scripts.get_bases()) == 1
+
+
+def test_an_empty_database_goes_to_head_and_a_second_upgrade_changes_nothing(database_url: str) -> None:
+    engine = get_engine(database_url)
+    assert migrate.current(engine) is None
+    with pytest.raises(DatabaseError, match="is empty; run: shuffleboard db upgrade"):
+        migrate.require_current(engine)
+    assert migrate.upgrade(database_url) == migrate.head()
+    migrate.require_current(engine)
+    before = definitions(engine)
+    assert migrate.upgrade(database_url) == migrate.head()
+    assert definitions(engine) == before
+
+
+def definitions(engine: Engine) -> dict[str, str]:
+    """Every table's, view's, index's and trigger's name and, where the database keeps it, text."""
+    statement = {
+        "sqlite": "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_master",
+        "postgresql": "SELECT relkind::text || ' ' || relname, coalesce(pg_get_viewdef(CASE WHEN relkind = 'v' THEN oid END),"
+        " '') FROM pg_class WHERE relnamespace = 'public'::regnamespace",
+    }[engine.dialect.name]
+    with engine.connect() as connection:
+        return dict(connection.execute(text(statement)).all())
+
+
+# Models
+
+
+def comparable_type(
+    _context: MigrationContext, _inspected: Any, _column: Any, inspected_type: Any, metadata_type: Any
+) -> bool | None:
+    """Whether the types differ, as alembic's compare_type asks; our decorators stand for what they are stored as."""
+    dialect = _context.dialect
+    if isinstance(metadata_type, TypeDecorator):
+        metadata_type = metadata_type.load_dialect_impl(dialect)
+    if dialect.name == "sqlite" and isinstance(inspected_type, String) and isinstance(metadata_type, Text):
+        return False
+    wanted = metadata_type.compile(dialect=dialect)
+    return bool(re.sub(r"\s", "", wanted).lower() != re.sub(r"\s", "", inspected_type.compile(dialect=dialect)).lower())
+
+
+def test_models_and_migrations_make_the_same_tables(database: str) -> None:
+    with get_engine(database).connect() as connection:
+        context = MigrationContext.configure(
+            connection, opts={"compare_type": comparable_type, "compare_server_default": True}
+        )
+        assert compare_metadata(context, METADATA) == []
+
+
+def checks(connection: Connection) -> dict[str, str]:
+    """Check constraints by name, with their conditions; alembic does not compare them."""
+    inspector = inspect(connection)
+    return {
+        str(check["name"]): normalised(check["sqltext"])
+        for table in inspector.get_table_names()
+        for check in inspector.get_check_constraints(table)
+    }
+
+
+def normalised(condition: str) -> str:
+    """A condition without blanks, letter case, brackets and the casts that PostgreSQL adds."""
+    condition = re.sub(r"::(double precision|smallint|integer|text)(\[\])?", "", condition.lower())
+    condition = re.sub(r"=\s*any\s*\(array\[(.*?)\]\)", r"in(\1)", condition, flags=re.DOTALL)
+    return re.sub(r"[\s()]", "", condition)
+
+
+def test_models_and_migrations_make_the_same_checks(database_url: str, request: pytest.FixtureRequest) -> None:
+    migrated = get_engine(request.getfixturevalue(f"{get_engine(database_url).dialect.name}_database_of_its_own"))
+    created = get_engine(database_url)
+    with created.begin() as connection:
+        METADATA.create_all(connection)
+        wanted = checks(connection)
+    with migrated.connect() as connection:
+        found = checks(connection)
+    assert found == wanted
+    declared = {
+        str(constraint.name)
+        for table in METADATA.tables.values()
+        for constraint in table.constraints
+        if isinstance(constraint, CheckConstraint)
+    }
+    # On PostgreSQL nothing that is declared may be lost; SQLite has no checks of arrays.
+    assert found.keys() <= declared
+    assert created.dialect.name == "sqlite" or found.keys() == declared
+
+
+@pytest.fixture
+def sqlite_database_of_its_own(sqlite_template: Path) -> str:
+    """At head, beside the test's own database; only read."""
+    return f"sqlite:///{sqlite_template}"
+
+
+@pytest.fixture
+def postgresql_database_of_its_own(postgresql_database: str) -> str:
+    return postgresql_database
+
+
+def test_models_and_migrations_make_the_same_columns_in_the_same_order(database: str) -> None:
+    inspector = inspect(get_engine(database))
+    for name, table in METADATA.tables.items():
+        found = {column["name"]: column["nullable"] for column in inspector.get_columns(name)}
+        # A later migration appends columns; the order is the models' to choose.
+        assert found == {column.name: column.nullable for column in table.columns}, name
+
+
+# Views
+
+
+def test_migrated_views_equal_the_files(database: str) -> None:
+    """Both are created on the same database, so that the engine writes both definitions."""
+    engine = get_engine(database)
+    migrated = views_of(engine)
+    assert migrated.keys() == set(views.VIEWS)
+    with engine.begin() as connection:
+        # The driver itself, for which % and : are no parameters.
+        cursor = connection.connection.cursor()
+        for statement in (*views.drop_statements(), *views.create_statements(engine.dialect.name)):
+            cursor.execute(statement)
+        cursor.close()
+    assert views_of(engine) == migrated
+
+
+def views_of(engine: Engine) -> dict[str, tuple[Any, ...]]:
+    """Each view's definition and columns with their types."""
+    inspector = inspect(engine)
+    return {
+        name: (
+            inspector.get_view_definition(name),
+            [(column["name"], str(column["type"])) for column in inspector.get_columns(name)],
+        )
+        for name in inspector.get_view_names()
+    }
+
+
+def test_both_engines_have_the_same_views_with_the_same_columns(sqlite_database: str, postgresql_database: str) -> None:
+    sqlite, postgresql = (
+        {name: [column for column, _ in columns] for name, (_, columns) in views_of(get_engine(url)).items()}
+        for url in (sqlite_database, postgresql_database)
+    )
+    assert sqlite == postgresql
+
+
+def test_every_view_file_is_listed_and_says_what_its_rows_are() -> None:
+    files = {path.name.partition(".")[0]: path for path in Path(str(views.__file__)).parent.glob("*.sql")}
+    assert files.keys() == set(views.VIEWS)
+    for name, path in files.items():
+        assert path.read_text(encoding="utf-8").startswith(f"-- {name}: "), path.name
+
+
+def test_every_view_can_be_read_while_the_database_is_empty(database: str) -> None:
+    with get_engine(database).connect() as connection:
+        for name in views.VIEWS:
+            assert connection.execute(text(f"SELECT * FROM {name}")).all() == [], name
+
+
+def test_an_older_revision_never_reads_the_views_of_today() -> None:
+    folder = Path(str(migrate.import_module("migrations").__file__)).parent
+    for path in [*folder.glob("versions/*.py"), folder / "frozen.py"]:
+        assert not re.search(r"^\s*(from|import)\s+(registry|workers|web)\b", path.read_text(), re.MULTILINE), path
+
+
+# Failure
+
+BROKEN = '''
+"""A migration that fails half-way."""
+
+from alembic import op
+
+revision = "299912312359"
+down_revision = "{head}"
+branch_labels = None
+depends_on = None
+
+
+def upgrade():
+    op.execute("CREATE TABLE half_made (id INTEGER)")
+    op.execute("DROP VIEW {view}")
+    op.execute("INSERT INTO half_made VALUES (1)")
+    op.execute("INSERT INTO not_there VALUES (1)")
+'''
+
+
+def test_a_failing_migration_leaves_the_old_schema_working(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = get_engine(database)
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    before = definitions(engine), table_counts(engine)
+    old_head = migrate.head()
+    folder = tmp_path / "versions"
+    folder.mkdir()
+    (folder / "broken.py").write_text(BROKEN.format(head=old_head, view=views.VIEWS[-1]))
+    working = migrate._config
+
+    def with_broken() -> Config:
+        config = working()
+        location = config.get_main_option("script_location")
+        config.set_main_option("version_locations", f"{location}/versions:{folder}")
+        return config
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrate, "_config", with_broken)
+        assert migrate.head() == "299912312359"
+        with pytest.raises(
+            DatabaseError, match=rf"upgrade of .* from {old_head} failed and was rolled back: .*not_there"
+        ):
+            migrate.upgrade(database)
+    assert (definitions(engine), table_counts(engine)) == before
+    migrate.require_current(engine)
+    with read_session(engine) as session:
+        assert find_evaluation(session, evaluation_id).state == "queued"
+    assert predictions(engine, evaluation_id) == {}
+    assert queue_evaluation(engine, tmp_path, model="another") != evaluation_id
+
+
+def test_a_database_that_is_behind_is_named_with_the_remedy(database: str) -> None:
+    engine = get_engine(database)
+    known = revisions()
+    older = known[0] if len(known) > 1 else None
+    with engine.begin() as connection:
+        if older is None:
+            connection.exec_driver_sql("DELETE FROM alembic_version")
+        else:
+            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{older}'")
+    with pytest.raises(DatabaseError, match="run: shuffleboard db upgrade"):
+        migrate.require_current(engine)

@@ -1,0 +1,92 @@
+"""Benchmarks, models and evaluations for tests, stored through the public functions."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, inspect, select, text
+from sqlalchemy.orm import Session
+
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import read_session, write_session
+from registry.digests import sha256_text
+from registry.evaluations import EvaluationRequest, submit
+from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
+from registry.models import BenchmarkVersion, ModelRevision, Prediction, Question
+
+ROOT = Path(__file__).resolve().parent.parent
+MMLU = ROOT / "registry" / "samples" / "mmlu.jsonl"
+
+
+def question(number: int, *, subject: str | None = "physics", options: int = 4, **changes: Any) -> dict[str, Any]:
+    """A line of a benchmark file; the answer moves on by one from question to question."""
+    return {
+        "id": f"q{number}",
+        "subject": subject,
+        "question": f"Which is number {number}?",
+        "options": [f"option {number}.{option}" for option in range(options)],
+        "answer": number % options,
+    } | changes
+
+
+def write_lines(path: Path, lines: Sequence[dict[str, Any]]) -> Path:
+    """The lines as a JSON Lines file."""
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def add_benchmark(
+    session: Session, folder: Path, lines: Sequence[dict[str, Any]], name: str = "bench"
+) -> BenchmarkVersion:
+    """Imports the lines under `name`."""
+    content = read_benchmark(write_lines(folder / f"{name}.jsonl", lines))
+    return import_benchmark(session, content, name=name)[0]
+
+
+def add_model(session: Session, name: str = "fake") -> ModelRevision:
+    """A revision that can be scored at once; its files are on no disk, since only the fake scorer loads it."""
+    files = ModelFiles(sha256_text(f"weights of {name}"), sha256_text("tokenizer"), None, "0" * 40)
+    return add_revision(session, name, RevisionRequest("huggingface", f"tests/{name}"), files=files)[0]
+
+
+def queue_evaluation(
+    engine: Engine,
+    folder: Path,
+    *,
+    shards: int = 1,
+    model: str = "fake",
+    benchmark: str = "bench",
+    variants: str = "cyclic",
+    **request: Any,
+) -> int:
+    """A queued evaluation with one question a shard: every question has a subject of its own."""
+    lines = [question(number, subject=f"subject {number}") for number in range(shards)]
+    with write_session(engine) as session:
+        add_benchmark(session, folder, lines, benchmark)
+        add_model(session, model)
+        evaluation, _ = submit(
+            session, EvaluationRequest(model=model, benchmark=benchmark, variants=variants, **request)
+        )
+        return evaluation.id
+
+
+def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dict[str, Any]]:
+    """Every stored prediction by external question id and variant, without database ids."""
+    columns = [column for column in Prediction.__table__.columns if column.name not in ("evaluation_id", "question_id")]
+    query = (
+        select(Question.external_id, *columns)
+        .select_from(Prediction)
+        .join(Question, Question.id == Prediction.question_id)
+        .where(Prediction.evaluation_id == evaluation_id)
+    )
+    with read_session(engine) as session:
+        rows = session.execute(query).mappings().all()
+    return {(row["external_id"], row["variant"]): dict(row) for row in rows}
+
+
+def table_counts(engine: Engine) -> dict[str, int]:
+    """Number of rows of every table."""
+    names = [name for name in inspect(engine).get_table_names() if name != "alembic_version"]
+    with engine.execution_options(read_only=True).connect() as connection:
+        return {name: connection.scalar(text(f"SELECT count(*) FROM {name}")) or 0 for name in names}
