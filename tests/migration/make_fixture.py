@@ -71,7 +71,7 @@ def populate(engine: Engine, folder: Path) -> None:
     failing = _submit(engine, "original-inverse", priority=1)
     for _ in range(queue.MAX_FAILURES):
         with write_session(engine) as session:
-            session.execute(update(Shard).values(not_before=None))
+            session.execute(update(Shard).where(Shard.evaluation_id == failing).values(not_before=None))
         held = _claim(engine)
         assert held.evaluation_id == failing
         with write_session(engine) as session:
