@@ -31,7 +31,10 @@ SHARD_PROMPTS: Final = 64
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What a user asks to be evaluated; `limit` keeps the first questions in file order, after `subjects`."""
+    """What a user asks to be evaluated; `limit` keeps the first questions in file order, after `subjects`.
+
+    shard_prompts: about how many prompts a worker takes at once; it changes no result.
+    """
 
     model: str
     benchmark: str
@@ -44,6 +47,7 @@ class EvaluationRequest:
     queue: str = "cpu"
     new_replicate: bool = False
     requester: str | None = None
+    shard_prompts: int = SHARD_PROMPTS
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     )
     session.add(evaluation)
     session.flush()
-    _store_shards(session, evaluation.id, planned, request.queue)
+    _store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     return evaluation, True
 
 
@@ -224,8 +228,8 @@ def plan_shards(planned: Iterable[PlannedQuestion], prompts: int = SHARD_PROMPTS
         yield shard
 
 
-def _store_shards(session: Session, evaluation_id: int, planned: Sequence[PlannedQuestion], queue: str) -> None:
-    for ordinal, questions in enumerate(plan_shards(planned)):
+def _store_shards(session: Session, evaluation_id: int, shards: Iterable[list[PlannedQuestion]], queue: str) -> None:
+    for ordinal, questions in enumerate(shards):
         shard = Shard(
             evaluation_id=evaluation_id,
             ordinal=ordinal,

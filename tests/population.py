@@ -60,8 +60,9 @@ def queue_evaluation(
     variants: str = "cyclic",
     **request: Any,
 ) -> int:
-    """A queued evaluation with one question a shard: every question has a subject of its own."""
+    """A queued evaluation with one question a shard, and for each a subject of its own."""
     lines = [question(number, subject=f"subject {number}") for number in range(shards)]
+    request.setdefault("shard_prompts", 1)
     with write_session(engine) as session:
         add_benchmark(session, folder, lines, benchmark)
         add_model(session, model)
