@@ -135,7 +135,7 @@ def evaluate(
 ) -> int:
     """Submits an evaluation and scores it, all of it and its seal or only the first shards. Returns its id."""
     with write_session(engine) as session:
-        request = EvaluationRequest(model=model, benchmark=benchmark, variants=variants, limit=limit)
+        request = EvaluationRequest(model=model, benchmark=benchmark, variants=variants, limit=limit, shard_prompts=16)
         evaluation_id = submit(session, request)[0].id
     done = 0
     while shards is None or done < shards:
