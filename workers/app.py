@@ -27,6 +27,7 @@ def make_app(settings: Settings, loop: WorkerLoop) -> Celery:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
         worker_cancel_long_running_tasks_on_connection_loss=False,
     )
 
