@@ -1,15 +1,15 @@
 #!/usr/bin/env python
 """Writes what is made from code in the documentation: `python docs/generate.py`.
 
-docs/command-line.md from the commands, docs/metrics.md from the catalogue of metrics, and the examples that
-docs/variants-and-protocols.md marks by the first line of a block. A test compares all three with what this script would
-write, so edit help texts, docstrings and the functions themselves, never the results.
+docs/command-line.md from the commands, docs/metrics.md from the catalogue of metrics and its guide, and the examples
+that docs/variants-and-protocols.md marks by the first line of a block. A test compares all three with what this script
+would write, so edit help texts, guide and functions themselves, never the results.
 """
 
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -22,6 +22,7 @@ VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
 CATALOGUE: Final = "registry.metrics.catalogue"
+GUIDE: Final = "registry.metrics.guide"
 
 COMMAND_LINE: Final = """\
 # Command line
@@ -41,8 +42,8 @@ METRICS: Final = """\
 
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
-What each number on a board means. The definitions are Python functions, and the texts below are theirs. The SQL views
-[`question_metrics`](views.md#question_metrics), [`scope_metrics`](views.md#scope_metrics) and
+What each number on a board means; the website shows the same under `/metrics-guide`. The definitions are Python
+functions. The SQL views [`question_metrics`](views.md#question_metrics), [`scope_metrics`](views.md#scope_metrics) and
 [`run_metrics`](views.md#run_metrics) serve the same numbers. The rules that hold for all of them:
 
 - **Answers are contents.** A variant shows the options in some order. What counts is the option behind the label that
@@ -53,6 +54,9 @@ What each number on a board means. The definitions are Python functions, and the
   stored with the value.
 - **Orders** are the variants that show the question with exactly its own options. The **original** is the lowest
   variant that shows the question as the benchmark has it.
+- **Equations before programs.** Where a paper's released program and its equations differ, the equations hold, as far
+  as the printed tables bear them out ([decision 0010](decisions/0010-where-the-papers-disagree.md)). "Published
+  otherwise" says where.
 """
 
 
@@ -160,39 +164,80 @@ def _cell(text: str) -> str:
 
 
 def _metrics() -> Iterator[str]:
-    catalogue = import_module(CATALOGUE)
+    catalogue, guide = import_module(CATALOGUE), import_module(GUIDE)
     yield METRICS
-    yield from (
-        "| Metric | Heading | Better | Range | Unit | Source |",
-        "|---|---|---|---|---|---|",
-    )
-    for metric in catalogue.METRICS.values():
+    entries = {**guide.GUIDE, **{comparison.name: comparison.entry for comparison in guide.BETWEEN}}
+    yield from ("| Metric | Heading | Better | Range | Source |", "|---|---|---|---|---|")
+    for metric in (*catalogue.METRICS.values(), *guide.BETWEEN):
+        range_text = guide.range_text(metric.low, metric.high, metric.unit)
         yield (
-            f"| [`{metric.name}`](#{metric.name}) | {metric.label} | {metric.better} | {_range(metric)} | "
-            f"{metric.unit} | {_cell(metric.source)} |"
+            f"| [`{metric.name}`](#{metric.name}) | {metric.label} | {metric.better} | {range_text} | "
+            f"{_cell(_sources(entries[metric.name]))} |"
         )
-    waiting = [name for name in catalogue.ALL_NAMES if name not in catalogue.METRICS]
-    if waiting:
-        listed = ", ".join(f"`{name}`" for name in waiting)
-        yield from ("", f"Reported under its name, but not computed yet and therefore always null: {listed}.")
-    yield ""
-    families: dict[str, list[Any]] = {}
-    for metric in catalogue.METRICS.values():
-        families.setdefault(_family(metric), []).append(metric)
-    for module, metrics in families.items():
-        text = inspect.cleandoc(import_module(module).__doc__ or "")
-        title, _, rest = text.partition("\n\n")
-        yield from (f"## {title.rstrip('.')}", "", *_paragraphs(rest))
-        for metric in metrics:
-            yield from (f"### `{metric.name}`", "", f"**{metric.label}.** {metric.summary}", "")
-            doc = inspect.cleandoc(definition(metric).__doc__ or "")
-            if doc:
-                yield from _paragraphs(doc)
-            yield (
-                f"Better: {metric.better}. Range: {_range(metric)}. Unit: {metric.unit}. Definition version: "
-                f"{metric.definition_version}. View: `{metric.view}`. Source: {metric.source}."
-            )
-            yield ""
+    yield from ("", "## Notation", "")
+    yield from (f"- ${symbol}$: {meaning}" for symbol, meaning in guide.NOTATION)
+    yield from ("", "## Examples", "")
+    yield from ("Every metric is worked on one of these. A test computes the values from the definitions.", "")
+    for dataset in import_module("registry.metrics.examples").DATASETS:
+        yield f"- **{dataset.title}.** {dataset.text}"
+    for family in guide.FAMILIES:
+        yield from ("", f"## {family.title}", "", _linked(family.text))
+        for name in family.names:
+            metric = catalogue.METRICS[name]
+            path = f"{definition(metric).__module__.replace('.', '/')}.py"
+            where = f"[`{path}`](../{path}), version {metric.definition_version}; view `{metric.view}`"
+            yield from _metric(metric, guide.GUIDE[name], guide.formula_is_for(metric), where)
+    yield from ("", "## Between protocols", "", _linked(guide.BETWEEN_TEXT))
+    compared = (
+        "[`registry/protocol_comparison.py`](../registry/protocol_comparison.py); [how to](comparing-protocols.md)"
+    )
+    for comparison in guide.BETWEEN:
+        yield from _metric(comparison, comparison.entry, "two evaluations", compared)
+    yield from ("", "## Guessing", "", *_formulas(guide.GUESSING.formulas))
+    for paragraph in guide.GUESSING.text:
+        yield from (_linked(paragraph), "")
+    yield from (f"Source: {_sources(guide.GUESSING)}.", "")
+    yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [statistics.md](statistics.md).", "")
+    yield from ("## Papers", "")
+    for paper in guide.PAPERS.values():
+        address = f"[arXiv {paper.arxiv}](https://arxiv.org/abs/{paper.arxiv})"
+        yield f"- {paper.authors}: *{paper.title}*, {paper.year}, {address}."
+
+
+def _metric(metric: Any, entry: Any, formula_is_for: str, where: str) -> Iterator[str]:
+    """A metric's section. metric: of the catalogue, or a comparison of the guide. where: its definition."""
+    guide = import_module(GUIDE)
+    better = "" if metric.better == "neither" else f", {metric.better} is better"
+    example = entry.example
+    against = "" if example.against is None else f" against {example.against.title.lower()}"
+    yield from ("", f"### `{metric.name}`", "", f"**{metric.label}.** {metric.summary}", "", *_formulas(entry.formulas))
+    range_text = guide.range_text(metric.low, metric.high, metric.unit)
+    yield f"- **Range:** {range_text}{better}; the formula is for {formula_is_for}"
+    yield f"- **Needs:** {_linked(entry.needs)}"
+    yield (
+        f"- **Example**, [{example.dataset.title.lower()}](#examples){against}: {_linked(example.arithmetic)} "
+        f"Value: **{example.value}**"
+    )
+    if entry.differs is not None:
+        yield f"- **Published otherwise:** {_linked(entry.differs)}"
+    yield f"- **Source:** {_sources(entry)}"
+    yield f"- **Definition:** {where}"
+
+
+def _formulas(formulas: Iterable[str]) -> Iterator[str]:
+    for formula in formulas:
+        yield from ("$$", formula, "$$", "")
+
+
+def _sources(entry: Any) -> str:
+    return "; ".join(f"{source.paper}, {source.place}" for source in entry.sources)
+
+
+def _linked(text: str) -> str:
+    """A text of the guide with links to the metrics that it names."""
+    guide = import_module(GUIDE)
+    names = {*guide.GUIDE, *(comparison.name for comparison in guide.BETWEEN)}
+    return re.sub(r"`(\w+)`", lambda match: f"[{match[0]}](#{match[1]})" if match[1] in names else match[0], text)
 
 
 def definition(metric: Any) -> Any:
@@ -203,7 +248,8 @@ def definition(metric: Any) -> Any:
     for function in (metric.per_question, *_functions_inside(metric.over_questions)):
         if function is None:
             continue
-        if function.__doc__ and (function is metric.per_question or function.__name__ == metric.name):
+        own = function in (metric.per_question, metric.over_evaluation) or function.__name__ == metric.name
+        if function.__doc__ and own:
             return function
         # A function made by another: that one's docstring speaks for it.
         maker = getattr(import_module(function.__module__), function.__qualname__.split(".")[0], None)
@@ -213,34 +259,11 @@ def definition(metric: Any) -> Any:
     raise LookupError(message)
 
 
-def _family(metric: Any) -> str:
-    """The module whose introduction speaks of a metric; what combines two means belongs to where the means are from."""
-    home = definition(metric).__module__
-    others = [function.__module__ for function in _functions_inside(metric.over_questions)]
-    return next((module for module in others if module != home), home) if home == CATALOGUE else home
-
-
 def _functions_inside(function: Any) -> Iterator[Any]:
     """The functions that a function closes over."""
     for cell in function.__closure__ or ():
         if isinstance(cell.cell_contents, FunctionType):
             yield cell.cell_contents
-
-
-def _paragraphs(text: str) -> Iterator[str]:
-    for paragraph in filter(None, text.split("\n\n")):
-        plain = [line for line in paragraph.split("\n") if not line.startswith(">>>")]
-        code = [line for line in paragraph.split("\n") if line.startswith(">>>")]
-        if code:  # doctests: the result lines belong to them
-            yield from ("```pycon", *paragraph.split("\n"), "```", "")
-        else:
-            yield from (" ".join(plain), "")
-
-
-def _range(metric: Any) -> str:
-    low = "−∞" if metric.low is None else f"{metric.low:g}"
-    high = "∞" if metric.high is None else f"{metric.high:g}"
-    return f"{low} … {high}"
 
 
 # Variants and prompts

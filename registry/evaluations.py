@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import CursorResult, func, insert, select, update
+from sqlalchemy import CursorResult, case, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from registry.benchmarks import find_version
@@ -31,8 +31,9 @@ SHARD_PROMPTS: Final = 64
 
 @dataclass(frozen=True)
 class EvaluationRequest:
-    """What a user asks to be evaluated; `limit` keeps the first questions in file order, after `subjects`.
+    """What a user asks to be evaluated; `limit` keeps the first questions in file order, after the other filters.
 
+    options: only questions with so many options.
     shard_prompts: about how many prompts a worker takes at once; it changes no result.
     """
 
@@ -43,6 +44,7 @@ class EvaluationRequest:
     shots: int = 0
     limit: int | None = None
     subjects: tuple[str, ...] = ()
+    options: int | None = None
     priority: int = 0
     queue: str = "cpu"
     new_replicate: bool = False
@@ -84,9 +86,11 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
             f"{request.shots} shots asked for, but the few-shot pool of {version.benchmark.name} holds "
             f"{version.few_shot_examples}; import it with --fewshot FILE or ask for fewer"
         )
-    questions = select_questions(session, version, limit=request.limit, subjects=request.subjects)
+    questions = select_questions(
+        session, version, limit=request.limit, subjects=request.subjects, options=request.options
+    )
     planned, names = _plan(questions, definition, len(protocol_json["labels"]))
-    filter_json = {"limit": request.limit, "subjects": sorted(request.subjects) or None}
+    filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
     specification = build_specification(
         revision, version, protocol_json, definition, {"name": "transformers"}, filter_json
     )
@@ -137,12 +141,27 @@ def build_specification(
     }
 
 
+def question_filter(
+    *, limit: int | None = None, subjects: Sequence[str] = (), options: int | None = None
+) -> dict[str, Any]:
+    """Which questions of a benchmark are asked, as it stands in a specification."""
+    document: dict[str, Any] = {"limit": limit, "subjects": sorted(subjects) or None}
+    # Only where it is given: specifications from before the filter existed keep their digests.
+    return document | ({"options": options} if options is not None else {})
+
+
 def select_questions(
-    session: Session, version: BenchmarkVersion, *, limit: int | None = None, subjects: Sequence[str] = ()
+    session: Session,
+    version: BenchmarkVersion,
+    *,
+    limit: int | None = None,
+    subjects: Sequence[str] = (),
+    options: int | None = None,
 ) -> list[Question]:
     """The questions of a version that a filter keeps, in file order.
 
-    Raises UsageError for a limit out of range, NotFoundError for a subject the benchmark does not have.
+    Raises UsageError for a limit out of range, NotFoundError for a subject or a number of options the benchmark does
+    not have.
     """
     if limit is not None and not 1 <= limit <= MAX_INTEGER:
         raise UsageError(f"limit {limit}: give a number from 1 to {MAX_INTEGER}")
@@ -158,7 +177,14 @@ def select_questions(
                 listed = ", ".join(sorted(name for name in known if name is not None)) or "none"
                 raise NotFoundError(f"benchmark {version.benchmark.name} has no subject {subject!r}; it has: {listed}")
         query = query.where(Question.subject.in_(subjects))
-    return list(session.scalars(query.limit(limit) if limit is not None else query))
+    if options is not None:
+        query = query.where(Question.n_options == options)
+    found = list(session.scalars(query.limit(limit) if limit is not None else query))
+    if not found and options is not None:
+        raise NotFoundError(
+            f"benchmark {version.benchmark.name} has no question of {options} options that is asked for"
+        )
+    return found
 
 
 def _plan(
@@ -276,7 +302,8 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
     """Pauses, resumes, cancels or retries an evaluation.
 
     pause: shards being scored finish, no other is begun. cancel: work in progress is discarded, what is stored stays.
-    retry: failed and cancelled shards are queued again with their counts at zero.
+    retry: every shard that is neither done nor being scored is queued with its counts at zero and without a wait; a
+    paused evaluation stays paused.
     Raises QueueError when the evaluation's state does not allow it.
     """
     evaluation = find_evaluation(session, evaluation_id)
@@ -295,13 +322,15 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
         )
     if action == "retry":
         session.execute(
-            of_evaluation.where(Shard.state.in_(("failed", "cancelled"))).values(
+            of_evaluation.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(
                 state="queued", failures=0, crashes=0, error=None, not_before=None
             )
         )
+    ended = Evaluation.state.in_(("failed", "cancelled"))
+    state = case((ended, target), else_=Evaluation.state) if action == "retry" else target
     # Conditional, and after the shards: a worker that seals or fails the evaluation locks them in this order.
     moved = session.execute(
-        update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(allowed)).values(state=target)
+        update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(allowed)).values(state=state)
     )
     assert isinstance(moved, CursorResult)
     session.refresh(evaluation)

@@ -20,6 +20,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -222,7 +223,11 @@ class EngineFingerprint(Base):
 
 
 class Worker(Base):
-    """A worker process, alive while `last_seen` is recent and `stopped_at` is NULL."""
+    """A worker process, alive while `last_seen` is recent and `stopped_at` is NULL.
+
+    `queues`: those it serves. `token_budgets`: model revision id, as text, to the tokens of a batch that fitted in
+    memory after more did not. Both are NULL in rows of workers from before they were kept.
+    """
 
     __tablename__ = "worker"
 
@@ -232,6 +237,8 @@ class Worker(Base):
     device: Mapped[str] = mapped_column(Text)
     versions: Mapped[Any] = mapped_column(JsonDocument)
     loaded_model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
+    queues: Mapped[Any | None] = mapped_column(JsonDocument)
+    token_budgets: Mapped[Any | None] = mapped_column(JsonDocument)
     started_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_seen: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     stopped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -361,6 +368,12 @@ class Prediction(Base):
         CheckConstraint(
             "'-Infinity' < ALL (label_logprobs) AND 0 >= ALL (label_logprobs)", name="label_logprobs"
         ).ddl_if(dialect="postgresql"),
+        Index(
+            "ix_prediction_reused_from",
+            "reused_from_evaluation_id",
+            postgresql_where=text("reused_from_evaluation_id IS NOT NULL"),
+            sqlite_where=text("reused_from_evaluation_id IS NOT NULL"),
+        ),
     )
 
     evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -389,6 +402,9 @@ class Prediction(Base):
     choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
+    # The sealed evaluation and its variant that this result was copied from, since the prompt was the same.
+    reused_from_evaluation_id: Mapped[int | None] = mapped_column(RowId)
+    reused_from_variant: Mapped[int | None] = mapped_column(SmallInteger)
 
 
 class Generation(Base):
@@ -472,3 +488,169 @@ class EvaluationMetric(Base):
     interval_low: Mapped[float | None] = mapped_column(Double)
     interval_high: Mapped[float | None] = mapped_column(Double)
     computed_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    # NULL: no interval was looked for yet. "none": looked for, and not stated, since it would not cover.
+    interval_method: Mapped[str | None] = mapped_column(Text)
+    interval_resamples: Mapped[int | None] = mapped_column(Integer)
+    interval_seed: Mapped[int | None] = mapped_column(Integer)
+
+
+class QuestionPride(Base):
+    """PriDe's answer to one question, which depends on the other questions; written when the evaluation is sealed.
+
+    `estimation`: the question is in the set that the prior was estimated from. `correct` NULL: probabilities lack.
+    """
+
+    __tablename__ = "question_pride"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    estimation: Mapped[bool] = mapped_column(Boolean)
+    correct: Mapped[bool | None] = mapped_column(Boolean)
+
+
+class Analysis(Base):
+    """What was computed of a sealed evaluation beside its metrics, with all it was computed from. Append-only."""
+
+    __tablename__ = "analysis"
+    __table_args__ = (UniqueConstraint("evaluation_id", "kind", "parameters_digest"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"))
+    kind: Mapped[str] = mapped_column(Text)
+    parameters: Mapped[Any] = mapped_column(JsonDocument)
+    parameters_digest: Mapped[str] = mapped_column(Digest)
+    result: Mapped[Any] = mapped_column(JsonDocument)
+    computed_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class Suite(Base):
+    """A named, versioned list of tasks: what to ask, how, and under which variants."""
+
+    __tablename__ = "suite"
+    __table_args__ = (UniqueConstraint("name", "version"), UniqueConstraint("name", "digest"))
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    version: Mapped[int] = mapped_column(Integer)
+    digest: Mapped[str] = mapped_column(Digest)
+    definition: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class Board(Base):
+    """A suite on certain benchmark versions, with the columns to show. The newest version of a name is served.
+
+    The digest covers the definition and the contents of the benchmarks, so that nothing behind a board can change.
+    """
+
+    __tablename__ = "board"
+    __table_args__ = (UniqueConstraint("name", "version"), UniqueConstraint("name", "digest"))
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    version: Mapped[int] = mapped_column(Integer)
+    digest: Mapped[str] = mapped_column(Digest)
+    suite_id: Mapped[int] = mapped_column(ForeignKey("suite.id"))
+    definition: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    suite: Mapped[Suite] = relationship()
+    entries: Mapped[list["BoardEntry"]] = relationship(order_by="BoardEntry.ordinal")
+
+
+class BoardEntry(Base):
+    """One evaluation that a board asks of every model. Entries of one task and variant set are pooled by question."""
+
+    __tablename__ = "board_entry"
+
+    board_id: Mapped[int] = mapped_column(ForeignKey("board.id"), primary_key=True)
+    ordinal: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    task: Mapped[str] = mapped_column(Text)
+    benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"), index=True)
+    protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
+    variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"))
+    question_filter: Mapped[Any] = mapped_column(JsonDocument)
+    questions: Mapped[int] = mapped_column(Integer)
+
+    benchmark_version: Mapped[BenchmarkVersion] = relationship()
+    protocol: Mapped[Protocol] = relationship()
+    variant_set: Mapped[VariantSet] = relationship()
+
+
+class BoardSnapshot(Base):
+    """A board as it stood at a time: made when an evaluation of it is sealed, and kept for good.
+
+    `digest` is over `document`: the definition, the rows, and the seals of the evaluations they come from.
+    """
+
+    __tablename__ = "board_snapshot"
+    __table_args__ = (Index("ix_board_snapshot_board_id_as_of", "board_id", "as_of"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    board_id: Mapped[int] = mapped_column(ForeignKey("board.id"))
+    as_of: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    digest: Mapped[str] = mapped_column(Digest, index=True)
+    document: Mapped[Any] = mapped_column(JsonDocument)
+
+    board: Mapped[Board] = relationship()
+
+
+class BoardStanding(Base):
+    """A model revision's value in one column of a snapshot, with its rank among the complete ones.
+
+    `value` NULL: a part of it is missing or undefined. Ranks are NULL until every entry of the board is sealed.
+    `rank_low` … `rank_high`: percentile interval of the rank. Models of one `tier` are not told apart.
+    """
+
+    __tablename__ = "board_standing"
+
+    board_snapshot_id: Mapped[int] = mapped_column(ForeignKey("board_snapshot.id"), primary_key=True)
+    model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), primary_key=True)
+    column: Mapped[str] = mapped_column("column_name", Text, primary_key=True)
+    metric: Mapped[str] = mapped_column(Text)
+    variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"))
+    protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
+    complete: Mapped[bool] = mapped_column(Boolean)
+    value: Mapped[float | None] = mapped_column(Double)
+    n: Mapped[int] = mapped_column(Integer)
+    interval_low: Mapped[float | None] = mapped_column(Double)
+    interval_high: Mapped[float | None] = mapped_column(Double)
+    rank: Mapped[int | None] = mapped_column(Integer)
+    rank_low: Mapped[int | None] = mapped_column(Integer)
+    rank_high: Mapped[int | None] = mapped_column(Integer)
+    tier: Mapped[int | None] = mapped_column(Integer)
+
+
+class PublishedResult(Base):
+    """A number as a paper prints it. Never mixed with measured ones.
+
+    `printed` keeps the digits. `metric` is the paper's name; `registry_metric` and `registry_value` are ours, in our
+    unit, where the two mean the same. `ordinal`: line of the transcription.
+    """
+
+    __tablename__ = "published_result"
+    __table_args__ = (UniqueConstraint("source", "ordinal"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    source: Mapped[str] = mapped_column(Text)
+    ordinal: Mapped[int] = mapped_column(Integer)
+    paper: Mapped[str] = mapped_column(Text)
+    table: Mapped[str] = mapped_column("paper_table", Text)
+    section: Mapped[str | None] = mapped_column(Text)
+    model: Mapped[str | None] = mapped_column(Text)
+    benchmark: Mapped[str | None] = mapped_column(Text)
+    protocol: Mapped[str | None] = mapped_column(Text)
+    target: Mapped[str | None] = mapped_column(Text)
+    metric: Mapped[str] = mapped_column(Text)
+    printed: Mapped[str] = mapped_column(Text)
+    value: Mapped[float] = mapped_column(Double)
+    unit: Mapped[str | None] = mapped_column(Text)
+    rank: Mapped[int | None] = mapped_column(Integer)
+    standard_deviation: Mapped[float | None] = mapped_column(Double)
+    registry_metric: Mapped[str | None] = mapped_column(Text)
+    registry_value: Mapped[float | None] = mapped_column(Double)

@@ -11,8 +11,10 @@ from registry.computed import computed_metrics
 from registry.evaluations import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
+from registry.metrics.pride import PrideAnswer
 from registry.model_revisions import model_identity
-from registry.models import Prediction, Question
+from registry.models import Prediction, Question, QuestionPride
+from registry.pride import compute_pride
 from registry.seal import compute_seal, shard_provenance
 
 METRIC_TOLERANCE: Final = 1e-9
@@ -116,6 +118,7 @@ def verify_evaluation(session: Session, evaluation_id: int) -> dict[str, Any]:
         if compute_seal(session, evaluation) != evaluation.seal:
             problems.append("seal: predictions, provenance or specification have changed since it was sealed")
         problems += _changed_scores(session, evaluation_id)
+        problems += _changed_pride(session, evaluation_id)
         problems += _changed_metrics(session, evaluation_id)
     stored = session.scalars(select(Prediction.question_id).filter_by(evaluation_id=evaluation_id).limit(1)).first()
     if stored is None and evaluation.seal is not None:
@@ -134,6 +137,21 @@ def _changed_scores(session: Session, evaluation_id: int) -> list[str]:
     changed = [key for key in stored.keys() | computed.keys() if not _same(stored.get(key), computed.get(key))]
     names = session.execute(select(Question.external_id).where(Question.id.in_(changed[:10]))).scalars()
     return [f"question_score of {name} differs from its predictions" for name in sorted(names)]
+
+
+def _changed_pride(session: Session, evaluation_id: int) -> list[str]:
+    stored = {
+        external_id: PrideAnswer(estimation, correct)
+        for external_id, estimation, correct in session.execute(
+            select(Question.external_id, QuestionPride.estimation, QuestionPride.correct)
+            .join(Question, Question.id == QuestionPride.question_id)
+            .where(QuestionPride.evaluation_id == evaluation_id)
+        )
+    }
+    found = compute_pride(session, evaluation_id)
+    computed = found.answers if found.priors else {}
+    changed = [name for name in stored.keys() | computed.keys() if stored.get(name) != computed.get(name)]
+    return [f"question_pride of {name} differs from its predictions" for name in sorted(changed)[:10]]
 
 
 def _same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:

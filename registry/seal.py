@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import and_, insert, or_, select
+from sqlalchemy import and_, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from registry.computed import computed_metrics
 from registry.db import database_now
 from registry.digests import specification_digest
 from registry.errors import SealError
+from registry.intervals import METHOD, NONE, evaluation_intervals
 from registry.metrics import METRICS
 from registry.models import (
     EngineFingerprint,
@@ -29,10 +30,15 @@ from registry.models import (
     Shard,
     Worker,
 )
+from registry.pride import write_question_pride
+from registry.statistics.bootstrap import RESAMPLES, SEED, Interval
 
 SEAL_VERSION: Final = 1
 
-LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - {"evaluation_id", "question_id"}))
+NOT_SEALED: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id", "reused_from_variant"})
+"""Database ids: another registry has others. A copied result is sealed like one that was scored."""
+
+LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - NOT_SEALED))
 """The columns of a prediction that its question's leaf digest covers, by name."""
 
 
@@ -160,6 +166,7 @@ def seal(session: Session, evaluation_id: int) -> bool:
     ).first()
     if missing is not None:
         raise SealError(f"evaluation {evaluation_id}: question {missing} has not all of its predictions; not sealed")
+    write_question_pride(session, evaluation_id)
     digest, now = compute_seal(session, evaluation), session.scalar(select(database_now()))
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, now, "complete"
     session.flush()
@@ -180,6 +187,7 @@ def add_missing_metrics(session: Session) -> int:
         known.setdefault(row.evaluation_id, set()).add((row.metric, row.definition_version))
     lacking = [evaluation_id for evaluation_id, have in known.items() if not set(newest.items()) <= have]
     for evaluation_id in lacking:
+        write_question_pride(session, evaluation_id)
         have = set(
             session.execute(
                 select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
@@ -197,6 +205,7 @@ def add_missing_metrics(session: Session) -> int:
 
 
 def _metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    intervals = evaluation_intervals(session, evaluation_id)
     return [
         {
             "evaluation_id": evaluation_id,
@@ -205,7 +214,44 @@ def _metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
             "definition_version": metric.definition_version,
             "value": values[metric.name],
             "n": values[f"{metric.name}_n"],
+            **_interval_columns(intervals[scope].get(metric.name)),
         }
         for scope, values in computed_metrics(session, evaluation_id).items()
         for metric in METRICS.values()
     ]
+
+
+def _interval_columns(interval: Interval | None) -> dict[str, Any]:
+    return {
+        "interval_low": None if interval is None else interval.low,
+        "interval_high": None if interval is None else interval.high,
+        "interval_method": NONE if interval is None else METHOD,
+        "interval_resamples": None if interval is None else RESAMPLES,
+        "interval_seed": None if interval is None else SEED,
+    }
+
+
+def add_missing_intervals(session: Session) -> int:
+    """States the intervals of metrics that were sealed before there were any; returns of how many evaluations."""
+    lacking = session.scalars(
+        select(EvaluationMetric.evaluation_id).where(EvaluationMetric.interval_method.is_(None)).distinct()
+    ).all()
+    for evaluation_id in lacking:
+        intervals = evaluation_intervals(session, evaluation_id)
+        rows = session.execute(
+            select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
+                EvaluationMetric.evaluation_id == evaluation_id, EvaluationMetric.interval_method.is_(None)
+            )
+        ).all()
+        for scope, metric, version in rows:
+            session.execute(
+                update(EvaluationMetric)
+                .where(
+                    EvaluationMetric.evaluation_id == evaluation_id,
+                    EvaluationMetric.scope == scope,
+                    EvaluationMetric.metric == metric,
+                    EvaluationMetric.definition_version == version,
+                )
+                .values(**_interval_columns(intervals.get(scope, {}).get(metric)))
+            )
+    return len(lacking)

@@ -9,7 +9,7 @@ from flask import Flask, request, url_for
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, formats, pages, responses
+from web import api, boards, formats, pages, responses
 
 
 def create_app(settings: Settings | None = None, *, database_url: str | None = None) -> Flask:
@@ -24,6 +24,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     responses.install(app)
     app.register_blueprint(pages.blueprint)
     app.register_blueprint(api.blueprint)
+    app.register_blueprint(boards.blueprint)
     return app
 
 
@@ -43,6 +44,6 @@ def _here(**changes: Any) -> str:
         kept["metrics"] = ",".join(listed)
     given = {key: value for key, value in changes.items() if value is not None}
     # Names in the query string must not be taken for parts of the path or for url_for's own arguments.
-    query = {key: value for key, value in (kept | given).items() if key in pages.PARAMETERS}
+    query = {key: value for key, value in (kept | given).items() if key in pages.PARAMETERS or key in boards.ARGUMENTS}
     assert request.endpoint is not None
     return url_for(request.endpoint, **{**(request.view_args or {}), **query})

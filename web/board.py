@@ -1,19 +1,16 @@
 """The leaderboard's order: filters, groups, ranks. Pure functions over rows of `queries.board`."""
 
 import json
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
 from registry.metrics import METRICS
+from registry.statistics.ranks import ranks
 from web import parameters
 from web.parameters import Arguments
 from web.views import Row
-
-RANK_TOLERANCE: Final = 1e-9
-"""Better by no more than this is a tie: parallel sums differ in the last bits."""
 
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
 SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
@@ -68,27 +65,6 @@ def read(arguments: Arguments) -> BoardRequest:
         parameters.choice(arguments, "order", ("asc", "desc"), natural_order(sort)),
         parameters.choice(arguments, "group", ("yes", "no"), "yes") == "yes",
     )
-
-
-def ranks(values: Sequence[float | None], better: str) -> list[int | None]:
-    """Competition ranks (1, 2, 2, 4): 1 + the number better by more than RANK_TOLERANCE; None has no rank.
-
-    better: "higher" or "lower"; where neither is, nothing has a rank.
-
-    >>> ranks([0.5, 0.25, 0.5, None, 0.75], "higher")
-    [2, 4, 2, None, 1]
-    """
-    known = sorted(value for value in values if value is not None)
-    if better not in ("higher", "lower"):
-        return [None] * len(values)
-    return [
-        None
-        if value is None
-        else 1 + len(known) - bisect_right(known, value + RANK_TOLERANCE)
-        if better == "higher"
-        else 1 + bisect_left(known, value - RANK_TOLERANCE)
-        for value in values
-    ]
 
 
 def group_key(row: Row) -> tuple[Any, ...]:

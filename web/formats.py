@@ -94,6 +94,8 @@ def chosen_questions(question_filter: Row | None) -> str | None:
     """Which questions of the benchmark an evaluation asks; None for all of them."""
     limit, subjects = (question_filter or {}).get("limit"), (question_filter or {}).get("subjects")
     parts = [] if not subjects else [f"subjects: {', '.join(subjects)}"]
+    if (options := (question_filter or {}).get("options")) is not None:
+        parts.append(f"{options} options")
     if limit is not None:
         parts.insert(0, f"first {limit} questions")
     return ", ".join(parts) or None

@@ -10,9 +10,8 @@ from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError
-from registry.metrics import METRICS, VariantOutcome
 from registry.migrate import require_current
-from web import api, board, listings, parameters, queries
+from web import api, board, guide, listings, parameters, queries
 from web.responses import engine, session
 from web.views import Row
 
@@ -314,26 +313,10 @@ def queue() -> ResponseReturnValue:
     )
 
 
-# One question in its four rotations, the right answer being option 1: right three times, then not.
-_EXAMPLE: Final = [
-    VariantOutcome(
-        variant,
-        option,
-        answer=1,
-        order=tuple((position + variant) % 4 for position in range(4)),
-        original=variant == 0,
-    )
-    for variant, option in enumerate((1, 1, 1, 2))
-]
-
-
 @blueprint.get("/metrics-guide")
 def metrics_guide() -> ResponseReturnValue:
-    """Every metric: what it says, which way is better, where it is defined, and its value on one example."""
-    return render_template(
-        "metrics_guide.html",
-        example={name: metric.over_questions([_EXAMPLE])[0] for name, metric in METRICS.items()},
-    )
+    """Every metric: its formula, range, source and needs, a worked example, and where others compute it otherwise."""
+    return render_template("metrics_guide.html", **guide.CONTEXT)
 
 
 @blueprint.get("/healthz")

@@ -69,7 +69,11 @@ question_metrics: Final = _view(
         BigInteger(): "evaluation_id question_id expected stored",
         Text(): "external_id subject",
         Boolean(): "flagged scored",
-        Double(): " ".join(name for name, metric in METRICS.items() if metric.per_question is not None),
+        Double(): " ".join(
+            name
+            for name, metric in METRICS.items()
+            if metric.per_question is not None or metric.over_evaluation is not None
+        ),
     },
 )
 prediction_detail: Final = _view(

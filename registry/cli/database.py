@@ -15,7 +15,7 @@ def db() -> None:
 @db.command("upgrade")
 @json_option
 def upgrade_command(as_json: bool) -> None:
-    """Bring the database to the newest schema. Does nothing when it is there already."""
+    """Bring the database to the newest schema, and what ships with it (suites, printed results) up to date."""
     revision = upgrade(settings_of().resolved_database_url())
     print_json({"revision": revision}) if as_json else click.echo(f"database is at revision {revision}")
 

@@ -12,6 +12,11 @@ import click
 from sqlalchemy import Engine
 
 from registry.benchmarks import import_benchmark, read_benchmark
+from registry.boards.definition import BoardDefinition, SuiteDefinition, parse_definition
+from registry.boards.reading import snapshot_as_of
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.cli.boards import print_board, snapshot_document_of
 from registry.cli.common import engine_of, note, print_json, settings_of
 from registry.cli.evaluations import wait_until_complete
 from registry.cli.models import inspect_here
@@ -26,6 +31,8 @@ from registry.settings import Settings
 
 SAMPLES: Final = Path(__file__).parent.parent / "samples"
 VARIANTS: Final = "cyclic"
+BOARD: Final = "demo"
+COLUMNS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate", "pride_accuracy")
 
 
 @dataclass(frozen=True)
@@ -107,12 +114,16 @@ def demo(limit: int, full: bool, models: str, exit_after: bool, host: str, port:
     prepare_models(engine, settings, models)
     ids = [evaluation for name, _, _ in MODELS[models] for evaluation in _submit(engine, name, None if full else limit)]
     wait_until_complete(engine, settings, ids)
+    prepare_board(engine, None if full else limit)
     with read_session(engine) as session:
         rows = [row for row in leaderboard_rows(session) if row["evaluation_id"] in ids]
+        board = snapshot_document_of(snapshot_as_of(session, BOARD))
     print_leaderboard(rows)
+    print_board(board)
     note(
         "Accuracy is the share of right answers on the benchmark's own order of the options; worst accuracy counts a "
-        "question only if it is right under every rotation."
+        "question only if it is right under every rotation. The board takes both benchmarks together; models of one "
+        "tier cannot be told apart on so few questions."
     )
     if exit_after:
         print_json({"evaluations": ids})
@@ -121,6 +132,23 @@ def demo(limit: int, full: bool, models: str, exit_after: bool, host: str, port:
     os.execv(  # noqa: S606 - becomes the server: one process to stop
         sys.executable, [sys.executable, "-m", "registry.cli", "serve", "--host", host, "--port", str(port)]
     )
+
+
+def prepare_board(engine: Engine, limit: int | None) -> None:
+    """A board over both samples; asking for another number of questions makes a new version of it."""
+    tasks = [{"benchmark": name} | ({} if limit is None else {"limit": limit}) for name, _, _, _ in BENCHMARKS]
+    suite = {"name": BOARD, "title": "Two samples under all rotations", "variants": [VARIANTS], "tasks": tasks}
+    board = {
+        "name": BOARD,
+        "title": "How much survives when the options move?",
+        "text": "Samples of MMLU and CommonsenseQA, every question under all rotations of its options.",
+        "suite": BOARD,
+        "columns": [f"{metric}@{VARIANTS}" for metric in COLUMNS],
+    }
+    with write_session(engine) as session:
+        import_suite(session, parse_definition(suite, SuiteDefinition, "demo"))
+        import_board(session, parse_definition(board, BoardDefinition, "demo"))
+    refresh_boards(engine)
 
 
 def prepare_benchmarks(engine: Engine) -> None:

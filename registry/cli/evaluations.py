@@ -9,10 +9,11 @@ from typing import Any
 import click
 from sqlalchemy import Engine, select, text
 
+from registry.boards.store import submit_board, submit_suite
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.dispatch import hints_of, send_hints
-from registry.errors import QueueError
+from registry.errors import QueueError, UsageError
 from registry.evaluations import EvaluationRequest, move, submit
 from registry.models import QUEUES, Evaluation
 from registry.outputs import ImportRequest, import_outputs
@@ -31,12 +32,15 @@ def evaluations() -> None:
 
 @evaluations.command("submit")
 @click.option("--model", required=True, help="Model NAME, or NAME@REVISION.")
-@click.option("--benchmark", required=True, help="Benchmark NAME, or NAME@VERSION.")
-@click.option("--variants", required=True, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}.")
-@click.option("--protocol", default="symbols", show_default=True, help="How the model is asked.")
-@click.option("--shots", type=int, default=0, show_default=True, help="Examples from the few-shot pool.")
+@click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION.")
+@click.option("--variants", default=None, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}.")
+@click.option("--suite", default=None, help="All that this suite asks for and is not there yet: NAME, or NAME@VERSION.")
+@click.option("--board", default=None, help="All that this board lacks of the model.")
+@click.option("--protocol", default=None, help="How the model is asked.  [default: symbols]")
+@click.option("--shots", type=int, default=None, help="Examples from the few-shot pool.  [default: 0]")
 @click.option("--limit", type=int, default=None, help="Only the first questions in file order.")
 @click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated.")
+@click.option("--options", "n_options", type=int, default=None, help="Only questions with so many options.")
 @click.option(
     "--priority",
     type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
@@ -50,12 +54,15 @@ def evaluations() -> None:
 @json_option
 def submit_command(
     model: str,
-    benchmark: str,
-    variants: str,
-    protocol: str,
-    shots: int,
+    benchmarks: tuple[str, ...],
+    variants: str | None,
+    suite: str | None,
+    board: str | None,
+    protocol: str | None,
+    shots: int | None,
     limit: int | None,
     subjects: tuple[str, ...],
+    n_options: int | None,
     priority: int,
     queue: str,
     replicate: bool,
@@ -64,36 +71,64 @@ def submit_command(
 ) -> None:
     """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
 
-    The same specification is one evaluation: submitting it again shows the one that is there. With --wait and no
-    worker running, the embedded default starts one for as long as there is work.
+    With --suite or --board, everything that is missing there is queued, and {"evaluations": [ID, …]} printed; for a
+    suite on any benchmarks, --benchmark names them. The same specification is one evaluation: submitting it again shows
+    the one that is there. With --wait and no worker running, the embedded default starts one for as long as there is
+    work.
     """
     settings = settings_of()
+    given = {
+        "--variants": variants,
+        "--protocol": protocol,
+        "--shots": shots,
+        "--limit": limit,
+        "--subject": subjects or None,
+        "--options": n_options,
+        "--replicate": replicate or None,
+        "--suite": suite if board else None,
+        "--benchmark": benchmarks or None if board else None,
+    }
+    contradicting = [name for name, value in given.items() if value is not None]
+    if (suite or board) and contradicting:
+        asker = "a board" if board else "a suite"
+        raise UsageError(f"{asker} says itself what is asked; leave out {', '.join(contradicting)}")
+    if not (suite or board) and (len(benchmarks) != 1 or variants is None):
+        raise UsageError("give one --benchmark and --variants, or --suite, or --board")
     engine = engine_of(settings)
-    request = EvaluationRequest(
-        model=model,
-        benchmark=benchmark,
-        variants=variants,
-        protocol=protocol,
-        shots=shots,
-        limit=limit,
-        subjects=subjects,
-        priority=priority,
-        queue=queue,
-        new_replicate=replicate,
-    )
     with write_session(engine) as session:
-        evaluation, new = submit(session, request)
-        evaluation_id, prompts = evaluation.id, evaluation.prompts
-        hints = hints_of(session, evaluation_id) if new else []
+        if board:
+            found = submit_board(session, model, board, priority=priority, queue=queue)
+        elif suite:
+            found = submit_suite(session, model, suite, benchmarks, priority=priority, queue=queue)
+        else:
+            request = EvaluationRequest(
+                model=model,
+                benchmark=benchmarks[0],
+                variants=variants or "",
+                protocol=protocol or "symbols",
+                shots=shots or 0,
+                limit=limit,
+                subjects=subjects,
+                options=n_options,
+                priority=priority,
+                queue=queue,
+                new_replicate=replicate,
+            )
+            found = [submit(session, request)]
+        ids = [evaluation.id for evaluation, _ in found]
+        told = [(evaluation.id, evaluation.prompts, new) for evaluation, new in found]
+        hints = [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
     send_hints(settings, hints)
-    note(
-        f"evaluation {evaluation_id}: {prompts} prompts queued"
-        if new
-        else f"evaluation {evaluation_id} of this specification is there already; --replicate scores it again"
-    )
+    for evaluation_id, prompts, new in told:
+        note(
+            f"evaluation {evaluation_id}: {prompts} prompts queued"
+            if new
+            else f"evaluation {evaluation_id} of this specification is there already"
+            + ("" if suite or board else "; --replicate scores it again")
+        )
     if wait:
-        wait_until_complete(engine, settings, [evaluation_id])
-    print_json({"evaluation": evaluation_id})
+        wait_until_complete(engine, settings, ids)
+    print_json({"evaluations": ids} if suite or board else {"evaluation": ids[0]})
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from registry.cli.common import engine_of, json_option, print_csv, print_json, print_table, settings_of, show
 from registry.db import read_session
+from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.reports import evaluation_metrics, leaderboard_rows, provenance_document, verify_evaluation
 
@@ -43,12 +44,23 @@ def metrics(evaluation_id: int, per_question: bool, without_flagged: bool, as_js
 
 
 @click.command()
+@click.option("--board", default=None, help="This board: one row per model revision.")
+@click.option("--as-of", default=None, help="The board as it stood at this date or time (UTC), such as 2026-11-21.")
 @click.option("--benchmark", default=None, help="Only this benchmark.")
 @click.option("--variants", default=None, help="Only this set of variants, such as cyclic.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
 @json_option
-def leaderboard(benchmark: str | None, variants: str | None, as_csv: bool, as_json: bool) -> None:
-    """Show the leaderboard: one row per model revision and evaluation specification."""
+def leaderboard(
+    board: str | None, as_of: str | None, benchmark: str | None, variants: str | None, as_csv: bool, as_json: bool
+) -> None:
+    """Show the leaderboard: one row per model revision and evaluation specification, or a board's rows."""
+    if board is not None:
+        if benchmark is not None or variants is not None:
+            raise UsageError("a board has its own benchmarks and variants; leave --benchmark and --variants out")
+        _board(board, as_of, as_csv=as_csv, as_json=as_json)
+        return
+    if as_of is not None:
+        raise UsageError("--as-of goes with --board")
     with read_session(engine_of(settings_of())) as session:
         rows = leaderboard_rows(session, benchmark=benchmark, variants=variants)
         columns = list(session.execute(text("SELECT * FROM leaderboard WHERE false")).keys())
@@ -59,6 +71,20 @@ def leaderboard(benchmark: str | None, variants: str | None, as_csv: bool, as_js
         print_csv(rows, columns)
         return
     print_leaderboard(rows)
+
+
+def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
+    from registry.boards.reading import snapshot_as_of
+    from registry.cli.boards import board_csv, parse_time, print_board, snapshot_document_of
+
+    with read_session(engine_of(settings_of())) as session:
+        document = snapshot_document_of(snapshot_as_of(session, name, parse_time(as_of)))
+    if as_json:
+        print_json(document)
+    elif as_csv:
+        print_csv(*board_csv(document))
+    else:
+        print_board(document)
 
 
 def print_leaderboard(rows: list[dict[str, Any]]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from registry.metrics import cora, npsq, permutation, probability, runs
+from registry.metrics import cora, npsq, permutation, pride, probability, runs
 from registry.metrics.outcome import Outcomes
 
 Value = tuple[float | None, int]
@@ -23,6 +23,8 @@ class Metric:
     per_question: its value for one question; None for those that are taken over the whole benchmark.
     over_questions: its value over complete questions.
     over_runs: its value over the accuracies of runs, for those that compare runs.
+    over_evaluation: the value of each question, for those where it depends on the evaluation's other questions; its
+    value over a scope is the mean of these, and they exist once the whole evaluation is complete.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Metric:
     high: float | None = 1.0
     unit: str = "fraction"
     over_runs: runs.RunMetric | None = None
+    over_evaluation: Callable[[Sequence[Outcomes]], list[float | None]] | None = None
     definition_version: int = 1
 
     @property
@@ -49,6 +52,16 @@ def mean_over_questions(per_question: Callable[[Outcomes], float | None]) -> Cal
 
     def mean(questions: Sequence[Outcomes]) -> Value:
         values = [value for value in map(per_question, questions) if value is not None]
+        return (math.fsum(values) / len(values) if values else None), len(values)
+
+    return mean
+
+
+def _of_evaluation(
+    over_evaluation: Callable[[Sequence[Outcomes]], list[float | None]],
+) -> Callable[[Sequence[Outcomes]], Value]:
+    def mean(questions: Sequence[Outcomes]) -> Value:
+        values = [value for value in over_evaluation(questions) if value is not None]
         return (math.fsum(values) / len(values) if values else None), len(values)
 
     return mean
@@ -372,9 +385,19 @@ _ALL: Final = (
         "Choice sensitivity by log-probability per byte of the option.",
         npsq.choice_sensitivity_normalized,
     ),
+    Metric(
+        "pride_accuracy",
+        "PriDe accuracy",
+        "higher",
+        "Zheng et al., PriDe, as used by Goliakova et al.",
+        "Accuracy after dividing out the model's liking for positions, estimated on a few questions.",
+        None,
+        _of_evaluation(pride.pride_per_question),
+        over_evaluation=pride.pride_per_question,
+    ),
 )
 
 METRICS: Final[Mapping[str, Metric]] = {metric.name: metric for metric in _ALL}
 
-ALL_NAMES: Final = (*METRICS, "pride_accuracy")
-"""Every metric name of the contract; those that no definition here computes are always null."""
+ALL_NAMES: Final = tuple(METRICS)
+"""Every metric name of the contract."""

@@ -16,6 +16,7 @@ class VariantOutcome:
     option_bytes: length of each option in UTF-8 bytes.
     original: the question exactly as the benchmark has it. question_shown: False without the question.
     own_options: exactly the question's own options, in any order.
+    question: external id of the question, for metrics that tell questions apart.
     """
 
     variant: int
@@ -29,6 +30,7 @@ class VariantOutcome:
     original: bool = False
     question_shown: bool = True
     own_options: bool = True
+    question: str = ""
 
     @property
     def correct(self) -> bool:

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks import find_version
 from registry.benchmarks.lines import Place, read_lines
+from registry.boards.snapshots import refresh_boards
 from registry.bulk import insert_predictions
 from registry.db import read_session, write_session
 from registry.digests import sha256_file, specification_digest
@@ -113,7 +114,9 @@ def import_outputs(engine: Engine, request: ImportRequest, report: Report | None
         write_question_scores(session, evaluation.id)
         if evaluation.state != "failed":
             seal(session, evaluation.id)
-        return evaluation.id
+        evaluation_id = evaluation.id
+    refresh_boards(engine)
+    return evaluation_id
 
 
 def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:

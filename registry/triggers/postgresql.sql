@@ -1,6 +1,7 @@
 -- Triggers that keep what is sealed as it was, on PostgreSQL. Statements are separated by blank lines.
--- Rows of a sealed evaluation can be neither added, changed, removed nor truncated; metrics can be added, not changed;
--- questions and options never change, since their version is named by their digest.
+-- Rows of a sealed evaluation can be neither added, changed, removed nor truncated; metrics can be added, not changed,
+-- except that an interval may be stated once where none was looked for; what is derived from sealed rows, suites and
+-- boards are added to only; questions and options never change, since their version is named by their digest.
 -- Statement triggers with transition tables: one look at `evaluation` per statement, not one per row, so that COPY of
 -- a hundred thousand predictions costs one check.
 
@@ -102,7 +103,11 @@ CREATE TRIGGER sealed_evaluation_update BEFORE UPDATE ON evaluation
 FOR EACH ROW WHEN (OLD.seal IS NOT NULL) EXECUTE FUNCTION refuse_sealed_evaluation()
 
 CREATE TRIGGER sealed_evaluation_metric_update BEFORE UPDATE ON evaluation_metric
-FOR EACH ROW EXECUTE FUNCTION refuse_change()
+FOR EACH ROW WHEN (
+    OLD.interval_method IS NOT NULL
+    OR (NEW.evaluation_id, NEW.scope, NEW.metric, NEW.definition_version, NEW.value, NEW.n, NEW.computed_at)
+    IS DISTINCT FROM (OLD.evaluation_id, OLD.scope, OLD.metric, OLD.definition_version, OLD.value, OLD.n, OLD.computed_at)
+) EXECUTE FUNCTION refuse_change()
 
 CREATE TRIGGER sealed_question_update BEFORE UPDATE ON question
 FOR EACH ROW EXECUTE FUNCTION refuse_change()
@@ -147,4 +152,67 @@ CREATE TRIGGER sealed_question_truncate BEFORE TRUNCATE ON question
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
 
 CREATE TRIGGER sealed_question_option_truncate BEFORE TRUNCATE ON question_option
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_question_pride_update BEFORE UPDATE ON question_pride
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_question_pride_delete BEFORE DELETE ON question_pride
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_question_pride_truncate BEFORE TRUNCATE ON question_pride
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_analysis_update BEFORE UPDATE ON analysis
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_analysis_delete BEFORE DELETE ON analysis
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_analysis_truncate BEFORE TRUNCATE ON analysis
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_suite_update BEFORE UPDATE ON suite
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_suite_delete BEFORE DELETE ON suite
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_suite_truncate BEFORE TRUNCATE ON suite
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_board_update BEFORE UPDATE ON board
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_board_delete BEFORE DELETE ON board
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_board_truncate BEFORE TRUNCATE ON board
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_board_entry_update BEFORE UPDATE ON board_entry
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_board_entry_delete BEFORE DELETE ON board_entry
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_board_entry_truncate BEFORE TRUNCATE ON board_entry
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_board_snapshot_update BEFORE UPDATE ON board_snapshot
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_board_snapshot_delete BEFORE DELETE ON board_snapshot
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_board_snapshot_truncate BEFORE TRUNCATE ON board_snapshot
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_board_standing_update BEFORE UPDATE ON board_standing
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_board_standing_delete BEFORE DELETE ON board_standing
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_board_standing_truncate BEFORE TRUNCATE ON board_standing
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()

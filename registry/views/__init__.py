@@ -22,6 +22,10 @@ VIEWS: Final = (
     "prediction_detail",
     "option_probability",
     "evaluation_provenance",
+    "board_standings",
+    "board_headlines",
+    "published_results",
+    "measured_and_published",
 )
 """In creation order: a view may select from those before it."""
 

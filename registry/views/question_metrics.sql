@@ -2,6 +2,7 @@
 -- A metric over the variants is NULL until every expected variant is stored; those of the original need only it.
 -- fluctuation_rate and score are NULL for a single variant: untested is not stable. Probability metrics are NULL when
 -- any variant has no probabilities. scored: every expected variant is stored.
+-- pride_accuracy: from question_pride, which is written when the evaluation is sealed; NULL until then.
 -- flagged: the options refer to each other, or are sorted numbers.
 -- Reference: registry/metrics/. Spec: tests/spec/.
 select
@@ -97,9 +98,13 @@ select
     cast(case when question_score.npsq_accuracy then 1.0 when not question_score.npsq_accuracy then 0.0 end as double precision) as npsq_accuracy,
     cast(case when question_score.choice_only_accuracy then 1.0 when not question_score.choice_only_accuracy then 0.0 end as double precision) as choice_only_accuracy,
     cast(case when question_score.choice_sensitivity then 1.0 when not question_score.choice_sensitivity then 0.0 end as double precision) as choice_sensitivity,
-    cast(case when question_score.choice_sensitivity_normalized then 1.0 when not question_score.choice_sensitivity_normalized then 0.0 end as double precision) as choice_sensitivity_normalized
+    cast(case when question_score.choice_sensitivity_normalized then 1.0 when not question_score.choice_sensitivity_normalized then 0.0 end as double precision) as choice_sensitivity_normalized,
+    cast(case when question_pride.correct then 1.0 when not question_pride.correct then 0.0 end as double precision) as pride_accuracy
 from evaluation_question
 inner join question on question.id = evaluation_question.question_id
 left join question_score
     on question_score.evaluation_id = evaluation_question.evaluation_id
     and question_score.question_id = evaluation_question.question_id
+left join question_pride
+    on question_pride.evaluation_id = evaluation_question.evaluation_id
+    and question_pride.question_id = evaluation_question.question_id

@@ -61,6 +61,8 @@ with averaged as (
         count(question_metrics.choice_sensitivity) as choice_sensitivity_n,
         avg(question_metrics.choice_sensitivity_normalized) as choice_sensitivity_normalized,
         count(question_metrics.choice_sensitivity_normalized) as choice_sensitivity_normalized_n,
+        avg(question_metrics.pride_accuracy) as pride_accuracy,
+        count(question_metrics.pride_accuracy) as pride_accuracy_n,
         avg(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.accuracy end) as retest_original,
         avg(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.retest_accuracy end) as retest_both,
         count(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.retest_accuracy end) as pct_drop_n,
@@ -139,5 +141,7 @@ select
     1 - (averaged.mcqa - averaged.consistent) as consistency_index,
     averaged.cora_n as consistency_index_n,
     averaged.mcqa * (1 - (averaged.mcqa - averaged.consistent)) as cora,
-    averaged.cora_n
+    averaged.cora_n,
+    averaged.pride_accuracy,
+    averaged.pride_accuracy_n
 from averaged

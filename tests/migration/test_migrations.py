@@ -180,9 +180,15 @@ def test_every_view_file_is_listed_and_says_what_its_rows_are() -> None:
         assert path.read_text(encoding="utf-8").startswith(f"-- {name}: "), path.name
 
 
+PRINTED = {"published_results", "measured_and_published"}
+"""Views of what papers print, which comes with the code."""
+
+
 def test_every_view_can_be_read_while_the_database_is_empty(database: str) -> None:
     with get_engine(database).connect() as connection:
-        for name in views.VIEWS:
+        for name in PRINTED:
+            assert connection.execute(text(f"SELECT * FROM {name}")).all() != [], name
+        for name in set(views.VIEWS) - PRINTED:
             assert connection.execute(text(f"SELECT * FROM {name}")).all() == [], name
 
 

@@ -29,6 +29,7 @@ from registry.models import (
 )
 from registry.predictions import prediction_row
 from registry.protocols import protocol_definition, store_protocol
+from registry.pride import write_question_pride
 from registry.scores import write_question_scores
 from registry.variants import VariantShown, parse_variants
 from tests.spec.tables import INSERTED, Answers, Case, same
@@ -98,6 +99,8 @@ def store(session: Session, cases: Sequence[Case]) -> int:
     ]
     insert_predictions(session, rows)
     write_question_scores(session, evaluation.id)
+    if all(case.complete for case in cases):
+        write_question_pride(session, evaluation.id)
     return evaluation.id
 
 
@@ -167,7 +170,11 @@ def database_answers(session: Session, evaluation_id: int, engine: str) -> list[
         for scope, values in over_questions.items()
     }
     per_question = {
-        question: {name: row[name] for name, metric in METRICS.items() if metric.per_question is not None}
+        question: {
+            name: row[name]
+            for name, metric in METRICS.items()
+            if metric.per_question is not None or metric.over_evaluation is not None
+        }
         for question, row in _rows(session, "question_metrics", evaluation_id, "external_id").items()
     }
     return [

@@ -123,6 +123,7 @@ class Case:
             original=prompt.order == identity and prompt.question_shown and prompt.labels is None,
             question_shown=prompt.question_shown,
             own_options=sorted(prompt.order) == list(identity),
+            question=self.question,
         )
 
 
@@ -269,6 +270,17 @@ def python_answers(cases: Sequence[Case]) -> Answers:
     over: dict[str, dict[str, tuple[float | None, int]]] = {scope: {} for scope in scopes}
     per_question: dict[str, dict[str, float | None]] = {case.question: {} for case in cases}
     for name, metric in METRICS.items():
+        if metric.over_evaluation is not None:
+            # Its values exist once every question of the evaluation is complete.
+            values = metric.over_evaluation([case.outcomes() for case in cases])
+            if not all(case.complete for case in cases):
+                values = [None] * len(cases)
+            for scope in scopes:
+                inside = [v for case, v in zip(cases, values, strict=True) if scope in case.scopes() and v is not None]
+                over[scope][name] = (math.fsum(inside) / len(inside) if inside else None), len(inside)
+            for case, value in zip(cases, values, strict=True):
+                per_question[case.question][name] = value
+            continue
         for scope in scopes:
             counted = (shown[name][case.question] for case in cases if scope in case.scopes())
             over[scope][name] = metric.over_questions([outcomes for outcomes in counted if outcomes is not None])

@@ -1,0 +1,302 @@
+"""Suite and board files: TOML, read whole and checked before anything is stored."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from registry.db import MAX_INTEGER
+from registry.errors import IngestError, ShuffleboardError
+from registry.metrics import METRICS
+from registry.names import check_name
+from registry.variants import parse_variants
+
+EVERY_BENCHMARK: Final = "*"
+"""Stands for the benchmarks that a board names, so that one suite serves boards over different benchmarks."""
+
+MAX_FILE_BYTES: Final = 1_000_000
+
+Text = Annotated[str, Field(max_length=20_000)]
+Reference = Annotated[str, Field(min_length=1, max_length=400)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Task(_Strict):
+    """One line of a suite: questions that count as one benchmark, asked in every way listed.
+
+    benchmarks: one, or several whose questions are joined. subjects, options, limit: only questions of these subjects,
+    with so many options, the first so many in file order. Several protocols and variant sets multiply.
+    """
+
+    name: str | None = None
+    benchmarks: tuple[Reference, ...] = Field(min_length=1)
+    subjects: tuple[Reference, ...] = ()
+    options: int | None = Field(default=None, ge=2, le=100)
+    limit: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
+    protocols: tuple[Reference, ...] = ()
+    shots: int | None = Field(default=None, ge=0, le=100)
+    variants: tuple[Reference, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_benchmark(cls, data: Any) -> Any:
+        """`benchmark = "x"` is short for `benchmarks = ["x"]`."""
+        if isinstance(data, dict) and "benchmark" in data:
+            rest = {key: value for key, value in data.items() if key != "benchmark"}
+            if "benchmarks" in rest:
+                message = "give benchmark or benchmarks, not both"
+                raise ValueError(message)
+            return rest | {"benchmarks": [data["benchmark"]]}
+        return data
+
+    @field_validator("variants")
+    @classmethod
+    def _known_variants(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _known(value)
+
+    @model_validator(mode="after")
+    def _joined_needs_a_name(self) -> "Task":
+        if len(self.benchmarks) > 1 and self.name is None:
+            message = "a task that joins benchmarks needs a name"
+            raise ValueError(message)
+        if EVERY_BENCHMARK in self.benchmarks and (len(self.benchmarks) > 1 or self.name is not None):
+            message = f'benchmark "{EVERY_BENCHMARK}" stands for several tasks: give it alone and without a name'
+            raise ValueError(message)
+        return self
+
+
+def _known(value: tuple[str, ...]) -> tuple[str, ...]:
+    """The spellings as they are, each a variant set's."""
+    for text in value:
+        canonical_variants(text)
+    return value
+
+
+def canonical_variants(text: str) -> str:
+    """The canonical spelling of a variant set: `divergent` and `divergent:seed=0` are one."""
+    try:
+        return parse_variants(text).name
+    except ShuffleboardError as error:
+        raise ValueError(str(error)) from None
+
+
+def _named(what: str, name: str) -> str:
+    try:
+        return check_name(what, name)
+    except ShuffleboardError as error:
+        raise ValueError(str(error)) from None
+
+
+class SuiteDefinition(_Strict):
+    """A suite file. protocols, shots and variants are defaults of its tasks."""
+
+    name: str
+    title: Text = ""
+    text: Text = ""
+    protocols: tuple[Reference, ...] = ("symbols",)
+    shots: int = Field(default=0, ge=0, le=100)
+    variants: tuple[Reference, ...] = ()
+    tasks: tuple[Task, ...] = Field(min_length=1, max_length=1000)
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, value: str) -> str:
+        return _named("suite", value)
+
+    @field_validator("variants")
+    @classmethod
+    def _known_variants(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return _known(value)
+
+    @model_validator(mode="after")
+    def _complete(self) -> "SuiteDefinition":
+        names: set[str] = set()
+        for number, task in enumerate(self.tasks, start=1):
+            if not (task.variants or self.variants):
+                message = f"task {number} has no variants, and the suite gives none"
+                raise ValueError(message)
+            name = task.name or task.benchmarks[0]
+            if name in names:
+                message = f"task {number}: {name!r} stands twice; give each task a name of its own"
+                raise ValueError(message)
+            names.add(name)
+        return self
+
+    @property
+    def needs_benchmarks(self) -> bool:
+        """Whether some task stands for the benchmarks that a board names."""
+        return any(EVERY_BENCHMARK in task.benchmarks for task in self.tasks)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One evaluation that a suite asks of every model: a part of a task, asked in one way."""
+
+    task: str
+    benchmark: str
+    protocol: str
+    shots: int
+    variants: str
+    subjects: tuple[str, ...]
+    options: int | None
+    limit: int | None
+
+
+def evaluations_asked(suite: SuiteDefinition, benchmarks: Sequence[str] = ()) -> Iterator[Asked]:
+    """The evaluations of a suite, task by task; benchmarks: what EVERY_BENCHMARK stands for."""
+    for task in suite.tasks:
+        parts = list(benchmarks) if task.benchmarks == (EVERY_BENCHMARK,) else list(task.benchmarks)
+        for benchmark in parts:
+            for protocol in task.protocols or suite.protocols:
+                for variants in task.variants or suite.variants:
+                    yield Asked(
+                        task.name or benchmark.partition("@")[0],
+                        benchmark,
+                        protocol,
+                        suite.shots if task.shots is None else task.shots,
+                        variants,
+                        tuple(sorted(task.subjects)),
+                        task.options,
+                        task.limit,
+                    )
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a board: a metric on a variant set, under one of the suite's protocols (None: its only one).
+
+    variants: as the file spells them.
+    """
+
+    metric: str
+    variants: str
+    protocol: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`metric@variants`, with `/protocol` where the file names one."""
+        return f"{self.metric}@{self.variants}" + (f"/{self.protocol}" if self.protocol else "")
+
+    @property
+    def same_as(self) -> tuple[str, str, str | None]:
+        """Equal for two spellings of one column."""
+        return (self.metric, canonical_variants(self.variants), self.protocol)
+
+
+def parse_column(text: str) -> Column:
+    """Reads `metric@variants` or `metric@variants/protocol`. Raises ValueError that says what is wrong."""
+    metric, at, rest = text.partition("@")
+    variants, _, protocol = rest.partition("/")
+    if not at or not variants:
+        message = f"column {text!r}: write it metric@variants, such as worst_accuracy@cyclic"
+        raise ValueError(message)
+    if metric not in METRICS:
+        message = f"column {text!r}: no metric {metric!r}; use one of {', '.join(METRICS)}"
+        raise ValueError(message)
+    canonical_variants(variants)
+    return Column(metric, variants, protocol or None)
+
+
+class BoardDefinition(_Strict):
+    """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by."""
+
+    name: str
+    title: Text = ""
+    text: Text = ""
+    suite: Reference
+    benchmarks: tuple[Reference, ...] = ()
+    columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
+    sort: Reference | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _name(cls, value: str) -> str:
+        return _named("board", value)
+
+    @field_validator("columns")
+    @classmethod
+    def _known_columns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        columns = [parse_column(text).same_as for text in value]
+        for text, column in zip(value, columns, strict=True):
+            if columns.count(column) > 1:
+                message = f"column {text!r} stands twice"
+                raise ValueError(message)
+        return value
+
+    @model_validator(mode="after")
+    def _sorted_by_a_column(self) -> "BoardDefinition":
+        if self.sort is not None and self.sort not in self.columns:
+            message = f"sort {self.sort!r} is no column; the columns are {', '.join(self.columns)}"
+            raise ValueError(message)
+        return self
+
+    @property
+    def parsed_columns(self) -> list[Column]:
+        """The columns, in the file's order."""
+        return [parse_column(text) for text in self.columns]
+
+    @property
+    def sort_column(self) -> str:
+        """Name of the column that models are listed by: `sort`, else worst accuracy, else the first."""
+        if self.sort is not None:
+            return self.sort
+        return next((name for name in self.columns if name.startswith("worst_accuracy@")), self.columns[0])
+
+
+Definition = TypeVar("Definition", SuiteDefinition, BoardDefinition)
+
+
+def read_suite_file(path: Path) -> SuiteDefinition:
+    """Reads a suite file. Raises IngestError naming file, place and remedy."""
+    return _read(path, SuiteDefinition)
+
+
+def read_board_file(path: Path) -> BoardDefinition:
+    """Reads a board file. Raises IngestError naming file, place and remedy."""
+    return _read(path, BoardDefinition)
+
+
+def _read(path: Path, kind: type[Definition]) -> Definition:
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise IngestError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise IngestError(f"{path.name}: is larger than {MAX_FILE_BYTES:,} bytes; that is no definition")
+    try:
+        document = tomllib.loads(content.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise IngestError(f"{path.name}: is not UTF-8; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise IngestError(f"{path.name}: is not TOML: {error}") from None
+    return parse_definition(document, kind, path.name)
+
+
+def parse_definition(document: dict[str, Any], kind: type[Definition], source: str) -> Definition:
+    """A definition from a document. Raises IngestError naming the first thing that is wrong."""
+    try:
+        return kind.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        problem = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            known = ", ".join(_keys(kind, first["loc"]))
+            problem = f"is no key here; known: {known}"
+        raise IngestError(f"{source}: {place + ': ' if place else ''}{problem}") from None
+
+
+def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    return list(Task.model_fields if location[0] == "tasks" else kind.model_fields)
+
+
+def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]:
+    """A definition as plain JSON, for storing and for its digest."""
+    return definition.model_dump(mode="json")

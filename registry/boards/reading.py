@@ -1,0 +1,63 @@
+"""Reading snapshots: the newest one is what a board shows, older ones are how it stood."""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.boards.store import find_board
+from registry.errors import NotFoundError
+from registry.models import Board, BoardSnapshot
+from registry.names import split_reference
+
+
+def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = None) -> BoardSnapshot:
+    """The snapshot a board showed at a time; the newest without one. `NAME@VERSION` keeps to one version of the board.
+
+    Raises NotFoundError for an unknown board, or one that did not stand yet.
+    """
+    board = find_board(session, reference)
+    versions = select(Board.id).where(Board.name == board.name)
+    if split_reference(reference)[1] is not None:
+        versions = versions.where(Board.version == board.version)
+    elif as_of is None:
+        versions = versions.where(Board.id == board.id)
+    query = select(BoardSnapshot).where(BoardSnapshot.board_id.in_(versions))
+    if as_of is not None:
+        query = query.where(BoardSnapshot.as_of <= as_of)
+    found = session.scalar(query.order_by(BoardSnapshot.id.desc()).limit(1))
+    if found is None:
+        first = session.scalar(select(func.min(BoardSnapshot.as_of)).where(BoardSnapshot.board_id.in_(versions)))
+        since = f"its first snapshot is of {first:%Y-%m-%d %H:%M:%S} UTC" if first else "it has no snapshot yet"
+        raise NotFoundError(f"board {board.name} did not stand at that time: {since}")
+    return found
+
+
+def find_snapshot(session: Session, digest: str) -> BoardSnapshot:
+    """The snapshot of a digest. Raises NotFoundError when there is none."""
+    found = session.scalar(select(BoardSnapshot).filter_by(digest=digest).order_by(BoardSnapshot.id).limit(1))
+    if found is None:
+        raise NotFoundError(f"no snapshot {digest}; a board's own page links to those there are")
+    return found
+
+
+def snapshots_of(session: Session, reference: str) -> list[BoardSnapshot]:
+    """Every snapshot of a board, newest first."""
+    board = find_board(session, reference)
+    query = select(BoardSnapshot).join(Board).where(Board.name == board.name)
+    return list(session.scalars(query.order_by(BoardSnapshot.id.desc())))
+
+
+def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
+    """A snapshot's rows for showing: complete models by the sort column, best first; then the incomplete ones."""
+    document = snapshot.document
+    sort = document["sort"]
+    better = next(column["better"] for column in document["columns"] if column["name"] == sort)
+    sign = 1.0 if better == "lower" else -1.0
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        value = row["values"][sort]["value"]
+        return (not row["complete"], value is None, sign * (value or 0.0), row["model"].casefold(), row["revision"])
+
+    return sorted(document["rows"], key=key)

@@ -1,0 +1,247 @@
+"""A board's values, intervals, ranks and tiers, from the sealed evaluations of its entries."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.boards.definition import Column
+from registry.boards.store import board_definition, column_entries, evaluations_of_entry
+from registry.evaluations import select_questions
+from registry.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values
+from registry.metrics import METRICS
+from registry.metrics.catalogue import pct_drop
+from registry.metrics.runs import Runs
+from registry.models import Board, BoardEntry, Evaluation, ModelRevision, Prediction
+from registry.statistics.bootstrap import RANK_RESAMPLES, SEED, combined, percentile_interval, resampled_means
+from registry.statistics.ranks import rank_intervals, ranks, tiers
+
+Array = NDArray[np.float64]
+
+
+@dataclass
+class Standing:
+    """A model revision in one column. samples: the column's value over the bootstrap's resamples; None: no interval."""
+
+    value: float | None
+    n: int
+    samples: Array | None = None
+    interval: tuple[float, float] | None = None
+    rank: int | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+    tier: int | None = None
+
+
+@dataclass
+class BoardRow:
+    """A model revision on a board. evaluations: the sealed evaluation behind each entry; None where there is none."""
+
+    revision: ModelRevision
+    evaluations: list[Evaluation | None]
+    standings: dict[str, Standing] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every entry has its sealed evaluation: only then the model is ranked."""
+        return all(evaluation is not None for evaluation in self.evaluations)
+
+
+@dataclass(frozen=True)
+class _Means:
+    """Per-question values of one task and column: (questions,) for each base metric; NaN where undefined."""
+
+    base: tuple[Array, ...]
+
+
+def board_standings(session: Session, board: Board) -> list[BoardRow]:
+    """Every model revision that has a sealed evaluation of the board, by name and revision.
+
+    Intervals and rank intervals come from one bootstrap over questions: RANK_RESAMPLES draws, seed SEED plus the task's
+    number, the same draws for all models and columns, so that models are compared on the same questions.
+    """
+    columns = board_definition(board).parsed_columns
+    entries = list(board.entries)
+    answered = [evaluations_of_entry(session, entry) for entry in entries]
+    revisions = session.scalars(
+        select(ModelRevision).where(ModelRevision.id.in_({key for found in answered for key in found}))
+    )
+    rows = [
+        BoardRow(revision, [found.get(revision.id) for found in answered])
+        for revision in sorted(revisions, key=lambda revision: (revision.model.name, revision.number))
+    ]
+    tasks = list(dict.fromkeys(entry.task for entry in entries))
+    by_task = [
+        _task_standings(session, [entry for entry in entries if entry.task == task], columns, rows, SEED + number)
+        for number, task in enumerate(tasks)
+    ]
+    for row_number, row in enumerate(rows):
+        for column in columns:
+            row.standings[column.name] = _macro(column.metric, [task[row_number][column.name] for task in by_task])
+    for column in columns:
+        _rank(column.metric, [row.standings[column.name] for row in rows if row.complete])
+    return rows
+
+
+@dataclass
+class _TaskStanding:
+    """One model, one task, one column. means: the base metrics' means; samples: (resamples, base)."""
+
+    value: float | None
+    n: int
+    means: tuple[float | None, ...] = ()
+    samples: Array | None = None
+
+
+def _task_standings(
+    session: Session, entries: Sequence[BoardEntry], columns: Sequence[Column], rows: Sequence[BoardRow], seed: int
+) -> list[dict[str, _TaskStanding]]:
+    """By row, column to its standing on one task. The questions of joined benchmarks are pooled."""
+    found: list[dict[str, _TaskStanding]] = [{} for _ in rows]
+    drawn: list[tuple[int, str, _Means]] = []
+    questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
+    read: dict[tuple[int, int], Mapping[str, Array]] = {}
+    for column in columns:
+        of_column = column_entries("", column, entries)[entries[0].task]
+        metric = METRICS[column.metric]
+        for number, row in enumerate(rows):
+            evaluations = [_evaluation(row, entry) for entry in of_column]
+            if any(evaluation is None for evaluation in evaluations):
+                found[number][column.name] = _TaskStanding(None, 0)
+                continue
+            known = [evaluation for evaluation in evaluations if evaluation is not None]
+            if metric.over_runs is not None:
+                runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column])
+                found[number][column.name] = _TaskStanding(metric.over_runs(runs), n)
+                continue
+            names = base_metrics(column.metric)
+            parts = []
+            for entry, evaluation in zip(of_column, known, strict=True):
+                key = (entry.ordinal, evaluation.id)
+                if key not in read:
+                    read[key] = question_values(session, evaluation.id, questions[entry.ordinal])
+                parts.append(read[key])
+            base = [np.concatenate([part[name] for part in parts]) for name in names]
+            # Functions of two means are taken over the questions that have both.
+            undefined = np.isnan(np.stack(base)).any(axis=0)
+            means = _Means(tuple(np.where(undefined, np.nan, values) for values in base))
+            drawn.append((number, column.name, means))
+            found[number][column.name] = _of_means(column.metric, means)
+    _draw(found, drawn, seed)
+    return found
+
+
+def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
+    return row.evaluations[entry.ordinal]
+
+
+def _draw(found: list[dict[str, _TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int) -> None:
+    """Resamples all columns of all models at once where they are over the same number of questions, as they are."""
+    by_length: dict[int, list[tuple[int, str, _Means]]] = {}
+    for item in drawn:
+        by_length.setdefault(len(item[2].base[0]), []).append(item)
+    for items in by_length.values():
+        stacked = np.stack([values for _, _, means in items for values in means.base], axis=1)
+        samples = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed)
+        place = 0
+        for number, name, means in items:
+            width = len(means.base)
+            found[number][name].samples = samples[:, place : place + width]
+            place += width
+
+
+def _of_means(metric: str, means: _Means) -> _TaskStanding:
+    averages = tuple(_mean(values) for values in means.base)
+    n = int(np.count_nonzero(~np.isnan(means.base[0])))
+    combine = FUNCTIONS_OF_TWO_MEANS.get(metric)
+    value = combine.value(*averages) if combine else averages[0]
+    return _TaskStanding(value, n, averages)
+
+
+def _mean(values: Array) -> float | None:
+    defined = values[~np.isnan(values)]
+    return math.fsum(defined.tolist()) / len(defined) if len(defined) else None
+
+
+def _combined_samples(metric: str, samples: Array) -> Array:
+    """The metric over each resample, from the base metrics' means (resamples, base); NaN where it is undefined."""
+    if metric not in FUNCTIONS_OF_TWO_MEANS:
+        return np.asarray(samples[:, 0])
+    return combined(FUNCTIONS_OF_TWO_MEANS[metric].resampled, samples[:, 0], samples[:, 1])
+
+
+def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
+    """The unweighted mean over tasks; None if any is. % drop comes from the macro means of its two accuracies."""
+    n = sum(task.n for task in tasks)
+    values = [task.value for task in tasks if task.value is not None]
+    if len(values) < len(tasks):
+        return Standing(None, n)
+    with_samples = [task.samples for task in tasks if task.samples is not None]
+    samples = None
+    if metric == "pct_drop":
+        first = math.fsum(task.means[0] or 0.0 for task in tasks) / len(tasks)
+        second = math.fsum(task.means[1] or 0.0 for task in tasks) / len(tasks)
+        value = pct_drop(first, second)
+        if len(with_samples) == len(tasks):
+            samples = _combined_samples(metric, np.mean(with_samples, axis=0))
+    else:
+        value = math.fsum(values) / len(values)
+        if len(with_samples) == len(tasks):
+            samples = np.mean([_combined_samples(metric, part) for part in with_samples], axis=0)
+    interval = None if samples is None else percentile_interval(samples, min(task.n for task in tasks))
+    return Standing(value, n, samples, None if interval is None else (interval.low, interval.high))
+
+
+def _rank(metric: str, standings: Sequence[Standing]) -> None:
+    """Ranks, rank intervals and tiers among complete models. Metrics without a bootstrap get ranks only."""
+    better = METRICS[metric].better
+    known = [standing for standing in standings if standing.value is not None]
+    for standing, rank in zip(known, ranks([standing.value for standing in known], better), strict=True):
+        standing.rank = rank
+    sampled = [standing.samples for standing in known]
+    if better == "neither" or not known or any(samples is None for samples in sampled):
+        return
+    matrix = np.stack([samples for samples in sampled if samples is not None], axis=1)
+    for standing, interval, tier in zip(
+        known,
+        rank_intervals(matrix, better),
+        tiers([standing.value for standing in known], matrix, better),
+        strict=True,
+    ):
+        if interval is not None:
+            standing.rank_low, standing.rank_high = interval
+        standing.tier = None if tier is None else tier.number
+
+
+def _question_ids(session: Session, entry: BoardEntry) -> list[int]:
+    asked = entry.question_filter
+    found = select_questions(
+        session,
+        entry.benchmark_version,
+        limit=asked.get("limit"),
+        subjects=asked.get("subjects") or (),
+        options=asked.get("options"),
+    )
+    return [question.id for question in found]
+
+
+def _runs(session: Session, evaluations: Sequence[Evaluation], questions: Sequence[Sequence[int]]) -> tuple[Runs, int]:
+    """The runs over the pooled questions, and how many questions they are over."""
+    hits: dict[int, list[int]] = {}
+    unchanged: dict[int, bool] = {}
+    for evaluation, question_ids in zip(evaluations, questions, strict=True):
+        wanted = set(question_ids)
+        query = select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged).where(
+            Prediction.evaluation_id == evaluation.id, Prediction.own_options, Prediction.question_shown
+        )
+        for question_id, variant, correct, same in session.execute(query):
+            if question_id in wanted:
+                hits.setdefault(variant, []).append(int(correct))
+                unchanged[variant] = unchanged.get(variant, True) and same
+    accuracies = {variant: sum(values) / len(values) for variant, values in sorted(hits.items())}
+    original = min((variant for variant, same in unchanged.items() if same), default=None)
+    return Runs(accuracies, original), sum(len(ids) for ids in questions)

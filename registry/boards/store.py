@@ -1,0 +1,326 @@
+"""Suites and boards in the database: every version of a definition is kept, the newest of a name is served."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.benchmarks import find_version
+from registry.boards.definition import (
+    EVERY_BENCHMARK,
+    Asked,
+    BoardDefinition,
+    Column,
+    SuiteDefinition,
+    as_document,
+    canonical_variants,
+    evaluations_asked,
+    read_suite_file,
+)
+from registry.db import one_at_a_time
+from registry.digests import specification_digest
+from registry.errors import NotFoundError, UsageError
+from registry.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
+from registry.model_revisions import find_revision
+from registry.models import (
+    Benchmark,
+    BenchmarkVersion,
+    Board,
+    BoardEntry,
+    Evaluation,
+    ModelRevision,
+    Protocol,
+    Suite,
+    VariantSet,
+)
+from registry.names import split_reference
+from registry.protocols import protocol_definition, store_protocol
+from registry.variants import parse_variants
+
+
+def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, bool]:
+    """Stores a suite and returns it with whether it is new; a changed definition is a new version of its name."""
+    one_at_a_time(session, "suites")
+    document = as_document(definition)
+    digest = specification_digest(document)
+    row = session.scalar(select(Suite).where(Suite.name == definition.name, Suite.digest == digest))
+    if row is not None:
+        return row, False
+    newest = session.scalar(select(func.max(Suite.version)).where(Suite.name == definition.name)) or 0
+    row = Suite(name=definition.name, version=newest + 1, digest=digest, definition=document)
+    session.add(row)
+    session.flush()
+    return row, True
+
+
+def load_shipped_suites(session: Session) -> int:
+    """Stores the suites that come with this code; returns how many were new."""
+    folder = files("registry") / "suites"
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
+    return sum(import_suite(session, read_suite_file(path))[1] for path in paths)  # type: ignore[arg-type]
+
+
+def find_suite(session: Session, reference: str) -> Suite:
+    """The suite that `NAME` (the newest version) or `NAME@VERSION` means. NotFoundError lists what there is."""
+    name, version = split_reference(reference)
+    rows = list(session.scalars(select(Suite).where(Suite.name == name).order_by(Suite.version.desc())))
+    if not rows:
+        known = ", ".join(session.scalars(select(Suite.name).distinct().order_by(Suite.name))) or "none"
+        raise NotFoundError(f"no suite {name!r}; known: {known} (shuffleboard suites import FILE)")
+    for row in rows:
+        if version in (None, str(row.version)):
+            return row
+    listed = ", ".join(str(row.version) for row in rows)
+    raise NotFoundError(f"suite {name} has no version {version!r}; it has: {listed}")
+
+
+def suite_definition(suite: Suite) -> SuiteDefinition:
+    """A stored suite's definition."""
+    return SuiteDefinition.model_validate(suite.definition)
+
+
+def find_board(session: Session, reference: str) -> Board:
+    """The board that `NAME` (the newest version) or `NAME@VERSION` means. NotFoundError lists what there is."""
+    name, version = split_reference(reference)
+    rows = list(session.scalars(select(Board).where(Board.name == name).order_by(Board.version.desc())))
+    if not rows:
+        known = ", ".join(session.scalars(select(Board.name).distinct().order_by(Board.name))) or "none"
+        raise NotFoundError(f"no board {name!r}; known: {known} (shuffleboard boards import FILE)")
+    for row in rows:
+        if version in (None, str(row.version)):
+            return row
+    listed = ", ".join(str(row.version) for row in rows)
+    raise NotFoundError(f"board {name} has no version {version!r}; it has: {listed}")
+
+
+def board_definition(board: Board) -> BoardDefinition:
+    """A stored board's definition."""
+    return BoardDefinition.model_validate(board.definition)
+
+
+def current_boards(session: Session) -> list[Board]:
+    """The newest version of every board, by name."""
+    newest = select(Board.name, func.max(Board.version).label("version")).group_by(Board.name).subquery()
+    query = select(Board).join(newest, (newest.c.name == Board.name) & (newest.c.version == Board.version))
+    return list(session.scalars(query.order_by(Board.name)))
+
+
+def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, bool]:
+    """Stores a board on the newest versions of its benchmarks, and returns it with whether it is new.
+
+    A changed definition, suite or benchmark makes a new version of the board. Raises a ShuffleboardError when the suite
+    or a benchmark is unknown, the suite's protocols cannot be asked yet, or a column is not in the suite.
+    """
+    one_at_a_time(session, "boards")
+    suite = find_suite(session, definition.suite)
+    asked_for = suite_definition(suite)
+    if asked_for.needs_benchmarks and not definition.benchmarks:
+        raise UsageError(
+            f'board {definition.name}: suite {suite.name} is for any benchmarks; name them: benchmarks = ["…"]'
+        )
+    if definition.benchmarks and not asked_for.needs_benchmarks:
+        raise UsageError(
+            f"board {definition.name}: suite {suite.name} names its benchmarks itself; remove the board's benchmarks"
+        )
+    entries = [_entry(session, asked) for asked in evaluations_asked(asked_for, definition.benchmarks)]
+    for column in definition.parsed_columns:
+        column_entries(definition.name, column, entries)
+    document = as_document(definition)
+    digest = specification_digest(
+        {
+            "definition": document,
+            "suite": suite.digest,
+            "entries": [
+                [entry.task, entry.benchmark_version.content_digest, entry.protocol.digest, entry.variant_set.digest]
+                for entry in entries
+            ],
+        }
+    )
+    row = session.scalar(select(Board).where(Board.name == definition.name, Board.digest == digest))
+    if row is not None:
+        return row, False
+    newest = session.scalar(select(func.max(Board.version)).where(Board.name == definition.name)) or 0
+    row = Board(name=definition.name, version=newest + 1, digest=digest, suite=suite, definition=document)
+    session.add(row)
+    session.flush()
+    for ordinal, entry in enumerate(entries):
+        session.add(
+            BoardEntry(
+                board_id=row.id,
+                ordinal=ordinal,
+                task=entry.task,
+                benchmark_version=entry.benchmark_version,
+                protocol=entry.protocol,
+                variant_set=entry.variant_set,
+                question_filter=entry.question_filter,
+                questions=entry.questions,
+            )
+        )
+    session.flush()
+    return row, True
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One evaluation that a board will ask for, its names resolved."""
+
+    task: str
+    benchmark_version: BenchmarkVersion
+    protocol: Protocol
+    variant_set: VariantSet
+    question_filter: dict[str, Any]
+    questions: int
+
+
+E = TypeVar("E", Entry, BoardEntry)
+
+
+def _entry(session: Session, asked: Asked) -> Entry:
+    version = find_version(session, asked.benchmark)
+    questions = select_questions(session, version, limit=asked.limit, subjects=asked.subjects, options=asked.options)
+    return Entry(
+        asked.task,
+        version,
+        store_protocol(session, protocol_definition(asked.protocol, asked.shots)),
+        store_variant_set(session, parse_variants(asked.variants)),
+        question_filter(limit=asked.limit, subjects=asked.subjects, options=asked.options),
+        len(questions),
+    )
+
+
+def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str, list[E]]:
+    """Task to the entries whose questions a column is taken over.
+
+    Raises UsageError when the suite does not have the column's variants or protocol on every task.
+    """
+    listed = list(entries)
+    wanted = canonical_variants(column.variants)
+    of_variants = [entry for entry in listed if entry.variant_set.name == wanted]
+    if not of_variants:
+        known = ", ".join(dict.fromkeys(entry.variant_set.name for entry in listed))
+        raise UsageError(
+            f"board {board}: column {column.name}: the suite has no variants {column.variants!r}, but: {known}"
+        )
+    protocols = list(dict.fromkeys(entry.protocol.name for entry in of_variants))
+    if column.protocol is None and len(protocols) > 1:
+        raise UsageError(
+            f"board {board}: column {column.name}: the suite has several protocols; write "
+            f"{column.metric}@{column.variants}/{protocols[0]}, or one of {', '.join(protocols[1:])}"
+        )
+    if column.protocol is not None and column.protocol not in protocols:
+        raise UsageError(
+            f"board {board}: column {column.name}: the suite has no protocol {column.protocol!r} there, but: "
+            f"{', '.join(protocols)}"
+        )
+    found: dict[str, list[E]] = {}
+    for entry in of_variants:
+        if column.protocol in (None, entry.protocol.name):
+            found.setdefault(entry.task, []).append(entry)
+    lacking = [task for task in dict.fromkeys(entry.task for entry in listed) if task not in found]
+    if lacking:
+        raise UsageError(f"board {board}: column {column.name}: task {lacking[0]!r} is not asked that way")
+    return found
+
+
+def evaluations_of_entry(
+    session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None
+) -> dict[int, Evaluation]:
+    """Model revision id to the sealed evaluation that answers an entry: the newest that covers its questions.
+
+    An evaluation of the whole benchmark covers every part of it.
+    """
+    version, protocol, variant_set = entry.benchmark_version, entry.protocol, entry.variant_set
+    query = select(Evaluation).where(
+        Evaluation.benchmark_version_id == version.id,
+        Evaluation.protocol_id == protocol.id,
+        Evaluation.variant_set_id == variant_set.id,
+        Evaluation.seal.is_not(None),
+    )
+    if revision is not None:
+        query = query.where(Evaluation.model_revision_id == revision.id)
+    found: dict[int, Evaluation] = {}
+    whole = question_filter()
+    # The entry's own questions before the whole benchmark; among equals the newest.
+    for evaluation in session.scalars(query.order_by(Evaluation.id)):
+        asked = evaluation.specification["questions"]
+        if asked not in (entry.question_filter, whole):
+            continue
+        known = found.get(evaluation.model_revision_id)
+        exact = asked == entry.question_filter
+        if known is None or exact or known.specification["questions"] != entry.question_filter:
+            found[evaluation.model_revision_id] = evaluation
+    return found
+
+
+def _request(model: str, asked: Asked, benchmark: str, **options: Any) -> EvaluationRequest:
+    return EvaluationRequest(
+        model=model,
+        benchmark=benchmark,
+        variants=asked.variants,
+        protocol=asked.protocol,
+        shots=asked.shots,
+        limit=asked.limit,
+        subjects=asked.subjects,
+        options=asked.options,
+        **options,
+    )
+
+
+def submit_suite(
+    session: Session, model: str, suite: str, benchmarks: Sequence[str] = (), **options: Any
+) -> list[tuple[Evaluation, bool]]:
+    """Queues what a suite asks of a model and is not there yet; returns every evaluation of it, with whether it is new.
+
+    benchmarks: what the suite's "*" stands for; by default those that boards on the suite name. All or nothing.
+    options: priority, queue, requester of EvaluationRequest.
+    """
+    row = find_suite(session, suite)
+    definition = suite_definition(row)
+    chosen = list(benchmarks)
+    if definition.needs_benchmarks and not chosen:
+        boards = [board for board in current_boards(session) if board.suite.name == row.name]
+        chosen = list(dict.fromkeys(name for board in boards for name in board_definition(board).benchmarks))
+        if not chosen:
+            known = (
+                ", ".join(session.scalars(select(Benchmark.name).order_by(Benchmark.name))) or "none is imported yet"
+            )
+            raise UsageError(
+                f"suite {row.name} is for any benchmarks: name them with --benchmark (known: {known}), or import a "
+                "board on it"
+            )
+    if benchmarks and not definition.needs_benchmarks:
+        raise UsageError(f"suite {row.name} names its benchmarks itself; leave --benchmark out")
+    return [_submit_missing(session, model, asked, **options) for asked in evaluations_asked(definition, chosen)]
+
+
+def _submit_missing(session: Session, model: str, asked: Asked, **options: Any) -> tuple[Evaluation, bool]:
+    known = evaluations_of_entry(session, _entry(session, asked), revision := find_revision(session, model))
+    if revision.id in known:
+        return known[revision.id], False
+    return submit(session, _request(model, asked, asked.benchmark, **options))
+
+
+def submit_board(session: Session, model: str, board: str, **options: Any) -> list[tuple[Evaluation, bool]]:
+    """Queues what a board asks of a model and is not there yet, on the benchmark versions the board is on."""
+    row = find_board(session, board)
+    definition = board_definition(row)
+    asked_for = evaluations_asked(suite_definition(row.suite), definition.benchmarks)
+    found = []
+    for asked, entry in zip(asked_for, row.entries, strict=True):
+        revision = find_revision(session, model)
+        known = evaluations_of_entry(session, entry, revision)
+        if revision.id in known:
+            found.append((known[revision.id], False))
+            continue
+        version = entry.benchmark_version
+        found.append(submit(session, _request(model, asked, f"{version.benchmark.name}@{version.version}", **options)))
+    return found
+
+
+def every_benchmark_of(definition: SuiteDefinition) -> list[str]:
+    """The benchmarks that a suite names, without "*"."""
+    names = (name for task in definition.tasks for name in task.benchmarks if name != EVERY_BENCHMARK)
+    return list(dict.fromkeys(names))

@@ -1,0 +1,129 @@
+"""Intervals of stored metrics: a bootstrap over each scope's questions, computed when an evaluation is sealed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from registry.metrics import METRICS
+from registry.metrics.catalogue import pct_drop
+from registry.metrics.cora import consistency_index, cora
+from registry.statistics.bootstrap import (
+    MINIMUM_QUESTIONS,
+    RESAMPLES,
+    SEED,
+    Interval,
+    combined,
+    percentile_interval,
+    resampled_means,
+)
+
+Array = NDArray[np.float64]
+
+METHOD: Final = "percentile bootstrap over questions"
+NONE: Final = "none"
+"""Method of a metric for which no interval is stated: it would not cover."""
+
+
+@dataclass(frozen=True)
+class OfTwoMeans:
+    """A metric that is a function of two means, both over the questions that have both."""
+
+    first: str
+    second: str
+    value: Callable[[float | None, float | None], float | None]
+    resampled: Callable[[Array, Array], Array]
+
+
+FUNCTIONS_OF_TWO_MEANS: Final[Mapping[str, OfTwoMeans]] = {
+    "pct_drop": OfTwoMeans(
+        "accuracy", "retest_accuracy", pct_drop, lambda original, retest: 100 * (original - retest) / original
+    ),
+    "consistency_index": OfTwoMeans(
+        "accuracy", "bmca_100", consistency_index, lambda mcqa, consistent: 1 - (mcqa - consistent)
+    ),
+    "cora": OfTwoMeans("accuracy", "bmca_100", cora, lambda mcqa, consistent: mcqa * (1 - (mcqa - consistent))),
+}
+
+
+def per_question_metrics() -> list[str]:
+    """Metrics that have a value for each question."""
+    return [
+        name
+        for name, metric in METRICS.items()
+        if metric.per_question is not None or metric.over_evaluation is not None
+    ]
+
+
+def base_metrics(metric: str) -> tuple[str, ...]:
+    """The per-question metrics that a metric is made of."""
+    found = FUNCTIONS_OF_TWO_MEANS.get(metric)
+    return (metric,) if found is None else (found.first, found.second)
+
+
+def question_values(session: Session, evaluation_id: int, question_ids: Sequence[int]) -> dict[str, Array]:
+    """Metric to its values over the given questions, in their order, shape (questions,); NaN where undefined."""
+    names = per_question_metrics()
+    rows = session.execute(
+        text(f"SELECT question_id, {', '.join(names)} FROM question_metrics WHERE evaluation_id = :id"),  # noqa: S608
+        {"id": evaluation_id},
+    )
+    values = {row[0]: row[1:] for row in rows}
+    nothing = (None,) * len(names)
+    table = np.array([values.get(question_id, nothing) for question_id in question_ids], dtype=np.float64)
+    table = table.reshape(len(question_ids), len(names))
+    return {name: np.ascontiguousarray(table[:, place]) for place, name in enumerate(names)}
+
+
+def metric_intervals(values: Mapping[str, Array], *, resamples: int = RESAMPLES, seed: int = SEED) -> dict[str, Any]:
+    """Metric to its Interval over questions, or None where it would not cover.
+
+    values: metric to (questions,), of all per-question metrics. Metrics that compare runs have no interval here.
+    """
+    columns: list[Array] = []
+    places: dict[str, list[int]] = {}
+    for name in [*values, *FUNCTIONS_OF_TWO_MEANS]:
+        base = [values[part] for part in base_metrics(name)]
+        undefined = np.isnan(np.stack(base)).any(axis=0)
+        places[name] = list(range(len(columns), len(columns) + len(base)))
+        columns += [np.where(undefined, np.nan, column) for column in base]
+    stacked = np.stack(columns, axis=1)
+    counts = np.count_nonzero(~np.isnan(stacked), axis=0)
+    # On fewer questions none is stated: most evaluations in tests, and many subjects, need not be resampled at all.
+    used = np.flatnonzero(counts >= MINIMUM_QUESTIONS)
+    samples = np.full((resamples, len(columns)), np.nan)
+    if used.size:
+        samples[:, used] = resampled_means(stacked[:, used], resamples=resamples, seed=seed)
+    found: dict[str, Interval | None] = {}
+    for name, own in places.items():
+        function = FUNCTIONS_OF_TWO_MEANS.get(name)
+        drawn = samples[:, own[0]]
+        if function is not None:
+            drawn = combined(function.resampled, samples[:, own[0]], samples[:, own[1]])
+        n = int(counts[own[0]])
+        found[name] = percentile_interval(drawn, n) if n >= MINIMUM_QUESTIONS else None
+    return found
+
+
+def evaluation_intervals(session: Session, evaluation_id: int) -> dict[str, dict[str, Any]]:
+    """Scope → metric → Interval or None, of every scope of an evaluation."""
+    query = text("SELECT question_id, scope FROM evaluation_question_scope WHERE evaluation_id = :id")
+    scopes: dict[str, set[int]] = {}
+    for question_id, scope in session.execute(query, {"id": evaluation_id}):
+        scopes.setdefault(scope, set()).add(question_id)
+    everything = sorted(scopes.get("all", ()))
+    values = question_values(session, evaluation_id, everything)
+    found: dict[str, dict[str, Any]] = {}
+    known: dict[bytes, dict[str, Any]] = {}
+    for scope, members in scopes.items():
+        inside = np.fromiter((question_id in members for question_id in everything), dtype=bool, count=len(everything))
+        # Scopes often hold the same questions: nothing flagged, one subject only.
+        key = inside.tobytes()
+        if key not in known:
+            known[key] = metric_intervals({name: column[inside] for name, column in values.items()})
+        found[scope] = known[key]
+    return found

@@ -1,0 +1,148 @@
+"""The few small data sets on which the guide to the metrics works its examples.
+
+Options are named a, b, c, … here: ordinals 0, 1, 2, … in the benchmark's own order. Chosen: the likeliest, where
+probabilities are given.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from registry.metrics.outcome import Outcomes, VariantOutcome
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A small data set: its name, what is in it in words, and the outcomes of each of its questions."""
+
+    key: str
+    title: str
+    text: str
+    questions: tuple[Outcomes, ...]
+
+
+def _rotations(*chosen: int) -> Outcomes:
+    """One question in its rotations; b is right; chosen: the option chosen in each."""
+    L = len(chosen)
+    return [
+        VariantOutcome(k, option, answer=1, order=tuple((p + k) % L for p in range(L)), original=k == 0)
+        for k, option in enumerate(chosen)
+    ]
+
+
+def _two_orders(
+    answer: int, original: tuple[float, float], reverse: tuple[float, float], question: str = ""
+) -> Outcomes:
+    """One question of two options, in the original order and reversed, with its probabilities by position."""
+    rows: Sequence[tuple[tuple[int, int], tuple[float, float]]] = (((0, 1), original), ((1, 0), reverse))
+    return [
+        VariantOutcome(
+            variant,
+            order[p.index(max(p))],
+            answer,
+            order,
+            probabilities=p,
+            original=variant == 0,
+            question=question,
+        )
+        for variant, (order, p) in enumerate(rows)
+    ]
+
+
+def _marks(*variants: str) -> tuple[Outcomes, ...]:
+    """Questions of two options from hits (1) and misses (0): a text per variant, a character per question."""
+    return tuple(
+        [
+            VariantOutcome(variant, 0 if mark == "1" else 1, answer=0, order=(0, 1), original=variant == 0)
+            for variant, mark in enumerate(marks)
+        ]
+        for marks in zip(*variants, strict=True)
+    )
+
+
+FOUR_ORDERS: Final = Dataset(
+    "four-orders",
+    "Four orders",
+    "One question with the options a, b, c and d; b is right. Its four rotations, the original first, are answered "
+    "b, b, b and c.",
+    (_rotations(1, 1, 1, 2),),
+)
+STEADY: Final = Dataset(
+    "four-orders-matched",
+    "Four orders, matched",
+    "The same question under another protocol, which matches written answers to the options: b, b, b and b.",
+    (_rotations(1, 1, 1, 1),),
+)
+RETEST: Final = Dataset(
+    "ten-questions",
+    "Ten questions, two orders",
+    "Ten questions in the original order and in one other. Five are right in the original order, four of them in the "
+    "other order too.",
+    _marks("1111100000", "1111000000"),
+)
+TWO_ORDERS: Final = Dataset(
+    "two-orders",
+    "Two orders with probabilities",
+    "One question with the options a and b; a is right. In the original order the labels have probabilities .8 and "
+    ".2. In the reversed order they have .4 and .4, which is .5 and .5 once renormalised.",
+    (_two_orders(0, (0.8, 0.2), (0.5, 0.5)),),
+)
+PRIOR: Final = Dataset(
+    "position-bias",
+    "A model that favours the first position",
+    "Two questions with the options a and b. In the question `first`, a is right; its labels have probabilities .8 "
+    "and .2, and .6 and .4 in the reversed order. In the question `second`, b is right; its labels have .65 and .35, "
+    "and .7 and .3 reversed.",
+    (_two_orders(0, (0.8, 0.2), (0.6, 0.4), "first"), _two_orders(1, (0.65, 0.35), (0.7, 0.3), "second")),
+)
+FOUR_VARIANTS: Final = Dataset(
+    "four-variants",
+    "Two questions, four variants",
+    "Two questions with four variants each, the original first; 1 is a right answer: 1111 and 1010.",
+    _marks("11", "10", "11", "10"),
+)
+THREE_RUNS: Final = Dataset(
+    "three-runs",
+    "Three runs",
+    "Ten questions of two options, each asked three times: the original, then the right option moved to either "
+    "position. The runs have 6, 7 and 8 right answers.",
+    _marks("1111110000", "1111111000", "1111111100"),
+)
+MATCHED_RUNS: Final = Dataset(
+    "three-runs-matched",
+    "Three runs, matched",
+    "The same ten questions under the protocol that matches: 7, 7 and 8 right answers.",
+    _marks("1111111000", "1111111000", "1111111100"),
+)
+WITHOUT_QUESTION: Final = Dataset(
+    "without-the-question",
+    "With and without the question",
+    "One question with the options a, “no”, and b, “probably”; a is right. Their log-probabilities are −1 and −2 with "
+    "the question, −4 and −2.5 without it. In UTF-8 they take 2 and 8 bytes.",
+    (
+        [
+            VariantOutcome(
+                0,
+                0,
+                answer=0,
+                order=(0, 1),
+                logprobs=(-1.0, -2.0),
+                logprobs_without_question=(-4.0, -2.5),
+                option_bytes=tuple(len(text.encode()) for text in ("no", "probably")),
+                original=True,
+            )
+        ],
+    ),
+)
+
+DATASETS: Final = (
+    FOUR_ORDERS,
+    RETEST,
+    TWO_ORDERS,
+    PRIOR,
+    FOUR_VARIANTS,
+    THREE_RUNS,
+    WITHOUT_QUESTION,
+    STEADY,
+    MATCHED_RUNS,
+)

@@ -1,0 +1,138 @@
+"""PriDe accuracy: Zheng et al., as Goliakova et al. use it.
+
+A few questions, asked in several orders, tell how much the model likes each position whatever stands there; that prior
+is divided out of the other questions' probabilities, which were asked once. The published code draws the few at random;
+here they are those whose ids hash lowest, so that everyone who has the benchmark gets the same ones.
+Example, two options: rows (.8, .2) and, reversed, (.6, .4) give the prior (.710, .290); another question with
+(.65, .35) then flips to position 2.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from registry.metrics.outcome import Outcomes, VariantOutcome, original_variant, own_variants
+
+ALPHA: Final = 0.05
+"""Share of the questions that the prior is estimated from."""
+
+EPSILON: Final = 1e-10
+"""Added to a probability before its logarithm is taken."""
+
+
+@dataclass(frozen=True)
+class PrideAnswer:
+    """PriDe's answer to one question. correct: None where probabilities lack."""
+
+    estimation: bool
+    correct: bool | None
+
+
+@dataclass(frozen=True)
+class Pride:
+    """PriDe over an evaluation.
+
+    priors: number of options L → the global prior over its L positions, summing to 1; without groups that have none.
+    """
+
+    answers: Mapping[str, PrideAnswer] = field(default_factory=dict)
+    priors: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+
+
+def estimation_set(question_ids: Iterable[str], alpha: float = ALPHA) -> set[str]:
+    """The K = max(1, ⌊αN⌋) of N question ids whose SHA-256 of `0:<id>` is lowest; one group of equal L at a time."""
+    ids = list(question_ids)
+    # ⌊αN⌋ on whole numbers: .05 · 20 must be 1 whatever floats make of it.
+    size = max(1, round(alpha * 1_000_000) * len(ids) // 1_000_000)
+    return set(sorted(ids, key=lambda external_id: hashlib.sha256(f"0:{external_id}".encode()).hexdigest())[:size])
+
+
+def pride(
+    questions: Sequence[Outcomes],
+    *,
+    alpha: float = ALPHA,
+    orders: Callable[[Outcomes], list[VariantOutcome]] = own_variants,
+) -> Pride:
+    """PriDe's answers to the complete questions of one evaluation, by `VariantOutcome.question`.
+
+    orders: the set R that the prior is estimated on (all orders of the question's own options). Questions with fewer
+    than two orders in R have no answer: one order cannot tell a position from what stands at it.
+    """
+    groups: dict[int, dict[str, Outcomes]] = {}
+    answers: dict[str, PrideAnswer] = {}
+    priors: dict[int, tuple[float, ...]] = {}
+    for outcomes in questions:
+        if own := own_variants(outcomes):
+            groups.setdefault(len(own[0].order), {})[own[0].question] = outcomes
+    for L, group in sorted(groups.items()):
+        chosen = estimation_set(group, alpha)
+        known = {
+            name: rows for name in sorted(chosen) if (rows := _with_probabilities(orders(group[name]))) is not None
+        }
+        prior = mean_prior([question_prior(rows) for rows in known.values()])
+        if prior is not None:
+            priors[L] = prior
+        for name, outcomes in group.items():
+            if name in chosen:
+                option = best_content(known[name]) if name in known else None
+                answer = outcomes[0].answer
+            else:
+                original = original_variant(outcomes)
+                option = None if original is None or prior is None else debiased(original, prior)
+                answer = outcomes[0].answer
+            answers[name] = PrideAnswer(name in chosen, None if option is None else option == answer)
+    return Pride(answers, priors)
+
+
+def _with_probabilities(rows: Sequence[VariantOutcome]) -> list[VariantOutcome] | None:
+    """The orders of R; None unless there are two and all of them have probabilities."""
+    return list(rows) if len(rows) > 1 and all(row.probabilities is not None for row in rows) else None
+
+
+def _log(probability: float) -> float:
+    return math.log(probability + EPSILON)
+
+
+def question_prior(rows: Sequence[VariantOutcome]) -> tuple[float, ...]:
+    """Softmax over positions of the mean log p over R."""
+    by_position = zip(*(row.probabilities or () for row in rows), strict=True)
+    means = [math.fsum(map(_log, values)) / len(rows) for values in by_position]
+    weights = [math.exp(mean - max(means)) for mean in means]
+    return tuple(weight / math.fsum(weights) for weight in weights)
+
+
+def mean_prior(priors: Sequence[tuple[float, ...]]) -> tuple[float, ...] | None:
+    """Arithmetic mean of the estimation questions' priors; None without any."""
+    if not priors:
+        return None
+    return tuple(math.fsum(values) / len(priors) for values in zip(*priors, strict=True))
+
+
+def best_content(rows: Sequence[VariantOutcome]) -> int:
+    """The option with the highest mean probability over R, wherever it stood; the lowest ordinal on a tie."""
+    sums: dict[int, list[float]] = {}
+    for row in rows:
+        for option, probability in zip(row.order, row.probabilities or (), strict=True):
+            sums.setdefault(option, []).append(probability)
+    return max(sums, key=lambda option: (math.fsum(sums[option]), -option))
+
+
+def debiased(original: VariantOutcome, prior: Sequence[float]) -> int | None:
+    """The option where log p − log prior is highest on the original order; None without probabilities."""
+    if original.probabilities is None:
+        return None
+    scores = [_log(p) - _log(q) for p, q in zip(original.probabilities, prior, strict=True)]
+    best = max(range(len(scores)), key=lambda position: (scores[position], -position))
+    return original.order[best]
+
+
+def pride_per_question(questions: Sequence[Outcomes]) -> list[float | None]:
+    """0 or 1 for each question; None where PriDe has no answer."""
+    answers = pride(questions).answers
+    correct = [
+        answers[outcomes[0].question].correct if outcomes and outcomes[0].question in answers else None
+        for outcomes in questions
+    ]
+    return [None if value is None else float(value) for value in correct]

@@ -1,0 +1,274 @@
+"""Bootstrap over questions: intervals of metrics, of what is made of them, and of differences between models.
+
+A question is drawn with all its variants, since they answer the same thing; so a question is one row here. Where no
+interval is stated, and why: docs/decisions/0011-where-intervals-are-stated.md.
+Source of CoRA's own bootstrap, over variants: Cavalin et al., *Improving Score Reliability of Multiple Choice
+Benchmarks with Consistency Evaluation and Altered Answer Choices*, Table 6.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.errors import MetricInputError
+
+Floats = NDArray[np.float64]
+
+RESAMPLES: Final = 10_000
+RANK_RESAMPLES: Final = 2_000
+SEED: Final = 0
+CONFIDENCE: Final = 0.95
+
+MINIMUM_QUESTIONS: Final = 30
+"""No interval for fewer. Of 0/1 metrics on 10 to 20 questions it covers 97 to 100 %: too long to be called 95 %."""
+LARGEST_SKEWNESS: Final = 0.63
+"""No interval where the resampled values are more skewed. For a 0/1 metric this asks for 3 of the rarer outcome
+(skewness .58; 2 have .71). With 1 or 2 the interval is too short: it misses the truth in up to 9 % of evaluations,
+with 3 in at most 7 %, whatever the truth. Asking for 4 would drop so many of the short ones at a truth of .05 on 200
+questions that the others cover more than 97 %."""
+LARGEST_UNDEFINED_SHARE: Final = 0.01
+"""No interval where the value is undefined in more of the resamples: those left are no longer a sample of all."""
+
+DIGITS: Final = 12
+"""Resampled values that agree to this many decimals are equal: matrix products differ in the last bits."""
+DRAWS_AT_ONCE: Final = 2_000_000
+"""Questions drawn before they are counted, over all resamples of a chunk: about 50 MB. It never changes a result."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A 95 % interval, in the units of its metric."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class VariantBootstrap:
+    """A metric over resampled variants: mean and population standard deviation over resamples, and how made."""
+
+    mean: float
+    standard_deviation: float
+    draws: int
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """First minus second, over the questions that both have; None without any.
+
+    interval: None where none is stated; questions: how many both have.
+    """
+
+    difference: float | None
+    interval: Interval | None
+    resamples: int
+    seed: int
+    questions: int
+
+
+def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
+    """Chunks of drawn questions, shape (resamples of the chunk, questions). Chunks never change what is drawn."""
+    generator = np.random.default_rng(seed)
+    rows = max(1, DRAWS_AT_ONCE // questions)
+    for start in range(0, resamples, rows):
+        yield generator.integers(0, questions, (min(rows, resamples - start), questions), dtype=np.int32)
+
+
+def _checked(values: Floats, dimensions: int) -> Floats:
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != dimensions:
+        raise MetricInputError(f"values of shape {values.shape}; {dimensions} dimension(s) are expected")
+    if np.isinf(values).any():
+        raise MetricInputError("an infinite value among those to resample; give NaN where a question is undefined")
+    return values
+
+
+def resampled_means(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
+    """Means of the columns over questions drawn with replacement: the clustered bootstrap.
+
+    values: shape (questions, columns), one column per metric; NaN where a question is undefined for it.
+    Returns shape (resamples, columns), the same questions drawn for every column; each mean is over the drawn
+    questions that are defined, NaN where there is none. The same numbers for the same seed and number of questions.
+    Raises MetricInputError on infinite values.
+    """
+    values = _checked(values, 2)
+    questions, columns = values.shape
+    if not questions or not columns:
+        return np.full((resamples, columns), np.nan)
+    # How often each question was drawn, times the values: one matrix product. Columns that are undefined for the same
+    # questions share a count of defined ones, which is one more column of it.
+    defined = ~np.isnan(values)
+    patterns, pattern_of = np.unique(defined, axis=1, return_inverse=True)
+    factors = np.concatenate([np.where(defined, values, 0.0), patterns], axis=1)
+    chunks = []
+    for drawn in _draws(questions, resamples, seed):
+        rows = len(drawn)
+        cells = drawn + np.arange(rows, dtype=np.int32)[:, None] * np.int32(questions)
+        counts = np.bincount(cells.ravel(), minlength=rows * questions).reshape(rows, questions)
+        sums = counts.astype(np.float64) @ factors
+        with np.errstate(invalid="ignore"):  # 0/0: no defined question was drawn
+            chunks.append(sums[:, :columns] / sums[:, columns + pattern_of.reshape(-1)])
+    return np.concatenate(chunks)
+
+
+def resampled_means_reference(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
+    """What `resampled_means` computes, one resample after the other; slow."""
+    values = _checked(values, 2)
+    questions, columns = values.shape
+    result = np.full((resamples, columns), np.nan)
+    if not questions:
+        return result
+    generator = np.random.default_rng(seed)
+    for resample in range(resamples):
+        drawn = values[generator.integers(0, questions, questions, dtype=np.int32)]
+        for column in range(columns):
+            known = drawn[:, column][~np.isnan(drawn[:, column])]
+            if known.size:
+                result[resample, column] = known.mean()
+    return result
+
+
+def combined(function: Callable[..., Floats], *means: Floats) -> Floats:
+    """A value made of several means, resample by resample.
+
+    means: columns of one `resampled_means`, shape (resamples,), over the questions that all of them have
+    (docs/decisions/0008-combined-means.md); function takes them as arrays.
+    Returns shape (resamples,): NaN where the value is undefined, a division by zero among them.
+
+    >>> accuracy, full_consistency = np.array([0.5, 0.5]), np.array([0.25, 0.5])
+    >>> combined(lambda mcqa, bmca: mcqa * (1 - (mcqa - bmca)), accuracy, full_consistency)
+    array([0.375, 0.5  ])
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.asarray(function(*means), dtype=np.float64)
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def percentile_interval(samples: Floats, questions: int | None = None) -> Interval | None:
+    """The 95 % percentile interval of resampled values, bias-corrected, or None where it would not cover.
+
+    samples: shape (resamples,); NaN where the value was undefined.
+    questions: how many the value rests on; it widens the interval by what the bootstrap lacks on few. None: many.
+    Percentiles are of the mid-distribution, which counts half of the values that are equal to one: a mean of 0/1
+    has steps, and its percentiles would jump with them. With z₀ the normal score of the samples' own mean among them
+    and z = √(n/(n−1)) · t of n−1 degrees, the levels are Φ(2z₀ ± z): those of the plain percentile interval where the
+    samples are symmetric and n is large.
+    None: all samples are equal (an interval without length would be a lie), more than LARGEST_UNDEFINED_SHARE are
+    undefined, their skewness is above LARGEST_SKEWNESS, or questions are fewer than MINIMUM_QUESTIONS.
+    Source: Efron, *Nonparametric standard errors and confidence intervals* (1981), bias correction; Hesterberg, *What
+    Teachers Should Know about the Bootstrap* (2015), the widening; Parzen, *Quantile probability and statistical data
+    modeling* (2004), mid-distribution.
+    """
+    from scipy.special import ndtr, ndtri, stdtrit
+
+    samples = _checked(samples, 1)
+    known = samples[~np.isnan(samples)]
+    if not known.size or known.size < (1 - LARGEST_UNDEFINED_SHARE) * samples.size:
+        return None
+    if questions is not None and questions < MINIMUM_QUESTIONS:
+        return None
+    values, counts = np.unique(np.round(known, DIGITS), return_counts=True)
+    if values.size == 1 or abs(_skewness(known)) > LARGEST_SKEWNESS:
+        return None
+    below = (np.cumsum(counts) - counts / 2) / known.size
+    shift = 2 * ndtri(np.interp(known.mean(), values, below))
+    tail = (1 - CONFIDENCE) / 2
+    z = ndtri(tail) if questions is None else np.sqrt(questions / (questions - 1)) * stdtrit(questions - 1, tail)
+    low, high = np.interp(ndtr([shift + z, shift - z]), below, values)
+    return Interval(float(low), float(high))
+
+
+def _skewness(samples: Floats) -> float:
+    deviations = samples - samples.mean()
+    return float((deviations**3).mean() / (deviations**2).mean() ** 1.5)
+
+
+def mean_intervals(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> list[Interval | None]:
+    """The interval of each column's mean, by column; None where none is stated (see `percentile_interval`).
+
+    values: as for `resampled_means`.
+    """
+    samples = resampled_means(values, resamples=resamples, seed=seed)
+    counts = (~np.isnan(values)).sum(axis=0)
+    return [percentile_interval(column, int(count)) for column, count in zip(samples.T, counts, strict=True)]
+
+
+def paired_difference(
+    first: Floats, second: Floats, *, resamples: int = RESAMPLES, seed: int = SEED
+) -> PairedDifference:
+    """Mean difference, first minus second, of two models on the questions that both have, with its interval.
+
+    first, second: shape (questions,), the same questions in the same order; NaN where undefined.
+    Raises MetricInputError on unequal shapes.
+    """
+    first, second = _checked(first, 1), _checked(second, 1)
+    if first.shape != second.shape:
+        raise MetricInputError(f"{first.size} and {second.size} questions to compare; give both models the same ones")
+    differences = first - second
+    differences = differences[~np.isnan(differences)]
+    if not differences.size:
+        return PairedDifference(None, None, resamples, seed, 0)
+    (interval,) = mean_intervals(differences[:, None], resamples=resamples, seed=seed)
+    return PairedDifference(float(differences.mean()), interval, resamples, seed, differences.size)
+
+
+def cora_over_variants(
+    hits: NDArray[np.bool_], mcqa: float, *, resamples: int = RESAMPLES, draws: int = 100, seed: int = SEED
+) -> VariantBootstrap:
+    """CoRA over resampled variants: how much it depends on which variants there are.
+
+    hits: shape (questions, M), right or wrong on each variant; mcqa: accuracy on the original, kept fixed.
+    Each resample draws `draws` variants with replacement, the same for every question (the printed standard deviations
+    of MCQA+ are too large for anything else); BMCA(1) is the share of questions right on all of them,
+    CI = 1 − (MCQA − BMCA(1)), CoRA = MCQA · CI.
+    Raises MetricInputError without questions or variants.
+    Source: Cavalin et al., Table 6.
+    """
+    hits = _checked_hits(hits)
+    drawn = _drawn_variants(hits.shape[1], resamples, draws, seed)
+    # A question is right on all drawn variants if none that it misses was drawn. Questions that miss the same ones,
+    # and resamples that drew the same ones, are counted once.
+    misses, questions_with = np.unique(~hits, axis=0, return_counts=True)
+    sets, set_of = np.unique(drawn, axis=0, return_inverse=True)
+    right = np.empty(len(sets))
+    rows = max(1, DRAWS_AT_ONCE // len(misses))
+    for start in range(0, len(sets), rows):
+        missed = sets[start : start + rows].astype(np.float32) @ misses.T.astype(np.float32)
+        right[start : start + rows] = (missed == 0) @ questions_with
+    bmca = right[set_of.reshape(-1)] / len(hits)
+    return _cora_bootstrap(bmca, mcqa, resamples, draws, seed)
+
+
+def cora_over_variants_reference(
+    hits: NDArray[np.bool_], mcqa: float, *, resamples: int = RESAMPLES, draws: int = 100, seed: int = SEED
+) -> VariantBootstrap:
+    """What `cora_over_variants` computes, one resample after the other; slow."""
+    hits = _checked_hits(hits)
+    drawn = _drawn_variants(hits.shape[1], resamples, draws, seed)
+    bmca = np.array([hits[:, variants].all(axis=1).mean() for variants in drawn])
+    return _cora_bootstrap(bmca, mcqa, resamples, draws, seed)
+
+
+def _checked_hits(hits: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    hits = np.asarray(hits, dtype=np.bool_)
+    if hits.ndim != 2 or not hits.size:
+        raise MetricInputError(f"hits of shape {hits.shape}; give one row per question and one column per variant")
+    return hits
+
+
+def _drawn_variants(M: int, resamples: int, draws: int, seed: int) -> NDArray[np.bool_]:
+    """Which variants each resample drew at least once, shape (resamples, M)."""
+    indices = np.random.default_rng(seed).integers(0, M, (resamples, draws), dtype=np.int32)
+    drawn = np.zeros((resamples, M), dtype=np.bool_)
+    np.put_along_axis(drawn, indices, True, axis=1)
+    return drawn
+
+
+def _cora_bootstrap(bmca: Floats, mcqa: float, resamples: int, draws: int, seed: int) -> VariantBootstrap:
+    cora = mcqa * (1 - (mcqa - bmca))
+    return VariantBootstrap(float(cora.mean()), float(cora.std()), draws, resamples, seed)

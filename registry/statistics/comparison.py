@@ -1,0 +1,217 @@
+"""Tests and correlations between two models or two columns of a table.
+
+Values that agree to 12 decimals are equal, and a difference below that is zero: sums taken in another order differ in
+the last bits, and a rank or a zero must not depend on them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.errors import MetricInputError
+
+DIGITS: Final = 12
+EXACT_PAIRS: Final = 50
+"""Up to here Wilcoxon's distribution is counted, not approximated."""
+SMALLEST_VARIANCE: Final = 1e-12
+"""A variance below this is no denominator."""
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Questions that only one of two models has right, and the exact two-sided probability of a split as uneven."""
+
+    only_first: int
+    only_second: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Wilcoxon:
+    """The smaller rank sum W, its two-sided p-value, the pairs it rests on, and how the p-value was found."""
+
+    statistic: float
+    p_value: float
+    pairs: int
+    method: Literal["exact", "normal"]
+
+
+def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
+    """McNemar's exact test of two models on the same questions: whether one is right more often where they differ.
+
+    first, second: right or wrong, the same questions in the same order.
+    The p-value is twice the smaller binomial tail at ½, at most 1; 1 where they never differ.
+    Raises MetricInputError on unequal lengths.
+
+    >>> mcnemar([True, True, True, False], [False, False, False, False])
+    McNemar(only_first=3, only_second=0, p_value=0.25)
+    """
+    from scipy.stats import binom
+
+    _check_lengths(first, second)
+    pairs = list(zip(first, second, strict=True))
+    only_first = sum(bool(one) and not other for one, other in pairs)
+    only_second = sum(bool(other) and not one for one, other in pairs)
+    tail = binom.cdf(min(only_first, only_second), only_first + only_second, 0.5)
+    return McNemar(only_first, only_second, min(1.0, 2 * float(tail)))
+
+
+def wilcoxon(differences: Sequence[float]) -> Wilcoxon | None:
+    """Wilcoxon's signed-rank test of paired differences, two-sided.
+
+    Zeros are dropped, ties share their average rank, W is the smaller of both rank sums. Up to 50 pairs p is exact, by
+    counting all signs of the ranks as they are, ties included; beyond, normal with the correction for ties and none
+    for continuity. None when no pair is left. Raises MetricInputError on a number that is not finite.
+
+    >>> wilcoxon([1, 2, 3])
+    Wilcoxon(statistic=0.0, p_value=0.25, pairs=3, method='exact')
+    """
+    from scipy.stats import norm, rankdata
+
+    values = _finite(differences)
+    values = values[values != 0]
+    pairs = values.size
+    if not pairs:
+        return None
+    ranks = rankdata(np.abs(values))
+    positive = float(ranks[values > 0].sum())
+    total = pairs * (pairs + 1) / 2
+    statistic = min(positive, total - positive)
+    if pairs <= EXACT_PAIRS:
+        p_value = 2 * _share_of_signs_up_to(statistic, ranks)
+        return Wilcoxon(statistic, min(1.0, p_value), pairs, "exact")
+    _, ties = np.unique(ranks, return_counts=True)
+    variance = pairs * (pairs + 1) * (2 * pairs + 1) / 24 - float((ties**3 - ties).sum()) / 48
+    p_value = 2 * float(norm.cdf((statistic - total / 2) / math.sqrt(variance)))
+    return Wilcoxon(statistic, min(1.0, p_value), pairs, "normal")
+
+
+def _share_of_signs_up_to(statistic: float, ranks: NDArray[np.float64]) -> float:
+    """Share of the 2^n ways to sign the ranks whose positive sum is at most the statistic."""
+    # Average ranks are halves, so doubled ranks are whole; 2^50 ways are counted exactly by float64.
+    doubled = np.rint(2 * ranks).astype(np.int64)
+    ways = np.zeros(int(doubled.sum()) + 1)
+    ways[0] = 1
+    for rank in doubled:
+        ways[rank:] = ways[rank:] + ways[:-rank]
+    return float(ways[: round(2 * statistic) + 1].sum()) / 2.0**ranks.size
+
+
+def cohens_d(differences: Sequence[float]) -> float | None:
+    """Cohen's d of paired differences: their mean over their sample standard deviation (n − 1).
+
+    None for fewer than two, or where they do not differ. Raises MetricInputError on a number that is not finite.
+
+    >>> cohens_d([1, 2, 3])
+    2.0
+    """
+    values = _finite(differences)
+    if _constant(values):
+        return None
+    return float(values.mean() / values.std(ddof=1))
+
+
+def spearman(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Spearman's ρ with average ranks, in [−1, 1]; None for fewer than two points or where either does not vary.
+
+    Raises MetricInputError on unequal lengths or a number that is not finite.
+
+    >>> spearman([1, 2, 3], [1, 3, 2])
+    0.5
+    """
+    from scipy.stats import rankdata
+
+    points = _points(x, y)
+    return None if points is None else _pearson(rankdata(points[0]), rankdata(points[1]))
+
+
+def kendall(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Kendall's τ-b, in [−1, 1]; None for fewer than two points or where either does not vary.
+
+    Raises MetricInputError on unequal lengths or a number that is not finite.
+
+    >>> round(kendall([1, 2, 3], [1, 3, 2]), 3)
+    0.333
+    """
+    from scipy.stats import kendalltau
+
+    points = _points(x, y)
+    return None if points is None else float(kendalltau(*points, variant="b").statistic)
+
+
+def r_squared(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """R²: squared Pearson correlation, in [0, 1]; None for fewer than two points or where either does not vary.
+
+    Raises MetricInputError on unequal lengths or a number that is not finite.
+    Source: Goliakova et al., *Metric assessment protocol in the context of answer fluctuation on MCQ tasks*, §4.
+
+    >>> round(r_squared([0, 1, 2], [0, 1, 1]), 12)
+    0.75
+    """
+    points = _points(x, y)
+    return None if points is None else _pearson(*points) ** 2
+
+
+def geometric_mean(values: Sequence[float | None]) -> float | None:
+    """Geometric mean of ratios; None for none at all, or if any is None or 0.
+
+    Raises MetricInputError on a negative or infinite number.
+    Source: Nowak et al., *ABCD: All Biases Come Disguised*, Table 1.
+
+    >>> geometric_mean([0.25, 4.0])
+    1.0
+    """
+    known = [value for value in values if value is not None]
+    if any(not 0 <= value < math.inf for value in known):
+        raise MetricInputError(f"a geometric mean of {known}; give finite numbers that are not negative")
+    if not known or len(known) < len(values) or 0 in known:
+        return None
+    return math.exp(fmean(map(math.log, known)))
+
+
+def variance_ratio(numerator_variance: float | None, denominator_variance: float | None) -> float | None:
+    """Variance under one protocol over variance under another; None where either is None or the latter below 1e-12.
+
+    Source: Nowak et al., *ABCD: All Biases Come Disguised*, Eq. 3 and 4 (matched and dashed over selected and
+    lettered).
+
+    >>> variance_ratio(2.0, 8.0)
+    0.25
+    """
+    if numerator_variance is None or denominator_variance is None or denominator_variance < SMALLEST_VARIANCE:
+        return None
+    return numerator_variance / denominator_variance
+
+
+def _pearson(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    x, y = x - x.mean(), y - y.mean()
+    # Scaled first, or the squares of large numbers overflow.
+    x, y = x / np.abs(x).max(), y / np.abs(y).max()
+    return float(np.clip((x * y).sum() / math.sqrt((x * x).sum() * (y * y).sum()), -1, 1))
+
+
+def _points(x: Sequence[float], y: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    _check_lengths(x, y)
+    one, other = _finite(x), _finite(y)
+    return None if _constant(one) or _constant(other) else (one, other)
+
+
+def _constant(values: NDArray[np.float64]) -> bool:
+    return values.size < 2 or bool((values == values[0]).all())
+
+
+def _finite(values: Sequence[float]) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise MetricInputError(f"a number that is not finite among {array.size} to compare; leave undefined ones out")
+    return np.round(array, DIGITS)
+
+
+def _check_lengths(first: Sequence[object], second: Sequence[object]) -> None:
+    if len(first) != len(second):
+        raise MetricInputError(f"{len(first)} values beside {len(second)}; give pairs")

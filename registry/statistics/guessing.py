@@ -1,0 +1,75 @@
+"""What guessing reaches over M variants, and how well a model must know a question to be right p times.
+
+Paper: Cavalin et al., *Improving Score Reliability of Multiple Choice Benchmarks with Consistency Evaluation and
+Altered Answer Choices*, Table 7. The printed chance "1/p" is 1/k for k options. The threshold .9995 is inferred: it
+reproduces the printed rates for p = 0 to 7; those for 8, 9 and 10 fit no single rule.
+"""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from registry.errors import MetricInputError
+
+CERTAINTY: Final = Fraction(9995, 10_000)
+
+
+@dataclass(frozen=True)
+class GuessingRow:
+    """One p: how likely guessing is right at least p times, and MSGR(p), exact and as shown."""
+
+    p: int
+    chance: float
+    minimum_success_rate: float
+    shown: float
+
+
+def at_least(p: int, M: int, rate: float | Fraction) -> float:
+    """P(at least p of M right) when each is right at `rate`, in [0, 1]: Σ_{j≥p} C(M, j) rate^j (1 − rate)^(M−j).
+
+    Exact, then rounded to float64, when the rate is a Fraction.
+    Raises MetricInputError when p is not in 0…M or the rate not in [0, 1].
+
+    >>> at_least(2, 3, Fraction(1, 2))
+    0.5
+    """
+    if not 0 <= p <= M:
+        raise MetricInputError(f"at least {p} of {M} variants; give a number from 0 to {M}")
+    if not 0 <= rate <= 1:
+        raise MetricInputError(f"a rate of {rate}; give one from 0 to 1")
+    terms = [math.comb(M, j) * rate**j * (1 - rate) ** (M - j) for j in range(p, M + 1)]
+    return float(sum(terms)) if isinstance(rate, Fraction) else min(1.0, math.fsum(terms))
+
+
+def minimum_success_rate(p: int, M: int, k: int) -> float:
+    """MSGR(p): the smallest rate, at least 1/k, that is right at least p of M times with probability .9995.
+
+    Raises MetricInputError when p is not in 0…M, or for fewer than two options.
+    """
+    from scipy.special import betaincinv
+
+    if not 0 <= p <= M:
+        raise MetricInputError(f"at least {p} of {M} variants; give a number from 0 to {M}")
+    if k < 2:
+        raise MetricInputError(f"{k} options; a guess needs at least 2")
+    # The binomial tail from p on is the regularised incomplete beta function of p and M − p + 1.
+    return max(1 / k, float(betaincinv(p, M - p + 1, float(CERTAINTY)))) if p else 1 / k
+
+
+def rounded_up(rate: float) -> float:
+    """The rate as shown: the next hundredth that is not below it.
+
+    >>> rounded_up(0.532), rounded_up(0.2)
+    (0.54, 0.2)
+    """
+    return math.ceil(100 * rate - 1e-9) / 100
+
+
+def guessing_table(M: int, k: int) -> list[GuessingRow]:
+    """A row for each p from 0 to M, for questions of k options: Table 7, for any number of variants.
+
+    Raises MetricInputError for fewer than two options.
+    """
+    rates = [minimum_success_rate(p, M, k) for p in range(M + 1)]
+    return [GuessingRow(p, at_least(p, M, Fraction(1, k)), rate, rounded_up(rate)) for p, rate in enumerate(rates)]

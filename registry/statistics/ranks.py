@@ -1,0 +1,133 @@
+"""Ranks, how sure they are, and tiers of models that the questions do not tell apart."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.errors import MetricInputError
+from registry.statistics.bootstrap import CONFIDENCE, percentile_interval
+
+RANK_TOLERANCE: Final = 1e-9
+"""Better by no more than this is a tie: parallel sums differ in the last bits."""
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Where a model stands: tiers count from 1, the best; leader is the column of the best model in it."""
+
+    number: int
+    leader: int
+
+
+def ranks(values: Sequence[float | None], better: str) -> list[int | None]:
+    """Competition ranks (1, 2, 2, 4): 1 + the number better by more than RANK_TOLERANCE; None has no rank.
+
+    better: "higher" or "lower"; where neither is, nothing has a rank.
+
+    >>> ranks([0.5, 0.25, 0.5, None, 0.75], "higher")
+    [2, 4, 2, None, 1]
+    """
+    known = sorted(value for value in values if value is not None)
+    if better not in ("higher", "lower"):
+        return [None] * len(values)
+    return [
+        None
+        if value is None
+        else 1 + len(known) - bisect_right(known, value + RANK_TOLERANCE)
+        if better == "higher"
+        else 1 + bisect_left(known, value - RANK_TOLERANCE)
+        for value in values
+    ]
+
+
+def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int, int] | None]:
+    """The 95 % percentile interval of each model's rank over resamples, as (best, worst).
+
+    samples: shape (resamples, models), one `resampled_means` of all models on the same questions, so that they are
+    ranked within each draw; NaN where a value is undefined: the model has no rank in that resample.
+    Both ends are ranks that occur. None for a model without any rank, and for all where neither direction is better.
+    """
+    resamples, models = samples.shape
+    if better not in ("higher", "lower") or not resamples:
+        return [None] * models
+    lower_is_better = samples if better == "lower" else -samples
+    # NaN sorts last, so that it is never better than a number.
+    found = np.empty((resamples, models), dtype=np.int64)
+    for row, ordered, values in zip(found, np.sort(lower_is_better, axis=1), lower_is_better, strict=True):
+        row[:] = 1 + np.searchsorted(ordered, values - RANK_TOLERANCE, side="left")
+    tail = (1 - CONFIDENCE) / 2
+    result: list[tuple[int, int] | None] = []
+    for column, values in zip(found.T, samples.T, strict=True):
+        known = column[~np.isnan(values)]
+        if known.size:
+            best, worst = np.quantile(known, [tail, 1 - tail], method="inverted_cdf")
+            result.append((int(best), int(worst)))
+        else:
+            result.append(None)
+    return result
+
+
+def tiers(
+    values: Sequence[float | None], samples: NDArray[np.float64], better: str, questions: int | None = None
+) -> list[Tier | None]:
+    """Tiers of models, best first; None for a model without a value, and for all where neither direction is better.
+
+    The best opens tier 1. A model is in its leader's tier unless the 95 % interval of the paired difference between
+    the two lies on one side of 0; the first that is not in it opens the next tier.
+    values: shape (models,); samples: as for `rank_intervals`; questions: as for `percentile_interval`.
+    Raises MetricInputError when values and samples are not of the same models.
+    """
+    _check(values, samples)
+    result: list[Tier | None] = [None] * len(values)
+    if better not in ("higher", "lower"):
+        return result
+    known = [(value, model) for model, value in enumerate(values) if value is not None]
+    known.sort(key=lambda pair: pair[0], reverse=better == "higher")
+    tier: Tier | None = None
+    for _, model in known:
+        if tier is None:
+            tier = Tier(1, model)
+        elif _separated(values, samples, tier.leader, model, questions):
+            tier = Tier(tier.number + 1, model)
+        result[model] = tier
+    return result
+
+
+def indistinguishable(
+    values: Sequence[float | None], samples: NDArray[np.float64], questions: int | None = None
+) -> list[list[int]]:
+    """For each model, the others that its paired difference does not separate it from; empty without a value.
+
+    values, samples, questions: as for `tiers`. Model i is in the list of j when j is in the list of i.
+    """
+    _check(values, samples)
+    result: list[list[int]] = [[] for _ in values]
+    known = [model for model, value in enumerate(values) if value is not None]
+    for place, first in enumerate(known):
+        for second in known[place + 1 :]:
+            if not _separated(values, samples, first, second, questions):
+                result[first].append(second)
+                result[second].append(first)
+    return [sorted(others) for others in result]
+
+
+def _check(values: Sequence[float | None], samples: NDArray[np.float64]) -> None:
+    if samples.ndim != 2 or samples.shape[1] != len(values):
+        raise MetricInputError(f"samples of shape {samples.shape} for {len(values)} models; give one column per model")
+
+
+def _separated(
+    values: Sequence[float | None], samples: NDArray[np.float64], first: int, second: int, questions: int | None
+) -> bool:
+    """Whether the interval of the paired difference excludes 0; where none is stated, nothing is told apart."""
+    differences = samples[:, first] - samples[:, second]
+    known = differences[~np.isnan(differences)]
+    if known.size and np.ptp(known) <= RANK_TOLERANCE:
+        one, other = values[first], values[second]
+        return one is not None and other is not None and abs(one - other) > RANK_TOLERANCE
+    interval = percentile_interval(differences, questions)
+    return interval is not None and not interval.low <= 0 <= interval.high

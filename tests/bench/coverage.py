@@ -1,0 +1,267 @@
+"""How often the 95 % intervals hold the truth: `python -m tests.bench.coverage [SIMULATIONS]`. Prints Markdown.
+
+First exactly, for 0/1 metrics: every number of right answers, weighted by its binomial probability; the bootstrap's
+samples are the binomial's own percentiles, so that chance plays no part. This is what the kind of interval and the
+rules for stating none were chosen by. Then by simulated evaluations of models whose true values are known.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from unittest.mock import patch
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom, norm, t
+
+from registry.statistics import bootstrap
+from registry.statistics.bootstrap import Interval, combined, percentile_interval, resampled_means
+
+Floats = NDArray[np.float64]
+
+# 0/1 metrics, exactly
+
+SIZES = (200, 205, 211, 220, 233, 250, 266, 285, 300, 331, 375, 400, 450, 500, 700, 1000)
+TRUTHS = np.linspace(0.05, 0.5, 1801)  # the other half is its mirror image
+LEVELS = (np.arange(10_000) + 0.5) / 10_000
+
+Method = Callable[[Floats, int], Interval | None]
+
+
+def plain(samples: Floats, _questions: int) -> Interval:
+    """The plain percentile interval."""
+    low, high = np.quantile(samples, [0.025, 0.975], method="inverted_cdf")
+    return Interval(low, high)
+
+
+def widened(samples: Floats, questions: int) -> Interval:
+    """Hesterberg's expanded percentile interval."""
+    level = norm.cdf(math.sqrt(questions / (questions - 1)) * t.ppf(0.025, questions - 1))
+    low, high = np.quantile(samples, [level, 1 - level], method="inverted_cdf")
+    return Interval(low, high)
+
+
+def mid(samples: Floats, _questions: int) -> Interval:
+    """The plain percentile interval of the mid-distribution."""
+    values, counts = np.unique(samples, return_counts=True)
+    low, high = np.interp([0.025, 0.975], (np.cumsum(counts) - counts / 2) / samples.size, values)
+    return Interval(low, high)
+
+
+def accelerated(samples: Floats, _questions: int) -> Interval:
+    """BCa of the mid-distribution; a sixth of the samples' skewness is the acceleration."""
+    values, counts = np.unique(samples, return_counts=True)
+    below = (np.cumsum(counts) - counts / 2) / samples.size
+    bias = norm.ppf(np.interp(samples.mean(), values, below))
+    deviations = samples - samples.mean()
+    a = (deviations**3).mean() / (deviations**2).mean() ** 1.5 / 6
+    z = norm.ppf([0.025, 0.975])
+    low, high = np.interp(norm.cdf(bias + (bias + z) / (1 - a * (bias + z))), below, values)
+    return Interval(low, high)
+
+
+METHODS: dict[str, Method] = {
+    "plain percentile": plain,
+    "widened for n": widened,
+    "mid-distribution": mid,
+    "mid-distribution, bias-corrected, widened (ours)": percentile_interval,
+    "BCa of the mid-distribution": accelerated,
+}
+
+
+def resampled(right: int, questions: int) -> Floats:
+    """The percentiles of the resampled means of so many right answers."""
+    below = binom.cdf(np.arange(questions + 1), questions, right / questions)
+    return np.searchsorted(below, LEVELS) / questions
+
+
+@cache
+def every_interval(method: Method, questions: int) -> list[Interval | None]:
+    """By number of right answers; all right and all wrong have none."""
+    with patch.multiple(bootstrap, LARGEST_SKEWNESS=math.inf, MINIMUM_QUESTIONS=0):
+        found = [method(resampled(right, questions), questions) for right in range(1, questions // 2 + 1)]
+    mirrored = [None if one is None else Interval(1 - one.high, 1 - one.low) for one in reversed(found)]
+    return [None, *found, *mirrored[questions % 2 == 0 :], None]
+
+
+def exact(method: Method, questions: int, truths: Floats, least: int) -> tuple[Floats, Floats]:
+    """Share of the stated intervals that hold the truth, and of all evaluations those that state one that does not.
+
+    least: an interval is stated for at least so many of the rarer outcome.
+    """
+    covered, stated = np.zeros(truths.size), np.zeros(truths.size)
+    for right, interval in enumerate(every_interval(method, questions)):
+        if interval is None or min(right, questions - right) < least:
+            continue
+        weight = binom.pmf(right, questions, truths)
+        stated += weight
+        covered += weight * ((interval.low <= truths + 1e-12) & (truths - 1e-12 <= interval.high))
+    return covered / stated, stated - covered
+
+
+def percent(share: float) -> str:
+    """To one decimal."""
+    return f"{100 * share:.1f}"
+
+
+def kinds_of_interval() -> Iterable[str]:
+    """Coverage of each kind of interval over all sizes and truths."""
+    yield "| interval | lowest | highest | below 93 % | above 97 % | at .05 of 200 |"
+    yield "|---|---|---|---|---|---|"
+    for name, method in METHODS.items():
+        found = np.concatenate([exact(method, questions, TRUTHS, 3)[0] for questions in SIZES])
+        (point,), _ = exact(method, 200, np.array([0.05]), 3)
+        outside = [percent((found < 0.93).mean()), percent((found > 0.97).mean())]
+        yield f"| {name} | {' | '.join([percent(found.min()), percent(found.max()), *outside, percent(point)])} |"
+
+
+def least_counts() -> Iterable[str]:
+    """What asking for more of the rarer outcome does."""
+    yield "| stated for at least | misses, at most (any truth) | coverage, truth ≥ .05, n ≥ 200 | at .05 of 200 |"
+    yield "|---|---|---|---|"
+    for least in range(1, 7):
+        anywhere = np.concatenate([np.linspace(1e-4, 0.05, 2000), TRUTHS])
+        missed = max(exact(percentile_interval, questions, anywhere, least)[1].max() for questions in SIZES)
+        inside = np.concatenate([exact(percentile_interval, questions, TRUTHS, least)[0] for questions in SIZES])
+        (point,), _ = exact(percentile_interval, 200, np.array([0.05]), least)
+        cells = [percent(missed), f"{percent(inside.min())} to {percent(inside.max())}", percent(point)]
+        yield f"| {least} | {' | '.join(cells)} |"
+
+
+def few_questions() -> Iterable[str]:
+    """Coverage on fewer than 200 questions."""
+    yield "| questions | coverage, truth .3 to .7 | misses, at most (any truth) |"
+    yield "|---|---|---|"
+    for questions in (10, 15, 20, 30, 50, 100, 150):
+        middle, _ = exact(percentile_interval, questions, np.linspace(0.3, 0.5, 801), 3)
+        _, missed = exact(percentile_interval, questions, np.linspace(0.001, 0.5, 2001), 3)
+        yield f"| {questions} | {percent(middle.min())} to {percent(middle.max())} | {percent(missed.max())} |"
+
+
+# Simulated evaluations
+
+VARIANTS = 4
+QUESTIONS = (200, 1000)
+ACCURACIES = (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
+AT_ONCE = 50
+COLUMNS = 7
+
+
+def moment(p: float, order: int) -> float:
+    """E[θ^order] of θ ~ Beta(p, 1 − p)."""
+    return math.prod((p + i) / (1 + i) for i in range(order))
+
+
+def truths(p: float) -> dict[str, float]:
+    """Metric to its true value, for models that know a question with probability θ ~ Beta(p, 1 − p)."""
+    consistent = moment(p, VARIANTS)
+    same_wrong = 3 * moment(1 - p, VARIANTS) / 3**VARIANTS
+    return {
+        "accuracy": p,
+        "average_accuracy": p,
+        "worst_accuracy": consistent,
+        "fluctuation_rate": 1 - consistent - same_wrong,
+        "prob_mass": p,
+        "consistency_index": 1 - (p - consistent),
+        "cora": p * (1 - (p - consistent)),
+        "pct_drop": 100 * (1 - moment(p, 2) / p),
+        "difference": p - moment(p, 2),
+    }
+
+
+def simulate(generator: np.random.Generator, questions: int, p: float) -> Floats:
+    """Per-question values, shape (questions, COLUMNS), of one evaluation with four options and four orders.
+
+    A question is answered rightly with its own probability θ in each order, otherwise with any of three wrong options.
+    A second model, for the difference, is right with probability θ².
+    """
+    theta = generator.beta(p, 1 - p, questions)
+    right = generator.random((questions, VARIANTS)) < theta[:, None]
+    answers = np.where(right, 0, generator.integers(1, 4, right.shape))
+    original = right[:, 0].astype(np.float64)
+    other = (generator.random(questions) < theta**2).astype(np.float64)
+    return np.column_stack(
+        [
+            original,
+            right.mean(axis=1),
+            right.all(axis=1),
+            (answers != answers[:, :1]).any(axis=1),
+            theta,
+            original * right[:, 1:].mean(axis=1),
+            original - other,
+        ]
+    )
+
+
+def intervals(values: Floats, means: Floats) -> list[Interval | None]:
+    """In the order of `truths`. values: (questions, COLUMNS); means: (COLUMNS, resamples)."""
+    questions = len(values)
+    original, consistent, retest = means[0], means[2], means[5]
+    # What is lost of the right answers rests on the questions answered rightly.
+    answered_rightly = int(values[:, 0].sum())
+    return [
+        *(percentile_interval(means[column], questions) for column in range(5)),
+        percentile_interval(combined(lambda a, c: 1 - (a - c), original, consistent), questions),
+        percentile_interval(combined(lambda a, c: a * (1 - (a - c)), original, consistent), questions),
+        percentile_interval(combined(lambda a, r: 100 * (a - r) / a, original, retest), answered_rightly),
+        percentile_interval(means[6], questions),
+    ]
+
+
+def study(questions: int, p: float, simulations: int, seed: int) -> dict[str, tuple[int, int]]:
+    """Metric to (intervals stated, intervals that hold the truth)."""
+    generator = np.random.default_rng(seed)
+    true = truths(p)
+    stated, covering = dict.fromkeys(true, 0), dict.fromkeys(true, 0)
+    for start in range(0, simulations, AT_ONCE):
+        evaluations = [simulate(generator, questions, p) for _ in range(min(AT_ONCE, simulations - start))]
+        means = resampled_means(np.concatenate(evaluations, axis=1)).T
+        for place, values in enumerate(evaluations):
+            own = means[place * COLUMNS : (place + 1) * COLUMNS]
+            for name, interval in zip(true, intervals(values, own), strict=True):
+                if interval is not None:
+                    stated[name] += 1
+                    covering[name] += interval.low <= true[name] <= interval.high
+    return {name: (stated[name], covering[name]) for name in true}
+
+
+def cell(found: tuple[int, int], simulations: int, *, inside: bool) -> str:
+    """Coverage in percent; with how many state an interval where not all do; in brackets where nothing is claimed."""
+    stated, covering = found
+    if stated < simulations / 20:
+        return f"– ({stated} stated)" if stated else "–"
+    text = percent(covering / stated) + ("" if stated == simulations else f" of {stated}")
+    return text if inside else f"({text})"
+
+
+def simulated(simulations: int) -> Iterable[str]:
+    """The table of simulated evaluations."""
+    names = list(truths(0.5))
+    yield f"| questions | accuracy | {' | '.join(f'`{name}`' for name in names)} |"
+    yield "|---" * (len(names) + 2) + "|"
+    for questions in QUESTIONS:
+        for seed, p in enumerate(ACCURACIES):
+            found = study(questions, p, simulations, seed)
+            true = truths(p)
+            # pct_drop is in percent; what is claimed of a difference is claimed wherever it lies.
+            inside = {name: 0.05 <= true[name] / (100 if name == "pct_drop" else 1) <= 0.95 for name in names}
+            inside["difference"] = True
+            cells = [cell(found[name], simulations, inside=inside[name]) for name in names]
+            yield f"| {questions} | {p} | {' | '.join(cells)} |"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints all tables."""
+    simulations = int(arguments[0]) if arguments else 1000
+    started = time.perf_counter()
+    for lines in (kinds_of_interval(), least_counts(), few_questions(), simulated(simulations)):
+        for line in lines:
+            print(line, flush=True)
+        print()
+    print(f"{simulations} simulations per row, {time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,5 @@
+"""Registries to fill with boards."""
+
+from tests.outputs.conftest import registries, registry
+
+__all__ = ["registries", "registry"]

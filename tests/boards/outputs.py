@@ -1,0 +1,71 @@
+"""Outputs of made-up models, for boards: answers follow a skill and a liking for the first position."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from registry.outputs import ImportRequest, import_outputs
+from registry.variants import QuestionShape, inserted_ordinals, parse_variants
+from tests.outputs.conftest import Registry
+
+HEADLINE = (
+    "accuracy@cyclic",
+    "worst_accuracy@cyclic",
+    "cora@divergent",
+    "fluctuation_rate@cyclic",
+    "npsq_accuracy@choice-only",
+)
+KINDS = ("cyclic", "divergent", "choice-only")
+
+
+def lines(
+    kind: str, questions: Sequence[dict[str, Any]], *, skill: float, liking: float, seed: int
+) -> list[dict[str, Any]]:
+    """One line a prompt of `kind`, with log-probabilities: higher for the right option by skill, and for the first place."""
+    found = []
+    names = {ordinal: name for name, ordinal in inserted_ordinals(kind).items()}
+    for question in questions:
+        shape = QuestionShape(question["id"], len(question["options"]), question["answer"])
+        draw = random.Random(f"{seed}:{question['id']}")
+        knows = draw.random() < skill
+        for variant in parse_variants(kind).variants(shape):
+            noise = random.Random(f"{seed}:{question['id']}:{kind}:{variant.ordinal}")
+            logprobs = [
+                -5.0
+                + (1.5 if option == shape.answer and knows and variant.question_shown else 0.0)
+                + (liking if position == 0 else 0.0)
+                - noise.random()
+                for position, option in enumerate(variant.order)
+            ]
+            found.append(
+                {
+                    "question_id": question["id"],
+                    "variant": variant.ordinal,
+                    "order": [names.get(option, option) for option in variant.order],
+                    "logprobs": logprobs,
+                }
+            )
+    return found
+
+
+def import_all(
+    registry: Registry,
+    model: str,
+    benchmark: str,
+    questions: Sequence[dict[str, Any]],
+    kinds: Sequence[str] = KINDS,
+    **how: Any,
+) -> list[int]:
+    """Imports outputs of a model under every kind; returns the evaluations."""
+    return [
+        import_outputs(
+            registry.engine,
+            ImportRequest(
+                registry.file(f"{model}-{benchmark}-{kind}.jsonl", lines(kind, questions, **how)),
+                model,
+                benchmark,
+                kind,
+            ),
+        )
+        for kind in kinds
+    ]

@@ -1,0 +1,438 @@
+"""Boards over suites: one row a model, from several variant sets, with intervals, ranks and history."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError
+
+from registry.boards import snapshots
+from registry.boards.definition import BoardDefinition, SuiteDefinition, read_board_file, read_suite_file
+from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
+from registry.boards.snapshots import refresh_boards, snapshot_digest
+from registry.boards.store import find_suite, import_board, import_suite, submit_board, submit_suite
+from registry.db import read_session, write_session
+from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
+from registry.models import Board, BoardSnapshot, Evaluation, Suite
+from registry.reports import evaluation_metrics
+from tests.boards.outputs import HEADLINE, KINDS, import_all
+from tests.outputs.conftest import Registry, four_options
+
+FIRST = four_options(80)
+SECOND = [
+    {
+        "id": f"s{q}",
+        "subject": "one" if q % 2 else "two",
+        "question": f"Is it {q}?",
+        "options": list("abc"),
+        "answer": q % 3,
+    }
+    for q in range(60)
+]
+BOARD = BoardDefinition(name="main", suite="robustness-core", benchmarks=("first", "second"), columns=HEADLINE)
+
+
+def fill(registry: Registry, models: Sequence[str] = ("strong", "weak")) -> dict[str, list[int]]:
+    """Two benchmarks, and outputs of models that differ in skill, in this order."""
+    registry.benchmark("first", FIRST)
+    registry.benchmark("second", SECOND)
+    found = {}
+    for number, name in enumerate(models):
+        registry.model(name)
+        how = {"skill": 0.9 - 0.5 * number, "liking": 0.3 + 0.9 * number, "seed": number}
+        found[name] = [
+            *import_all(registry, name, "first", FIRST, **how),
+            *import_all(registry, name, "second", SECOND, **how),
+        ]
+    return found
+
+
+def load(registry: Registry, definition: BoardDefinition = BOARD) -> Board:
+    with write_session(registry.engine) as session:
+        board, _ = import_board(session, definition)
+    refresh_boards(registry.engine)
+    return board
+
+
+def rows_of(registry: Registry, name: str = "main") -> dict[str, dict[str, Any]]:
+    with read_session(registry.engine) as session:
+        return {row["model"]: row for row in board_rows(snapshot_as_of(session, name))}
+
+
+def test_a_board_joins_five_metrics_from_three_variant_sets_alike_on_both_engines(registries: list[Registry]) -> None:
+    documents = []
+    for registry in registries:
+        evaluations = fill(registry)
+        load(registry)
+        rows = rows_of(registry)
+        assert list(rows) == ["strong", "weak"]
+        for name, row in rows.items():
+            assert row["complete"]
+            with read_session(registry.engine) as session:
+                metrics = [evaluation_metrics(session, number)["metrics"] for number in evaluations[name]]
+            for column in HEADLINE:
+                metric, kind = column.split("@")
+                of_kind = [metrics[place][metric] for place in (KINDS.index(kind), 3 + KINDS.index(kind))]
+                value = row["values"][column]
+                assert value["value"] == pytest.approx(sum(of_kind) / 2, abs=1e-9)
+                assert value["n"] == 140
+                low, high = value["interval"]
+                assert low < value["value"] < high
+                assert value["rank_interval"][0] <= value["rank"] <= value["rank_interval"][1]
+        for column in HEADLINE:
+            assert [rows[name]["values"][column]["rank"] for name in rows] == [1, 2]
+            assert [rows[name]["values"][column]["tier"] for name in rows] == [1, 2]
+        with read_session(registry.engine) as session:
+            snapshot = snapshot_as_of(session, "main")
+            assert snapshot.digest == snapshot_digest(snapshot.document)
+            documents.append(snapshot.digest)
+    assert documents[0] == documents[1]
+
+
+def test_models_that_cannot_be_told_apart_share_a_tier(registry: Registry) -> None:
+    registry.benchmark("first", FIRST)
+    for name, seed in (("one", 1), ("two", 2)):
+        registry.model(name)
+        import_all(registry, name, "first", FIRST, skill=0.6, liking=0.5, seed=seed)
+    load(registry, BOARD.model_copy(update={"benchmarks": ("first",)}))
+    values = [row["values"]["average_accuracy@cyclic"] for row in rows_with(registry, "average_accuracy@cyclic")]
+    assert [value["tier"] for value in values] == [1, 1]
+    assert [value["rank_interval"] for value in values] == [[1, 2], [1, 2]]
+
+
+def rows_with(registry: Registry, column: str) -> list[dict[str, Any]]:
+    load(registry, BoardDefinition(name="other", suite="robustness-core", benchmarks=("first",), columns=(column,)))
+    return list(rows_of(registry, "other").values())
+
+
+def test_a_model_that_lacks_a_part_shows_what_it_has_and_is_not_ranked(registry: Registry) -> None:
+    fill(registry)
+    registry.model("partial")
+    how = {"skill": 1.0, "liking": 0.0, "seed": 9}
+    import_all(registry, "partial", "first", FIRST, **how)
+    import_all(registry, "partial", "second", SECOND, kinds=("cyclic",), **how)
+    load(registry)
+    row = rows_of(registry)["partial"]
+    assert not row["complete"]
+    assert row["values"]["worst_accuracy@cyclic"]["value"] is not None
+    assert row["values"]["cora@divergent"]["value"] is None
+    assert row["values"]["npsq_accuracy@choice-only"]["value"] is None
+    assert all(value["rank"] is None and value["tier"] is None for value in row["values"].values())
+    assert [rows_of(registry)[name]["values"]["accuracy@cyclic"]["rank"] for name in ("strong", "weak")] == [1, 2]
+    # With the rest it is ranked, and nobody had to ask for it.
+    import_all(registry, "partial", "second", SECOND, kinds=KINDS[1:], **how)
+    row = rows_of(registry)["partial"]
+    assert row["complete"]
+    assert row["values"]["worst_accuracy@cyclic"]["rank"] == 1
+
+
+def test_a_board_as_of_a_date_is_what_it_showed_then(registry: Registry) -> None:
+    fill(registry, ["strong"])
+    load(registry)
+    with read_session(registry.engine) as session:
+        before = snapshot_as_of(session, "main")
+    registry.model("later")
+    for name, questions in (("first", FIRST), ("second", SECOND)):
+        import_all(registry, "later", name, questions, skill=0.2, liking=0.0, seed=5)
+    with read_session(registry.engine) as session:
+        assert {row["model"] for row in snapshot_as_of(session, "main").document["rows"]} == {"strong", "later"}
+        then = snapshot_as_of(session, "main", before.as_of)
+        assert then.id == before.id
+        assert [row["model"] for row in then.document["rows"]] == ["strong"]
+        with pytest.raises(NotFoundError, match="did not stand at that time: its first snapshot is of"):
+            snapshot_as_of(session, "main", before.as_of - timedelta(days=1))
+        listed = snapshots_of(session, "main")
+        assert [row.id for row in listed] == sorted((row.id for row in listed), reverse=True)
+        assert listed[-1].id == before.id
+
+
+def test_refreshing_twice_makes_one_snapshot(registry: Registry) -> None:
+    fill(registry, ["strong"])
+    load(registry)
+    assert refresh_boards(registry.engine) == []
+    with read_session(registry.engine) as session:
+        assert len(session.scalars(select(BoardSnapshot)).all()) == 1
+
+
+def test_a_board_left_behind_by_a_killed_worker_is_found(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(registry, ["strong"])
+    load(registry)
+    registry.model("later")
+    with monkeypatch.context() as killed:
+        killed.setattr("registry.outputs.importer.refresh_boards", lambda _engine: [])
+        import_all(registry, "later", "first", FIRST, skill=0.2, liking=0.0, seed=5)
+    assert "later" not in rows_of(registry)
+    assert refresh_boards(registry.engine) == ["main"]
+    assert "later" in rows_of(registry)
+
+
+def test_the_views_hold_the_board(registry: Registry) -> None:
+    fill(registry)
+    load(registry)
+    rows = rows_of(registry)
+    with read_session(registry.engine) as session:
+        headlines = session.execute(text("SELECT * FROM board_headlines ORDER BY worst_accuracy_rank")).mappings().all()
+        standings = session.execute(text("SELECT * FROM board_standings WHERE current")).mappings().all()
+    assert [row["model"] for row in headlines] == ["strong", "weak"]
+    for row in headlines:
+        for column in HEADLINE:
+            metric = column.split("@")[0]
+            assert row[metric] == pytest.approx(rows[row["model"]]["values"][column]["value"], abs=1e-9), column
+    assert len(standings) == 2 * len(HEADLINE)
+    assert {row["rank"] for row in standings} == {1, 2}
+
+
+def test_snapshots_and_boards_cannot_be_changed(registry: Registry) -> None:
+    fill(registry, ["strong"])
+    load(registry)
+    for statement in (
+        "UPDATE board_standing SET value = 1",
+        "DELETE FROM board_snapshot",
+        "UPDATE board SET name = 'x'",
+        "UPDATE suite SET name = 'x'",
+        "DELETE FROM board_entry",
+        "UPDATE question_pride SET correct = NOT correct",
+        "UPDATE analysis SET kind = 'x'",
+    ):
+        refused = pytest.raises(DBAPIError, match=r"never change|added to, never changed|added, never changed")
+        with refused, write_session(registry.engine) as session:
+            session.execute(text(statement))
+
+
+def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(registry: Registry) -> None:
+    fill(registry, ["strong"])
+    suite = SuiteDefinition.model_validate(
+        {
+            "name": "parts",
+            "variants": ["cyclic"],
+            "tasks": [
+                {"name": "one", "benchmark": "second", "subjects": ["one"]},
+                {"name": "joined", "benchmarks": ["first", "second"], "limit": 10},
+            ],
+        }
+    )
+    with write_session(registry.engine) as session:
+        import_suite(session, suite)
+    load(
+        registry, BoardDefinition(name="parts", suite="parts", columns=("accuracy@cyclic", "accuracy_mean_all@cyclic"))
+    )
+    row = rows_of(registry, "parts")["strong"]
+    assert row["complete"]
+    with read_session(registry.engine) as session:
+        per_question = {}
+        for evaluation in session.scalars(select(Evaluation)):
+            if evaluation.variant_set.kind == "cyclic":
+                per_question |= evaluation_metrics(session, evaluation.id, per_question=True)["per_question"]
+    one = [per_question[q["id"]]["accuracy"] for q in SECOND if q["subject"] == "one"]
+    joined = [per_question[q["id"]]["accuracy"] for q in [*FIRST[:10], *SECOND[:10]]]
+    expected = (sum(one) / len(one) + sum(joined) / len(joined)) / 2
+    assert row["values"]["accuracy@cyclic"]["value"] == pytest.approx(expected, abs=1e-9)
+    assert row["values"]["accuracy_mean_all@cyclic"]["interval"] is None
+    assert row["values"]["accuracy_mean_all@cyclic"]["rank"] == 1
+
+
+def test_several_boards_stand_beside_each_other_and_a_changed_one_is_a_new_version(registry: Registry) -> None:
+    fill(registry, ["strong"])
+    first = load(registry)
+    again = load(registry)
+    assert (first.id, first.version) == (again.id, again.version)
+    changed = load(registry, BOARD.model_copy(update={"columns": HEADLINE[:2]}))
+    assert changed.version == 2
+    load(registry, BOARD.model_copy(update={"name": "other"}))
+    assert set(rows_of(registry)["strong"]["values"]) == set(HEADLINE[:2])
+    assert set(rows_of(registry, "main@1")["strong"]["values"]) == set(HEADLINE)
+    assert set(rows_of(registry, "other")["strong"]["values"]) == set(HEADLINE)
+
+
+# Submitting
+
+
+def ready_model(registry: Registry, name: str) -> None:
+    from tests.web.seed import add_model
+
+    with write_session(registry.engine) as session:
+        add_model(session, name)
+
+
+def test_a_suite_queues_what_is_missing_and_nothing_twice(registry: Registry) -> None:
+    registry.benchmark("first", FIRST)
+    registry.benchmark("second", SECOND)
+    ready_model(registry, "asked")
+    load(registry)
+    with write_session(registry.engine) as session:
+        found = submit_suite(session, "asked", "robustness-core")
+        assert [new for _, new in found] == [True] * 6
+        assert {(e.benchmark_version.benchmark.name, e.variant_set.kind) for e, _ in found} == {
+            (name, kind) for name in ("first", "second") for kind in KINDS
+        }
+    with write_session(registry.engine) as session:
+        again = submit_suite(session, "asked", "robustness-core", ["first"])
+        assert [(e.id, new) for e, new in again] == [(e.id, False) for e, _ in found[:3]]
+        assert [new for _, new in submit_board(session, "asked", "main")] == [False] * 6
+
+
+def test_an_unknown_protocol_of_a_suite_queues_nothing(registry: Registry) -> None:
+    registry.benchmark("first", FIRST)
+    ready_model(registry, "asked")
+    suite = SuiteDefinition.model_validate(
+        {"name": "s", "protocols": ["symbols", "telepathy"], "variants": ["cyclic"], "tasks": [{"benchmark": "first"}]}
+    )
+    with write_session(registry.engine) as session:
+        import_suite(session, suite)
+    with (
+        pytest.raises(ShuffleboardError, match="unknown protocol 'telepathy'"),
+        write_session(registry.engine) as session,
+    ):
+        submit_suite(session, "asked", "s")
+    with read_session(registry.engine) as session:
+        assert session.scalars(select(Evaluation)).all() == []
+
+
+@pytest.mark.parametrize(
+    ("suite", "benchmarks", "message"),
+    [
+        ("nothing", (), "no suite 'nothing'; known: cavalin-4, cho, .*robustness-core"),
+        ("robustness-core@7", (), "suite robustness-core has no version '7'; it has: 1"),
+        ("robustness-core", (), "is for any benchmarks: name them with --benchmark"),
+        ("robustness-core", ("nowhere",), "no benchmark 'nowhere'"),
+        ("gupta-mmlu", ("first",), "names its benchmarks itself"),
+    ],
+)
+def test_what_cannot_be_submitted_is_said(
+    registry: Registry, suite: str, benchmarks: tuple[str, ...], message: str
+) -> None:
+    ready_model(registry, "asked")
+    with pytest.raises(ShuffleboardError, match=message), write_session(registry.engine) as session:
+        submit_suite(session, "asked", suite, benchmarks)
+
+
+# Files
+
+
+def test_the_shipped_suites_are_there_after_setting_up(registry: Registry) -> None:
+    with read_session(registry.engine) as session:
+        names = set(session.scalars(select(Suite.name)))
+        seventeen = find_suite(session, "goliakova-17")
+    assert names == {"robustness-core", "goliakova-17", "gupta-mmlu", "cavalin-4", "nowak", "cho"}
+    assert len(seventeen.definition["tasks"]) == 17
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("name = 'x'\nnope", r"suite\.toml: is not TOML: Expected '=' after a key"),
+        ("name = 'x y'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'", "suite name 'x y': use up to"),
+        ("name = 'x'\nvariants=['zigzag']\n[[tasks]]\nbenchmark='b'", "unknown variant kind 'zigzag'"),
+        (
+            "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\nshoots=3",
+            "shoots: is no key here; known: name, benchmarks",
+        ),
+        ("name = 'x'\n[[tasks]]\nbenchmark='b'", "task 1 has no variants"),
+        ("name = 'x'\nvariants=['cyclic']", "tasks: Field required"),
+        (
+            "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmarks=['b','c']",
+            "a task that joins benchmarks needs a name",
+        ),
+        ("name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\n[[tasks]]\nbenchmark='b'", "'b' stands twice"),
+        (
+            "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\nshots=-1",
+            "shots: Input should be greater than or equal to 0",
+        ),
+        (
+            "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\nbenchmarks=['c']",
+            "give benchmark or benchmarks, not both",
+        ),
+    ],
+)
+def test_a_bad_suite_file_is_refused_naming_file_and_place(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "suite.toml"
+    path.write_text(content)
+    with pytest.raises(IngestError, match=message):
+        read_suite_file(path)
+
+
+def test_unreadable_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(IngestError, match="cannot be read"):
+        read_suite_file(tmp_path / "absent.toml")
+    (tmp_path / "binary.toml").write_bytes(b"name = '\xff'")
+    with pytest.raises(IngestError, match="is not UTF-8"):
+        read_board_file(tmp_path / "binary.toml")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"suite": "nothing"}, "no suite 'nothing'"),
+        ({"benchmarks": ()}, "is for any benchmarks; name them"),
+        ({"benchmarks": ("nowhere",)}, "no benchmark 'nowhere'"),
+        (
+            {"columns": ("accuracy@full",)},
+            "the suite has no variants 'full', but: cyclic, divergent:seed=0,subset=all, choice-only",
+        ),
+        ({"columns": ("accuracy@cyclic/cloze",)}, "the suite has no protocol 'cloze' there, but: symbols"),
+    ],
+)
+def test_a_board_that_does_not_fit_is_refused_and_not_stored(
+    registry: Registry, change: dict[str, Any], message: str
+) -> None:
+    registry.benchmark("first", FIRST)
+    registry.benchmark("second", SECOND)
+    with pytest.raises(ShuffleboardError, match=message):
+        load(registry, BOARD.model_copy(update=change))
+    with read_session(registry.engine) as session:
+        assert session.scalars(select(Board)).all() == []
+
+
+@pytest.mark.parametrize(
+    ("columns", "sort", "message"),
+    [
+        ('["accuracy"]', None, "column 'accuracy': write it metric@variants"),
+        ('["acuracy@cyclic"]', None, "no metric 'acuracy'; use one of accuracy"),
+        ('["accuracy@cyclic", "accuracy@cyclic"]', None, "column 'accuracy@cyclic' stands twice"),
+        ('["accuracy@cyclic"]', "cora@divergent", "sort 'cora@divergent' is no column"),
+        ("[]", None, "columns: Tuple should have at least 1 item"),
+    ],
+)
+def test_a_bad_board_file_is_refused(tmp_path: Path, columns: str, sort: str | None, message: str) -> None:
+    path = tmp_path / "board.toml"
+    path.write_text(
+        f"name = 'b'\nsuite = 's'\ncolumns = {columns}\n" + (f"sort = {json.dumps(sort)}\n" if sort else "")
+    )
+    with pytest.raises(IngestError, match=message):
+        read_board_file(path)
+
+
+def test_two_who_refresh_at_once_make_one_snapshot(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(registry, ["strong"])
+    with write_session(registry.engine) as session:
+        import_board(session, BOARD)
+    compute = snapshots.snapshot_document
+    first = True
+
+    def slow(session: Any, board: Board) -> dict[str, Any]:
+        nonlocal first
+        document = compute(session, board)
+        if first:
+            first = False
+            assert refresh_boards(registry.engine) == ["main"]  # the other is quicker
+        return document
+
+    monkeypatch.setattr(snapshots, "snapshot_document", slow)
+    assert refresh_boards(registry.engine) == []
+    with read_session(registry.engine) as session:
+        assert len(session.scalars(select(BoardSnapshot)).all()) == 1
+
+
+def test_a_time_is_a_date_or_a_time() -> None:
+    from registry.cli.boards import parse_time
+
+    assert parse_time(None) is None
+    assert parse_time("2026-11-21") == datetime(2026, 11, 21, 23, 59, 59, 999_999, tzinfo=UTC)
+    assert parse_time("2026-11-21T10:00+02:00") == datetime(2026, 11, 21, 8, tzinfo=UTC)
+    for wrong in ("yesterday", "2026-13-01", "0001-01-01T00:00+10:00"):
+        with pytest.raises(UsageError, match="give a date or time such as"):
+            parse_time(wrong)

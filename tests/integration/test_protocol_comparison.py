@@ -1,0 +1,256 @@
+"""Two protocols compared from imported outputs: which evaluations count, and what a user is told when none does."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from registry.db import get_engine, read_session, write_session
+from registry.errors import NotFoundError, ShuffleboardError, UsageError, VariantError
+from registry.evaluations import EvaluationRequest, submit
+from registry.outputs import ImportRequest, import_outputs
+from registry.protocol_comparison import compare_protocols
+from registry.variants import QuestionShape, parse_variants
+from tests.integration.test_command_line import run
+from tests.integration.test_worker import run as run_worker
+from tests.outputs.conftest import Registry, four_options
+from tests.population import add_benchmark, add_model, question
+
+QUESTIONS = 4
+ANSWERS = {f"q{number}": number % 4 for number in range(QUESTIONS)}
+
+Answering = Callable[[str, int, tuple[int, ...]], int]
+"""(question, variant, order) to the option that is answered."""
+
+
+def first_position(_question: str, _variant: int, order: tuple[int, ...]) -> int:
+    """Whatever stands first. Right in the original order of q0, then everywhere, then nowhere three times.
+
+    Accuracies .25, 1, 0, 0, 0: mean .25, variance 1500, moved mean .25 and median 0. SCORE: q0 has contents
+    0 0 1 2 3, 2 of 20 ordered pairs; the others their answer once and 0 four times, 12 of 20. (.1 + 3 · .6)/4 = .475.
+    """
+    return order[0]
+
+
+def right(question: str, _variant: int, _order: tuple[int, ...]) -> int:
+    """Always the answer: variance 0, SCORE 1."""
+    return ANSWERS[question]
+
+
+def right_but_once(question: str, variant: int, order: tuple[int, ...]) -> int:
+    """Wrong on q3 in the original order only.
+
+    Accuracies .75, 1, 1, 1, 1: mean .95, variance 100, moved mean and median 1. SCORE (3 + 12/20)/4 = .9.
+    """
+    return 0 if (question, variant) == ("q3", 0) else right(question, variant, order)
+
+
+@pytest.fixture
+def registry(database: str, tmp_path: Path) -> Registry:
+    """A registry on each engine in turn, with two models and two benchmarks of four questions."""
+    made = Registry(database, tmp_path)
+    for model in ("m", "n"):
+        made.model(model)
+    for name in ("one", "two"):
+        made.benchmark(name, four_options(QUESTIONS, context=name))
+    return made
+
+
+def answered(
+    registry: Registry,
+    answering: Answering,
+    shots: int,
+    *,
+    model: str = "m",
+    benchmark: str = "one",
+    variants: str = "answer-moving",
+    complete: bool = True,
+) -> int:
+    """Imports a model's answers; returns the evaluation."""
+    lines = [
+        {
+            "question_id": question,
+            "variant": variant.ordinal,
+            "order": list(variant.order),
+            "option": answering(question, variant.ordinal, variant.order),
+        }
+        for question, answer in ANSWERS.items()
+        for variant in parse_variants(variants).variants(QuestionShape(question, 4, answer))
+    ]
+    path = registry.file("outputs.jsonl", lines if complete else lines[:-1])
+    return import_outputs(registry.engine, ImportRequest(path, model, benchmark, variants, shots=shots))
+
+
+def compared(registry: Registry, first: str = "symbols:5", second: str = "symbols:0", **options):
+    with read_session(registry.engine) as session:
+        return compare_protocols(session, first, second, **options)
+
+
+def test_values_of_both_protocols_stand_side_by_side(registry: Registry) -> None:
+    five, none = answered(registry, first_position, 5), answered(registry, right_but_once, 0)
+    document = compared(registry)
+    assert (document["first"], document["second"]) == ("symbols:5", "symbols:0")
+    assert document["variants"] == "answer-moving:examples=moved"
+    (pair,) = document["pairs"]
+    assert (pair["model"], pair["evaluations"]) == ("m@1", {"first": five, "second": none})
+    assert pair["benchmark"].startswith("one@")
+    assert pair["first"] == pytest.approx(
+        {
+            "accuracy_mean_all": 0.25,
+            "accuracy_mean_moved": 0.25,
+            "accuracy_median_moved": 0,
+            "accuracy_variance": 1500,
+            "score": 0.475,
+        }
+    )
+    assert pair["second"] == pytest.approx(
+        {
+            "accuracy_mean_all": 0.95,
+            "accuracy_mean_moved": 1,
+            "accuracy_median_moved": 1,
+            "accuracy_variance": 100,
+            "score": 0.9,
+        }
+    )
+    assert pair["variance_ratio"] == pytest.approx(1 / 15)
+    assert pair["score_difference"] == pytest.approx(0.475 - 0.9)
+    assert document["overall"]["variance_ratio"] == pytest.approx(1 / 15)
+    (benchmark,) = document["benchmarks"]
+    # One difference of .75: half of the two possible signs on either side, and no deviation.
+    assert benchmark["accuracy_mean_moved"]["wilcoxon"]["p_value"] == pytest.approx(1)
+    assert benchmark["accuracy_mean_moved"]["cohens_d"] is None
+
+
+def test_the_newest_sealed_evaluation_counts(registry: Registry) -> None:
+    answered(registry, right, 5)
+    newest = answered(registry, first_position, 5)
+    answered(registry, right, 5, complete=False)  # newer, but not sealed
+    answered(registry, right_but_once, 0)
+    (pair,) = compared(registry)["pairs"]
+    assert pair["evaluations"]["first"] == newest
+    assert pair["first"]["accuracy_variance"] == pytest.approx(1500)
+
+
+def test_what_has_one_protocol_only_is_left_out(registry: Registry) -> None:
+    for model, benchmark in (("m", "one"), ("m", "two"), ("n", "one")):
+        answered(registry, first_position, 5, model=model, benchmark=benchmark)
+    for model, benchmark in (("m", "one"), ("m", "two"), ("n", "two")):
+        answered(registry, right_but_once, 0, model=model, benchmark=benchmark)
+    answered(registry, right_but_once, 0, model="n", benchmark="one", variants="cyclic")  # other variants
+    document = compared(registry)
+    assert [(pair["model"], pair["benchmark"][:4]) for pair in document["pairs"]] == [("m@1", "one@"), ("m@1", "two@")]
+    assert document["complete"] is True
+    assert document["models"] == [{"model": "m@1", "benchmarks": 2, "variance_ratio": pytest.approx(1 / 15)}]
+    (agreement,) = document["benchmark_pairs"]
+    assert agreement["models"] == 1
+
+
+def test_a_variance_of_zero_leaves_the_mean_of_ratios_undefined(registry: Registry) -> None:
+    answered(registry, first_position, 5)
+    answered(registry, right, 0)
+    document = compared(registry)
+    assert document["pairs"][0]["variance_ratio"] == 0
+    assert document["overall"]["variance_ratio"] is None
+    # The other way round nothing is divided by zero.
+    assert compared(registry, "symbols", "symbols:5")["pairs"][0]["variance_ratio"] is None
+
+
+def fill(registry: Registry) -> None:
+    """Two models on two benchmarks, but for n on two."""
+    for shots, answering in ((5, first_position), (0, right_but_once)):
+        answered(registry, answering, shots)
+        answered(registry, answering, shots, benchmark="two")
+        answered(registry, answering, shots, model="n")
+
+
+def test_benchmarks_and_models_can_be_chosen(registry: Registry) -> None:
+    fill(registry)
+    document = compared(registry)
+    assert len(document["pairs"]) == 3
+    assert document["complete"] is False
+    of_two = compared(registry, benchmarks=["two"])
+    assert [pair["model"] for pair in of_two["pairs"]] == ["m@1"]
+    assert len(compared(registry, benchmarks=["one", "two"], models=["m@1"])["pairs"]) == 2
+    (version,) = {pair["benchmark"] for pair in of_two["pairs"]}
+    assert compared(registry, benchmarks=[version]) == of_two
+    with pytest.raises(
+        NotFoundError, match=r"model o has not been evaluated under both protocols; there are: m@1, n@1"
+    ):
+        compared(registry, models=["o"])
+    with pytest.raises(NotFoundError, match=r"benchmark three has not been evaluated under both .* one@\w+, two@\w+"):
+        compared(registry, benchmarks=["three"])
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        (
+            ("symbols:5", "symbols:1"),
+            NotFoundError,
+            r"under both symbols:5 and symbols:1 .* there are: symbols:5 \(1\)",
+        ),
+        (("symbols:5", "match-dash:5"), NotFoundError, r"with these variants there are: symbols:5 \(1\)$"),
+        (("symbols", "symbols:0"), UsageError, "protocol symbols:0 is given twice"),
+        (("symbols:five", "symbols"), UsageError, "protocol 'symbols:five': write NAME or NAME:SHOTS"),
+        ((":5", "symbols"), UsageError, "protocol ':5': write NAME"),
+    ],
+)
+def test_what_there_is_is_named_where_there_is_nothing_to_compare(
+    registry: Registry, given: tuple[str, str], error: type[ShuffleboardError], message: str
+) -> None:
+    answered(registry, first_position, 5)
+    with pytest.raises(error, match=message):
+        compared(registry, *given)
+
+
+def test_variants_that_nothing_was_sealed_with_are_named_with_those_that_there_are(registry: Registry) -> None:
+    with pytest.raises(NotFoundError, match="no evaluation is sealed yet"):
+        compared(registry)
+    answered(registry, first_position, 5, variants="cyclic")
+    with pytest.raises(NotFoundError, match="no evaluation with these variants is sealed, there are: cyclic"):
+        compared(registry)
+    with pytest.raises(VariantError, match="unknown variant kind 'moving'"):
+        compared(registry, variants="moving")
+
+
+def test_the_command_prints_one_document_or_tables(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", registry.url)
+    fill(registry)
+    command = ("compare-protocols", "symbols:5", "symbols:0")
+    assert json.loads(run(capsys, monkeypatch, *command, "--json")) == compared(registry)
+    chosen = json.loads(run(capsys, monkeypatch, *command, "--benchmark", "two", "--model", "m", "--json"))
+    assert chosen == compared(registry, benchmarks=["two"], models=["m"])
+    tables = run(capsys, monkeypatch, *command)
+    assert "first: symbols:5  second: symbols:0  variants: answer-moving:examples=moved" in tables
+    assert "1500.000" in tables
+    assert "Spearman, first" in tables
+    assert "variance ratio over all models and benchmarks: 0.067" in tables
+
+
+def test_a_part_of_a_benchmark_is_compared_with_the_same_part_only(database: str, tmp_path: Path) -> None:
+    engine = get_engine(database)
+    with write_session(engine) as session:
+        lines = [question(number) for number in range(3)]
+        add_benchmark(session, tmp_path, [*lines, question(9, split="fewshot")])
+        add_model(session)
+
+    def scored(**request: int) -> int:
+        with write_session(engine) as session:
+            evaluation, _ = submit(session, EvaluationRequest("fake", "bench", "answer-moving", **request))
+        run_worker(engine)
+        return evaluation.id
+
+    scored(shots=1, limit=2)
+    scored(shots=0)
+    registry = Registry(database, tmp_path)
+    with pytest.raises(NotFoundError, match=r"with these variants there are: symbols:0 \(1\), symbols:1 \(1\)"):
+        compared(registry, "symbols:1", "symbols:0")
+    part = scored(shots=0, limit=2)
+    document = compared(registry, "symbols:1", "symbols:0")
+    (pair,) = document["pairs"]
+    assert pair["evaluations"]["second"] == part
+    assert pair["benchmark"].endswith(" (limit 2)")
+    assert compared(registry, "symbols:1", "symbols:0", benchmarks=[pair["benchmark"]]) == document

@@ -1,0 +1,133 @@
+"""Chapter 7: the guide to the metrics says what the definitions do."""
+
+import math
+import re
+from fractions import Fraction
+from xml.etree import ElementTree as ET
+
+import pytest
+from latex2mathml.converter import convert
+
+from registry.metrics import METRICS
+from registry.metrics.examples import DATASETS
+from registry.metrics.guide import (
+    BETWEEN,
+    BETWEEN_TEXT,
+    FAMILIES,
+    GUESSING,
+    GUIDE,
+    INTERVALS,
+    NOTATION,
+    PAPERS,
+    formula_is_for,
+)
+from registry.protocol_comparison import Pair, compare
+from registry.statistics.guessing import at_least, guessing_table
+from registry.variants import VARIANT_KINDS
+
+ENTRIES = {**GUIDE, **{comparison.name: comparison.entry for comparison in BETWEEN}}
+FORMULAS = [
+    *(formula for entry in ENTRIES.values() for formula in entry.formulas),
+    *GUESSING.formulas,
+    *(symbol for symbol, _ in NOTATION),
+]
+COMPARISONS = {comparison.name: comparison for comparison in BETWEEN}
+
+
+def printed(value, like):
+    """A value with as many digits as a printed number has."""
+    digits = len(like.partition(".")[2])
+    return f"{value:.{digits}f}".replace("-", "−")
+
+
+def test_every_metric_has_an_entry_and_stands_in_one_chapter():
+    assert set(GUIDE) == set(METRICS)
+    names = [name for family in FAMILIES for name in family.names]
+    assert sorted(names) == sorted(METRICS)
+    assert not set(COMPARISONS) & set(METRICS)
+
+
+@pytest.mark.parametrize("name", GUIDE)
+def test_the_worked_example_of_a_metric_has_the_printed_value(name):
+    example = GUIDE[name].example
+    value, n = METRICS[name].over_questions(example.dataset.questions)
+    assert printed(value, example.value) == example.value
+    assert n == len(example.dataset.questions)
+
+
+@pytest.mark.parametrize("name", GUIDE)
+def test_the_worked_example_lies_within_the_range(name):
+    low, high = METRICS[name].low, METRICS[name].high
+    assert (
+        (-math.inf if low is None else low) <= float(GUIDE[name].example.value) <= (math.inf if high is None else high)
+    )
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_the_worked_example_of_a_comparison_has_the_printed_value(name):
+    metric, example = COMPARISONS[name].metric, COMPARISONS[name].entry.example
+    first, second = (
+        {metric: METRICS[metric].over_questions(data.questions)[0]} for data in (example.against, example.dataset)
+    )
+    (compared,) = compare([Pair("model", "benchmark", first, second)])["pairs"]
+    assert printed(compared[name], example.value) == example.value
+
+
+def test_the_guessing_examples_are_right():
+    assert at_least(2, 3, Fraction(1, 2)) == 0.5
+    assert guessing_table(10, 5)[1].shown == 0.54
+    assert [printed(at_least(1, 10, rate), "0.12345") for rate in (0.53, 0.54)] == ["0.99947", "0.99958"]
+    for number in ("½³ = 0.5", "0.54", ".99958", ".99947"):
+        assert number in GUESSING.text[-1]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_every_formula_becomes_mathml_with_nothing_left_of_the_latex(formula):
+    drawn = convert(formula, display="block")
+    assert ET.fromstring(drawn).tag == "{http://www.w3.org/1998/Math/MathML}math"
+    assert "\\" not in drawn
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_markdown_leaves_every_formula_alone(formula):
+    assert not re.search(r"\\[!-/:-@\[-`{-~]", formula), "a backslash before punctuation is eaten"
+    assert not set("*`$\n") & set(formula)
+
+
+@pytest.mark.parametrize("name", GUIDE)
+def test_sources_are_papers_that_the_catalogue_names_too(name):
+    assert GUIDE[name].sources
+    for source in GUIDE[name].sources:
+        assert source.paper in PAPERS
+        assert source.paper in METRICS[name].source
+
+
+def test_what_stands_in_backticks_exists():
+    texts = [
+        INTERVALS,
+        BETWEEN_TEXT,
+        *GUESSING.text,
+        *(family.text for family in FAMILIES),
+        *(data.text for data in DATASETS),
+    ]
+    for entry in ENTRIES.values():
+        texts += [entry.needs, entry.differs or "", entry.example.arithmetic]
+    ids = {outcomes[0].question for data in DATASETS for outcomes in data.questions}
+    known = {*ENTRIES, *VARIANT_KINDS, *ids, "0:<id>"}
+    assert {word for text in texts for word in re.findall(r"`([^`]+)`", text)} <= known
+
+
+def test_every_data_set_serves_an_example():
+    used = {data.key for entry in ENTRIES.values() for data in (entry.example.dataset, entry.example.against) if data}
+    assert used == {data.key for data in DATASETS}
+    assert len(used) == len(DATASETS)
+
+
+def test_what_a_formula_is_for_follows_from_the_definition():
+    said = {name: formula_is_for(METRICS[name]) for name in ("accuracy", "pride_accuracy", "cora", "accuracy_range")}
+    assert said == {
+        "accuracy": "each question",
+        "pride_accuracy": "each question",
+        "cora": "the whole benchmark",
+        "accuracy_range": "the runs",
+    }

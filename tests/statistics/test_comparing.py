@@ -1,0 +1,173 @@
+"""Two evaluations beside each other, replicates beside each other, on both engines."""
+
+import json
+
+import numpy as np
+import pytest
+from sqlalchemy import select
+from statsmodels.stats.contingency_tables import mcnemar
+
+from registry.analyses import analyses_of
+from registry.comparing import compare_evaluations, cora_document, noise_document, replicates_of
+from registry.db import read_session, write_session
+from registry.errors import NotFoundError, QueueError, UsageError
+from registry.metrics.pride import ALPHA
+from registry.models import QuestionPride
+from registry.outputs import ImportRequest, import_outputs
+from registry.pride import pride_document
+from registry.reports import evaluation_metrics, verify_evaluation
+from tests.boards.outputs import import_all
+from tests.outputs.conftest import four_options, registries, registry
+from tests.spec.tables import same
+
+__all__ = ["registries", "registry"]
+
+QUESTIONS = four_options(60)
+
+
+def two_models(registry):
+    registry.benchmark("b", QUESTIONS)
+    found = []
+    for name, skill in (("one", 0.8), ("two", 0.5)):
+        registry.model(name)
+        found += import_all(registry, name, "b", QUESTIONS, ["cyclic"], skill=skill, liking=0.8, seed=len(name))
+    return found
+
+
+def test_a_comparison_is_what_the_questions_say(registry):
+    one, two = two_models(registry)
+    with read_session(registry.engine) as session:
+        document = compare_evaluations(session, one, two)
+        metrics = [evaluation_metrics(session, number, per_question=True) for number in (one, two)]
+    assert document["questions"] == 60
+    for name, item in document["metrics"].items():
+        assert same(item["first"], metrics[0]["metrics"][name]), name
+        assert same(item["second"], metrics[1]["metrics"][name]), name
+        if item["difference"] is None:
+            assert item["first"] is None
+            continue
+        assert item["difference"] == pytest.approx(item["first"] - item["second"], abs=1e-9)
+        if item["interval"] is not None:
+            assert item["interval"][0] < item["difference"] < item["interval"][1]
+    hits = [[document["per_question"][q["id"]]["accuracy"] for q in QUESTIONS] for document in metrics]
+    table = np.zeros((2, 2))
+    for first, second in zip(*hits, strict=True):
+        table[int(1 - first), int(1 - second)] += 1
+    assert document["metrics"]["accuracy"]["mcnemar"]["p_value"] == pytest.approx(mcnemar(table, exact=True).pvalue)
+    assert document["metrics"]["average_accuracy"]["mcnemar"] is None
+    worst = [{q for q, values in document["per_question"].items() if values["worst_accuracy"]} for document in metrics]
+    assert {item["external_id"] for item in document["differing"]["only_first"]} == worst[0] - worst[1]
+    assert {item["external_id"] for item in document["differing"]["only_second"]} == worst[1] - worst[0]
+
+
+def test_what_cannot_be_compared_is_said(registry):
+    one, two = two_models(registry)
+    registry.benchmark("other", four_options(5, context="Elsewhere."))
+    third = import_all(registry, "one", "other", four_options(5), ["cyclic"], skill=1, liking=0, seed=1)[0]
+    incomplete = import_outputs(
+        registry.engine,
+        ImportRequest(
+            registry.file("part.jsonl", [{"question_id": "q0", "variant": 0, "order": [0, 1, 2, 3], "position": 0}]),
+            "one",
+            "b",
+            "cyclic",
+        ),
+    )
+    with read_session(registry.engine) as session:
+        with pytest.raises(UsageError, match=r"ask different questions: .* is on b@.* is on other@"):
+            compare_evaluations(session, one, third)
+        with pytest.raises(UsageError, match="compared with itself"):
+            compare_evaluations(session, one, one)
+        with pytest.raises(QueueError, match="is failed; wait until it is complete"):
+            compare_evaluations(session, two, incomplete)
+        with pytest.raises(NotFoundError, match="no evaluation 99"):
+            compare_evaluations(session, one, 99)
+
+
+def repeats(registry, *, noisy, moves):
+    """Two replicates of a model under cyclic: `noisy` questions change when asked again, `moves` when options move."""
+    registry.benchmark("b", QUESTIONS)
+    found = []
+    for replicate in range(2):
+        lines = []
+        for number, question in enumerate(QUESTIONS):
+            for variant in range(4):
+                order = [(place + variant) % 4 for place in range(4)]
+                option = question["answer"]
+                if number < noisy:
+                    option = replicate
+                elif number < noisy + moves:
+                    option = order[0]
+                lines.append({"question_id": question["id"], "variant": variant, "order": order, "option": option})
+        path = registry.file("repeats.jsonl", lines)
+        found.append(import_outputs(registry.engine, ImportRequest(path, "m", "b", "cyclic")))
+    return found
+
+
+def test_noise_is_told_from_order_effects(registry):
+    ids = repeats(registry, noisy=6, moves=30)
+    with read_session(registry.engine) as session:
+        assert replicates_of(session, ids[0]) == ids
+        document = noise_document(session, ids)
+        alone = noise_document(session, ids[:1])
+    # Six questions: 4 pairs of one prompt, all differ; 24 pairs of orders, of which those across replicates differ.
+    assert document["repeat_disagreement"] == pytest.approx(6 / 60)
+    assert document["order_disagreement"] == pytest.approx((6 * 12 / 24 + 30) / 60)
+    assert document["order_effect"] == pytest.approx(document["order_disagreement"] - 6 / 60)
+    assert document["interval"][0] < document["order_effect"] < document["interval"][1]
+    assert alone["repeat_disagreement"] is None
+    assert alone["order_effect"] is None
+
+
+def test_only_replicates_are_taken_together(registry):
+    one, two = two_models(registry)
+    with read_session(registry.engine) as session, pytest.raises(UsageError, match="different specifications"):
+        noise_document(session, [one, two])
+
+
+def test_coras_bootstrap_is_kept_and_needs_one_number_of_variants(registry):
+    registry.benchmark("b", QUESTIONS)
+    registry.model("one")
+    one = import_all(registry, "one", "b", QUESTIONS, ["divergent"], skill=0.8, liking=0.5, seed=1)[0]
+    with write_session(registry.engine) as session:
+        first = cora_document(session, one)
+    with write_session(registry.engine) as session:
+        again = cora_document(session, one)
+        kept = analyses_of(session, one)
+        value = evaluation_metrics(session, one)["metrics"]["cora"]
+    assert again == first
+    assert [item["kind"] for item in kept].count("cora_over_variants") == 1
+    assert first["variants"] == 20
+    assert abs(first["mean"] - value) < 0.01
+    mixed = [*four_options(3), {"id": "x", "subject": None, "question": "?", "options": ["a", "b"], "answer": 0}]
+    registry.benchmark("mixed", mixed)
+    other = import_all(registry, "one", "mixed", mixed, ["divergent"], skill=0.8, liking=0.5, seed=1)[0]
+    with write_session(registry.engine) as session, pytest.raises(UsageError, match="have 8 to 20 variants"):
+        cora_document(session, other)
+
+
+def test_pride_is_recorded_with_its_estimation_set(registries):
+    documents = []
+    for each in registries:
+        one, _ = two_models(each)
+        with read_session(each.engine) as session:
+            kept = [item for item in analyses_of(session, one) if item["kind"] == "pride"]
+            estimation = session.scalars(
+                select(QuestionPride.question_id).where(QuestionPride.evaluation_id == one, QuestionPride.estimation)
+            ).all()
+            value = evaluation_metrics(session, one)["metrics"]["pride_accuracy"]
+            assert verify_evaluation(session, one)["ok"]
+        assert len(kept) == 1
+        assert kept[0]["parameters"]["alpha"] == repr(ALPHA)
+        assert len(kept[0]["result"]["estimation"]) == len(estimation) == 3
+        assert kept[0]["result"]["pride_accuracy"] == pytest.approx(value)
+        with write_session(each.engine) as session:
+            other = pride_document(session, one, 0.5)
+        assert len(other["estimation"]) == 30
+        with read_session(each.engine) as session:
+            assert len([item for item in analyses_of(session, one) if item["kind"] == "pride"]) == 2
+            assert evaluation_metrics(session, one)["metrics"]["pride_accuracy"] == value
+        with write_session(each.engine) as session, pytest.raises(UsageError, match=r"alpha 1\.5: give the share"):
+            pride_document(session, one, 1.5)
+        documents.append(json.dumps(other, sort_keys=True))
+    assert documents[0] == documents[1]

@@ -1,0 +1,102 @@
+"""What guessing reaches, against Cavalin et al., Table 7, and the binomial distribution."""
+
+from fractions import Fraction
+
+import pytest
+from scipy.stats import binom
+
+from registry.errors import MetricInputError
+from registry.statistics.guessing import (
+    CERTAINTY,
+    GuessingRow,
+    at_least,
+    guessing_table,
+    minimum_success_rate,
+    rounded_up,
+)
+from tests.spec.published import printed, rows
+
+TABLE_7 = rows("cavalin_table_7")
+
+
+def test_a_guess_is_right_on_two_of_three_with_one_half():
+    assert at_least(2, 3, Fraction(1, 2)) == 0.5
+    assert at_least(2, 3, 0.5) == 0.5
+
+
+@pytest.mark.parametrize("M", [1, 3, 10, 74])
+@pytest.mark.parametrize("rate", [0.0, 0.05, 0.2, 0.5, 0.97, 1.0])
+def test_the_tail_is_scipys_binomial_tail(M, rate):
+    for p in range(M + 1):
+        assert at_least(p, M, rate) == pytest.approx(binom.sf(p - 1, M, rate), rel=1e-9, abs=1e-300)
+        assert at_least(p, M, Fraction(rate)) == pytest.approx(at_least(p, M, rate), rel=1e-9)
+
+
+def test_nothing_is_always_reached():
+    assert at_least(0, 26, Fraction(1, 5)) == 1
+    assert at_least(0, 26, 0.2) == 1
+
+
+@pytest.mark.parametrize(("M", "k"), [(10, 5), (20, 4), (26, 5), (74, 13)])
+def test_the_smallest_rate_reaches_p_with_the_asked_for_certainty_and_no_smaller_one_does(M, k):
+    for p in range(M + 1):
+        rate = minimum_success_rate(p, M, k)
+        assert rate >= 1 / k
+        assert at_least(p, M, rate) >= float(CERTAINTY) - 1e-12
+        if rate > 1 / k:
+            assert at_least(p, M, rate - 1e-6) < float(CERTAINTY)
+
+
+def test_the_smallest_rate_grows_with_p():
+    rates = [minimum_success_rate(p, 26, 5) for p in range(27)]
+    assert rates == sorted(rates)
+
+
+def test_guessing_can_be_enough():
+    # Right at least once in 74: guessing between two fails with 2^-74.
+    assert minimum_success_rate(1, 74, 2) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"), [(0.5, 0.5), (0.2, 0.2), (0.201, 0.21), (1 / 3, 0.34), (0.29, 0.29), (0.99995, 1.0), (1.0, 1.0)]
+)
+def test_rates_are_shown_rounded_up(rate, shown):
+    assert rounded_up(rate) == shown
+
+
+def test_the_printed_chances_are_reproduced():
+    table = guessing_table(10, 5)
+    assert len(table) == len(TABLE_7) == 11
+    for ours, theirs in zip(table, TABLE_7, strict=True):
+        expected = printed(theirs["prob_at_least_p_random"])
+        assert ours.p == int(theirs["p"])
+        assert expected.low <= ours.chance <= expected.high
+
+
+def test_the_printed_rates_are_reproduced_up_to_seven_and_not_for_the_last_three():
+    table = guessing_table(10, 5)
+    different = {
+        ours.p: (theirs["msgr"], f"{ours.shown:.2f}")
+        for ours, theirs in zip(table, TABLE_7, strict=True)
+        if ours.shown != float(theirs["msgr"])
+    }
+    assert different == {8: ("0.98", "0.99"), 9: ("0.99", "1.00"), 10: ("0.9999", "1.00")}
+    # Printed with four digits, the last rate is still too small for the threshold, as the two before are.
+    for p in different:
+        assert at_least(p, 10, Fraction(different[p][0])) < CERTAINTY
+
+
+def test_a_row_holds_both():
+    assert guessing_table(3, 2)[2] == GuessingRow(2, 0.5, minimum_success_rate(2, 3, 2), 0.99)
+    assert len(guessing_table(3, 2)) == 4
+
+
+def test_arguments_that_cannot_be_right_are_refused():
+    with pytest.raises(MetricInputError, match="4 of 3"):
+        at_least(4, 3, 0.5)
+    with pytest.raises(MetricInputError, match="-1 of 3"):
+        minimum_success_rate(-1, 3, 2)
+    with pytest.raises(MetricInputError, match=r"rate of 1\.5"):
+        at_least(1, 3, 1.5)
+    with pytest.raises(MetricInputError, match="1 options"):
+        guessing_table(3, 1)

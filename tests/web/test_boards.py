@@ -1,0 +1,131 @@
+"""Boards as pages and as JSON: as they stand, as they stood, and what must not be shown."""
+
+import pytest
+from sqlalchemy import select, text
+
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.db import read_session, write_session
+from registry.models import BoardSnapshot
+from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, right
+
+COLUMNS = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic", "accuracy_variance@cyclic")
+
+
+def load(site, name="main", benchmarks=("capitals",), **more):
+    """A board on the seeded evaluations under `cyclic`, which the suite asks for alone."""
+    suite = SuiteDefinition.model_validate({"name": "orders", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})
+    with write_session(site.engine) as session:
+        import_suite(session, suite)
+        import_board(
+            session,
+            BoardDefinition(name=name, suite="orders", benchmarks=benchmarks, columns=COLUMNS, **more),
+        )
+    refresh_boards(site.engine)
+
+
+def body(client, path, status=200):
+    response = client.get(path)
+    assert response.status_code == status, response.text
+    return response.text
+
+
+def test_a_board_ranks_who_is_complete_and_says_who_is_on_the_way(own):
+    load(own, title="Who knows capitals?", text="Eight capitals.")
+    page = body(own.client, "/boards/main")
+    assert "Who knows capitals?" in page
+    assert page.index(">alpha<") < page.index(">silent<") < page.index(">beta<") < page.index(">delta<")
+    assert "On the way" in page
+    assert page.index("On the way") < page.index(">slow<")
+    document = own.client.get("/api/v1/boards/main").get_json()
+    ranks = {row["model"]: row["values"]["worst_accuracy@cyclic"]["rank"] for row in document["rows"]}
+    assert ranks == {"alpha": 1, "silent": 2, "beta": 3, "gamma": 3, "delta": 5}
+    # Eight questions are too few for an interval; the ranks still have theirs.
+    assert all(row["values"]["worst_accuracy@cyclic"]["interval"] is None for row in document["rows"])
+    assert document["sql"].startswith("SELECT * FROM board_standings WHERE snapshot = ")
+    with read_session(own.engine) as session:
+        rows = session.execute(text(document["sql"])).mappings().all()
+    assert len(rows) == 5 * len(COLUMNS)
+
+
+def test_sorting_by_another_column_shows_its_ranks(own):
+    load(own)
+    page = body(own.client, "/boards/main?sort=fluctuation_rate@cyclic")
+    assert page.index(">alpha<") < page.index(">delta<")
+    page = body(own.client, "/boards/main?sort=fluctuation_rate@cyclic&order=desc")
+    assert page.index(">delta<") < page.index(">alpha<")
+    assert "use one of accuracy@cyclic" in body(own.client, "/boards/main?sort=accuracy", 400)
+
+
+def test_a_snapshot_keeps_its_address_and_its_rows(own):
+    load(own)
+    before = own.client.get("/api/v1/boards/main").get_json()
+    add = own.client.get(before["permalink"]).text
+    with write_session(own.engine) as session:
+        add_model(session, "newcomer")
+    evaluate(own.engine, "newcomer", "capitals", right)
+    refresh_boards(own.engine)
+    assert "newcomer" in body(own.client, "/boards/main")
+    assert "newcomer" not in add
+    assert "newcomer" not in body(own.client, before["permalink"]).split("History")[0]
+    assert own.client.get(f"/api/v1/snapshots/{before['digest']}").get_json()["rows"] == before["rows"]
+    listed = own.client.get("/api/v1/boards/main/snapshots").get_json()["items"]
+    assert [item["digest"] for item in listed][-1] == before["digest"]
+    assert len(listed) == 2
+    as_of = own.client.get("/api/v1/boards/main", query_string={"as_of": before["as_of"]})
+    assert as_of.get_json()["digest"] == before["digest"]
+
+
+def test_a_board_over_a_hidden_benchmark_is_nowhere(own):
+    load(own)
+    load(own, "secret-board", ("secret",))
+    with read_session(own.engine) as session:
+        digests = {row.board.name: row.digest for row in session.scalars(select(BoardSnapshot))}
+    assert "secret-board" not in body(own.client, "/boards")
+    assert [item["board"] for item in own.client.get("/api/v1/boards").get_json()["items"]] == ["main"]
+    for path in (
+        "/boards/secret-board",
+        "/api/v1/boards/secret-board",
+        "/api/v1/boards/secret-board/snapshots",
+        f"/snapshots/{digests['secret-board']}",
+        f"/api/v1/snapshots/{digests['secret-board']}",
+    ):
+        body(own.client, path, 404)
+
+
+def test_texts_of_a_board_are_escaped(own):
+    load(own, "hostile", ("hostile",), title=HOSTILE, text=HOSTILE)
+    for path in ("/boards", "/boards/hostile"):
+        page = body(own.client, path)
+        assert "<script>alert" not in page
+        assert "<img src=x" not in page
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message"),
+    [
+        ("/boards/nothing", 404, "no board"),
+        ("/boards/main?as_of=yesterday", 400, "give a date or time such as"),
+        ("/boards/main?as_of=1999-01-01", 404, "did not stand at that time"),
+        ("/snapshots/xyz", 400, "64 hexadecimal digits"),
+        (f"/snapshots/{'0' * 64}", 404, "no snapshot"),
+        ("/api/v1/boards/main?asof=2026-01-01", 400, "is not known here; known: as_of"),
+        ("/boards/a b", 400, "use up to 200 letters"),
+    ],
+)
+def test_what_is_not_there_is_said(own, path, status, message):
+    load(own)
+    assert message in body(own.client, path, status)
+
+
+def test_an_empty_registry_says_how_to_load_one(empty_client):
+    assert "shuffleboard boards import" in body(empty_client, "/boards")
+
+
+def test_a_board_of_models_without_a_seal_is_empty(own, tmp_path):
+    lines = [{"id": "n1", "subject": None, "question": "?", "options": ["a", "b"], "answer": 0}]
+    with write_session(own.engine) as session:
+        add_benchmark(session, tmp_path, "new", lines)
+    load(own, "new", ("new",))
+    assert "No model has a sealed evaluation of this board yet" in body(own.client, "/boards/new")
