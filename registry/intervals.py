@@ -14,6 +14,7 @@ from registry.metrics.catalogue import pct_drop
 from registry.metrics.cora import consistency_index, cora
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
+    RANK_RESAMPLES,
     RESAMPLES,
     SEED,
     Interval,
@@ -109,6 +110,11 @@ def metric_intervals(values: Mapping[str, Array], *, resamples: int = RESAMPLES,
     return found
 
 
+def resamples_of(scope: str) -> int:
+    """Subjects and categories, of which a benchmark may have dozens, are resampled less often."""
+    return RANK_RESAMPLES if ":" in scope else RESAMPLES
+
+
 def evaluation_intervals(session: Session, evaluation_id: int) -> dict[str, dict[str, Any]]:
     """Scope → metric → Interval or None, of every scope of an evaluation."""
     query = text("SELECT question_id, scope FROM evaluation_question_scope WHERE evaluation_id = :id")
@@ -118,12 +124,13 @@ def evaluation_intervals(session: Session, evaluation_id: int) -> dict[str, dict
     everything = sorted(scopes.get("all", ()))
     values = question_values(session, evaluation_id, everything)
     found: dict[str, dict[str, Any]] = {}
-    known: dict[bytes, dict[str, Any]] = {}
+    known: dict[tuple[int, bytes], dict[str, Any]] = {}
     for scope, members in scopes.items():
         inside = np.fromiter((question_id in members for question_id in everything), dtype=bool, count=len(everything))
         # Scopes often hold the same questions: nothing flagged, one subject only.
-        key = inside.tobytes()
+        key = (resamples_of(scope), inside.tobytes())
         if key not in known:
-            known[key] = metric_intervals({name: column[inside] for name, column in values.items()})
+            inner = {name: column[inside] for name, column in values.items()}
+            known[key] = metric_intervals(inner, resamples=resamples_of(scope))
         found[scope] = known[key]
     return found

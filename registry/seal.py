@@ -17,7 +17,7 @@ from registry.computed import computed_metrics
 from registry.db import database_now
 from registry.digests import specification_digest
 from registry.errors import SealError
-from registry.intervals import METHOD, NONE, evaluation_intervals
+from registry.intervals import METHOD, NONE, evaluation_intervals, resamples_of
 from registry.metrics import METRICS
 from registry.models import (
     EngineFingerprint,
@@ -31,7 +31,7 @@ from registry.models import (
     Worker,
 )
 from registry.pride import write_question_pride
-from registry.statistics.bootstrap import RESAMPLES, SEED, Interval
+from registry.statistics.bootstrap import SEED, Interval
 
 SEAL_VERSION: Final = 1
 
@@ -214,19 +214,19 @@ def _metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
             "definition_version": metric.definition_version,
             "value": values[metric.name],
             "n": values[f"{metric.name}_n"],
-            **_interval_columns(intervals[scope].get(metric.name)),
+            **_interval_columns(scope, intervals[scope].get(metric.name)),
         }
         for scope, values in computed_metrics(session, evaluation_id).items()
         for metric in METRICS.values()
     ]
 
 
-def _interval_columns(interval: Interval | None) -> dict[str, Any]:
+def _interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
     return {
         "interval_low": None if interval is None else interval.low,
         "interval_high": None if interval is None else interval.high,
         "interval_method": NONE if interval is None else METHOD,
-        "interval_resamples": None if interval is None else RESAMPLES,
+        "interval_resamples": None if interval is None else resamples_of(scope),
         "interval_seed": None if interval is None else SEED,
     }
 
@@ -252,6 +252,6 @@ def add_missing_intervals(session: Session) -> int:
                     EvaluationMetric.metric == metric,
                     EvaluationMetric.definition_version == version,
                 )
-                .values(**_interval_columns(intervals.get(scope, {}).get(metric)))
+                .values(**_interval_columns(scope, intervals.get(scope, {}).get(metric)))
             )
     return len(lacking)

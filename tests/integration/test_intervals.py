@@ -1,0 +1,118 @@
+"""Intervals of sealed metrics: beside their values, with method, resamples and seed, and stated once."""
+
+import pytest
+from sqlalchemy import select, text, update
+from sqlalchemy.exc import DBAPIError
+
+from registry.db import read_session, write_session
+from registry.intervals import METHOD, NONE
+from registry.metrics import METRICS
+from registry.models import EvaluationMetric
+from registry.seal import add_missing_intervals
+from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES, SEED
+from tests.boards.outputs import import_all
+from tests.outputs.conftest import four_options, registries, registry
+
+__all__ = ["registries", "registry"]
+
+QUESTIONS = [
+    question | {"subject": "big" if number < 60 else "small"} for number, question in enumerate(four_options(80))
+]
+NEVER = (
+    "accuracy_min",
+    "accuracy_max",
+    "accuracy_range",
+    "accuracy_variance",
+    "accuracy_abs_diff",
+    "accuracy_median_moved",
+)
+
+
+def evaluate(registry):
+    registry.benchmark("b", QUESTIONS)
+    return import_all(registry, "m", "b", QUESTIONS, ["cyclic"], skill=0.7, liking=0.8, seed=3)[0]
+
+
+def stated(registry, evaluation_id):
+    with read_session(registry.engine) as session:
+        rows = session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation_id)).all()
+        return {
+            (row.scope, row.metric): (
+                row.value,
+                row.interval_low,
+                row.interval_high,
+                row.interval_method,
+                row.interval_resamples,
+                row.interval_seed,
+            )
+            for row in rows
+        }
+
+
+def test_a_sealed_metric_says_how_its_interval_was_made(registries):
+    found = []
+    for each in registries:
+        each.model("m")
+        evaluation_id = evaluate(each)
+        rows = stated(each, evaluation_id)
+        for (scope, metric), (value, low, high, method, resamples, seed) in rows.items():
+            if low is None:
+                assert (high, method, resamples, seed) == (None, NONE, None, None)
+            else:
+                assert low < value < high, metric
+                assert (method, seed) == (METHOD, SEED)
+                assert resamples == (RANK_RESAMPLES if ":" in scope else RESAMPLES)
+        for metric in (
+            "accuracy",
+            "worst_accuracy",
+            "fluctuation_rate",
+            "prob_mass",
+            "cora",
+            "pct_drop",
+            "pride_accuracy",
+        ):
+            assert rows["all", metric][1] is not None, metric
+            assert rows["subject:big", metric][1] is not None, metric
+            # Twenty questions are too few.
+            assert rows["subject:small", metric][1] is None, metric
+        for metric in NEVER:
+            assert rows["all", metric][3] == NONE
+        assert {metric for scope, metric in rows if scope == "all"} == set(METRICS)
+        found.append({key: [None if item is None else round(item, 9) for item in row[:3]] for key, row in rows.items()})
+    assert found[0] == found[1]
+
+
+def test_an_interval_is_stated_once_and_nothing_else_changes(registry):
+    evaluation_id = evaluate(registry)
+    before = stated(registry, evaluation_id)
+    of_evaluation = EvaluationMetric.evaluation_id == evaluation_id
+    refused = (
+        update(EvaluationMetric).where(of_evaluation).values(interval_low=0.0),
+        update(EvaluationMetric).where(of_evaluation).values(value=1.0),
+    )
+    for statement in refused:
+        with pytest.raises(DBAPIError, match="never changed"), write_session(registry.engine) as session:
+            session.execute(statement)
+    # As an older version of the schema left it: no interval was looked for.
+    trigger = "sealed_evaluation_metric_update"
+    with write_session(registry.engine) as session:
+        if registry.engine.dialect.name == "sqlite":
+            definition = session.scalar(text("SELECT sql FROM sqlite_master WHERE name = :name"), {"name": trigger})
+            session.execute(text(f"DROP TRIGGER {trigger}"))
+        else:
+            session.execute(text(f"ALTER TABLE evaluation_metric DISABLE TRIGGER {trigger}"))
+        nothing = dict.fromkeys(
+            ("interval_low", "interval_high", "interval_method", "interval_resamples", "interval_seed")
+        )
+        session.execute(update(EvaluationMetric).values(**nothing))
+        if registry.engine.dialect.name == "sqlite":
+            session.connection().exec_driver_sql(definition)
+        else:
+            session.execute(text(f"ALTER TABLE evaluation_metric ENABLE TRIGGER {trigger}"))
+    with pytest.raises(DBAPIError, match="never changed"), write_session(registry.engine) as session:
+        session.execute(refused[1])
+    with write_session(registry.engine) as session:
+        assert add_missing_intervals(session) == 1
+    assert stated(registry, evaluation_id) == before
+    with write_session(registry.engine) as session:
+        assert add_missing_intervals(session) == 0
