@@ -1,0 +1,147 @@
+"""Suites, boards and statistics on the command line, as a user types them."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.boards.outputs import HEADLINE, import_all
+from tests.outputs.conftest import Registry, four_options
+
+QUESTIONS = four_options(50)
+BOARD = f"""
+name = "main"
+title = "One benchmark"
+suite = "robustness-core"
+benchmarks = ["b"]
+columns = {json.dumps(HEADLINE)}
+"""
+
+
+@pytest.fixture
+def filled(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """Model "m" under every kind of the headline metrics, and once more under cyclic."""
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", registry.url)
+    registry.benchmark("b", QUESTIONS)
+    import_all(registry, "m", "b", QUESTIONS, skill=0.7, liking=0.5, seed=1)
+    import_all(registry, "m", "b", QUESTIONS, ["cyclic"], skill=0.7, liking=0.5, seed=2)
+    return registry
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """The command line in this process: (status, stdout, stderr)."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        from registry.cli import main
+
+        monkeypatch.setattr("sys.argv", ["shuffleboard", *map(str, arguments)])
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = int(end.code or 0)
+        out = capsys.readouterr()
+        return status, out.out, out.err
+
+    return run
+
+
+def test_a_board_from_a_file_to_a_table(filled: Registry, run, tmp_path: Path) -> None:
+    file = tmp_path / "board.toml"
+    file.write_text(BOARD)
+    status, out, _ = run("boards", "import", file, "--json")
+    assert (status, json.loads(out)["new"]) == (0, True)
+    assert run("boards", "import", file)[1] == "board main version 1 is there already\n"
+    assert [item["name"] for item in json.loads(run("boards", "list", "--json")[1])["boards"]] == ["main"]
+    document = json.loads(run("leaderboard", "--board", "main", "--json")[1])
+    (row,) = document["rows"]
+    assert (row["model"], row["complete"]) == ("m", True)
+    assert row["values"]["cora@divergent"]["rank"] == 1
+    assert json.loads(run("boards", "show", "main", "--json")[1]) == document
+    (from_csv,) = csv.DictReader(io.StringIO(run("leaderboard", "--board", "main", "--csv")[1]))
+    assert float(from_csv["worst_accuracy@cyclic"]) == row["values"]["worst_accuracy@cyclic"]["value"]
+    assert from_csv["worst_accuracy@cyclic tier"] == "1"
+    for command in (
+        ("leaderboard", "--board", "main"),
+        ("boards", "show", "main"),
+        ("boards", "list"),
+        ("boards", "snapshots", "main"),
+    ):
+        status, out, _ = run(*command)
+        assert status == 0
+        assert "main" in out or "One" in out or "m" in out
+    (snapshot,) = json.loads(run("boards", "snapshots", "main", "--json")[1])["snapshots"]
+    assert snapshot["digest"] == document["digest"]
+
+
+def test_a_suite_from_a_file(filled: Registry, run, tmp_path: Path) -> None:
+    file = tmp_path / "suite.toml"
+    file.write_text('name = "mine"\nvariants = ["cyclic"]\n[[tasks]]\nbenchmark = "b"\n')
+    assert json.loads(run("suites", "import", file, "--json")[1])["version"] == 1
+    file.write_text('name = "mine"\nvariants = ["full"]\n[[tasks]]\nbenchmark = "b"\noptions = 4\n')
+    assert run("suites", "import", file)[1] == "suite mine version 2 loaded\n"
+    listed = {item["name"]: item for item in json.loads(run("suites", "list", "--json")[1])["suites"]}
+    assert listed["mine"]["variants"] == ["full"]
+    assert json.loads(run("suites", "show", "mine@1", "--json")[1])["definition"]["variants"] == ["cyclic"]
+    assert "4 options" in run("suites", "show", "mine")[1]
+    assert "Goliakova" in run("suites", "list")[1]
+
+
+def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None:
+    for command in (
+        ("compare", 1, 4),
+        ("noise", 1),
+        ("noise", 1, 4),
+        ("pride", 1),
+        ("pride", 1, "--alpha", 0.2),
+        ("cora", 2),
+        ("guessing", "--variants", 10, "--options", 5),
+    ):
+        status, out, _ = run("statistics", *command, "--json")
+        assert status == 0, command
+        assert isinstance(json.loads(out), dict)
+        status, out, _ = run("statistics", *command)
+        assert status == 0
+        assert out.strip()
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        (("leaderboard", "--board", "nothing"), 1, "no board 'nothing'; known: none"),
+        (("leaderboard", "--board", "x", "--variants", "cyclic"), 2, "leave --benchmark and --variants out"),
+        (("leaderboard", "--as-of", "2026-01-01"), 2, "--as-of goes with --board"),
+        (("boards", "show", "nothing"), 1, "no board 'nothing'"),
+        (("boards", "import", "/nowhere.toml"), 1, "/nowhere.toml: cannot be read"),
+        (("suites", "show", "nothing"), 1, "no suite 'nothing'; known: cavalin-4"),
+        (("evaluations", "submit", "--model", "m"), 2, "give one --benchmark and --variants, or --suite, or --board"),
+        (("evaluations", "submit", "--model", "m", "--suite", "x", "--shots", "5"), 2, "leave out --shots"),
+        (("evaluations", "submit", "--model", "m", "--board", "x", "--benchmark", "b"), 2, "leave out --benchmark"),
+        (
+            ("evaluations", "submit", "--model", "m", "--suite", "robustness-core", "--benchmark", "c"),
+            1,
+            "no benchmark 'c'",
+        ),
+        (("statistics", "compare", "1", "2000"), 1, "no evaluation 2000"),
+        (("statistics", "pride", "1", "--alpha", "7"), 2, "alpha 7.0: give the share"),
+        (("statistics", "guessing", "--variants", "500", "--options", "4"), 2, "up to 200 variants"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_cannot_be_done_is_said(
+    filled: Registry, run, command: tuple[str, ...], status: int, message: str
+) -> None:
+    found, out, err = run(*command)
+    assert (found, out) == (status, "")
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_a_suite_whose_outputs_are_there_queues_nothing(filled: Registry, run) -> None:
+    status, out, err = run("evaluations", "submit", "--model", "m", "--suite", "robustness-core", "--benchmark", "b")
+    assert status == 0
+    assert json.loads(out)["evaluations"] == [4, 2, 3]
+    assert err.count("is there already") == 3
