@@ -15,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec gpu docs migration bench-import check format constraints clean
+.PHONY: help setup demo services peer test spec gpu docs migration bench-import bench-statistics check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ docs: setup ## Write the generated pages of docs/ again
 
 migration: setup ## Draft a migration from the tables and views (MESSAGE="Add ...")
 	$(BIN)/python -m migrations.draft "$(MESSAGE)"
+
+bench-statistics: setup ## Time the bootstrap against its plain form
+	$(BIN)/python -m tests.bench.bench_statistics
 
 bench-import: setup services ## Import a million predictions into both databases
 	$(BIN)/python -m tests.bench.bench_import $(ARGS)

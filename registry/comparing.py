@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from registry.analyses import store_analysis
 from registry.errors import QueueError, UsageError
 from registry.evaluations import find_evaluation
-from registry.intervals import FUNCTIONS_OF_TWO_MEANS, per_question_metrics, question_values
+from registry.intervals import FUNCTIONS_OF_TWO_MEANS, per_question_metrics, question_values, resting_on
 from registry.metrics import METRICS
 from registry.models import Evaluation, EvaluationQuestion, Prediction, Question
 from registry.statistics.bootstrap import (
@@ -53,7 +53,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     values = [question_values(session, item.id, ids) for item in (first, second)]
     metrics = {name: _difference(name, values[0][name], values[1][name]) for name in per_question_metrics()}
     for name, function in FUNCTIONS_OF_TWO_MEANS.items():
-        metrics[name] = _combined_difference(values, function)
+        metrics[name] = _combined_difference(name, values, function)
     return {
         "first": _described(first),
         "second": _described(second),
@@ -119,7 +119,7 @@ def _difference(name: str, first: Any, second: Any) -> dict[str, Any]:
     }
 
 
-def _combined_difference(values: Sequence[dict[str, Any]], function: Any) -> dict[str, Any]:
+def _combined_difference(name: str, values: Sequence[dict[str, Any]], function: Any) -> dict[str, Any]:
     columns = [one[part] for one in values for part in (function.first, function.second)]
     stacked = np.stack(columns, axis=1)
     kept = stacked[~np.isnan(stacked).any(axis=1)]
@@ -128,7 +128,8 @@ def _combined_difference(values: Sequence[dict[str, Any]], function: Any) -> dic
     if len(kept):
         samples = resampled_means(kept)
         drawn = [combined(function.resampled, samples[:, place], samples[:, place + 1]) for place in (0, 2)]
-        interval = percentile_interval(drawn[0] - drawn[1], len(kept))
+        size = min(resting_on(name, [kept[:, place], kept[:, place + 1]]) for place in (0, 2))
+        interval = percentile_interval(drawn[0] - drawn[1], size)
     difference = None if means[0] is None or means[1] is None else means[0] - means[1]
     return {
         "first": means[0],

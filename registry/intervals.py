@@ -25,7 +25,7 @@ from registry.statistics.bootstrap import (
 
 Array = NDArray[np.float64]
 
-METHOD: Final = "percentile bootstrap over questions"
+METHOD: Final = "bias-corrected percentile bootstrap over questions"
 NONE: Final = "none"
 """Method of a metric for which no interval is stated: it would not cover."""
 
@@ -49,6 +49,17 @@ FUNCTIONS_OF_TWO_MEANS: Final[Mapping[str, OfTwoMeans]] = {
     ),
     "cora": OfTwoMeans("accuracy", "bmca_100", cora, lambda mcqa, consistent: mcqa * (1 - (mcqa - consistent))),
 }
+
+
+def resting_on(metric: str, base: Sequence[Array]) -> int:
+    """How many questions a metric's interval rests on: those with a value.
+
+    base: per-question values of the metric's base metrics, each (questions,), NaN where undefined. The percentage drop
+    is about the questions that are right on the original; on fewer of them its interval has to be wider.
+    """
+    if metric == "pct_drop":
+        return int(np.count_nonzero(base[0] == 1))
+    return int(np.count_nonzero(~np.isnan(base[0])))
 
 
 def per_question_metrics() -> list[str]:
@@ -105,7 +116,7 @@ def metric_intervals(values: Mapping[str, Array], *, resamples: int = RESAMPLES,
         drawn = samples[:, own[0]]
         if function is not None:
             drawn = combined(function.resampled, samples[:, own[0]], samples[:, own[1]])
-        n = int(counts[own[0]])
+        n = resting_on(name, [stacked[:, place] for place in own])
         found[name] = percentile_interval(drawn, n) if n >= MINIMUM_QUESTIONS else None
     return found
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from registry.boards.definition import Column
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
 from registry.evaluations import select_questions
-from registry.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values
+from registry.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
 from registry.metrics import METRICS
 from registry.metrics.catalogue import pct_drop
 from registry.metrics.runs import Runs
@@ -89,12 +89,16 @@ def board_standings(session: Session, board: Board) -> list[BoardRow]:
 
 @dataclass
 class _TaskStanding:
-    """One model, one task, one column. means: the base metrics' means; samples: (resamples, base)."""
+    """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
+
+    resting_on: how many questions its interval rests on.
+    """
 
     value: float | None
     n: int
     means: tuple[float | None, ...] = ()
     samples: Array | None = None
+    resting_on: int = 0
 
 
 def _task_standings(
@@ -159,7 +163,7 @@ def _of_means(metric: str, means: _Means) -> _TaskStanding:
     n = int(np.count_nonzero(~np.isnan(means.base[0])))
     combine = FUNCTIONS_OF_TWO_MEANS.get(metric)
     value = combine.value(*averages) if combine else averages[0]
-    return _TaskStanding(value, n, averages)
+    return _TaskStanding(value, n, averages, resting_on=resting_on(metric, means.base))
 
 
 def _mean(values: Array) -> float | None:
@@ -192,7 +196,7 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
         value = math.fsum(values) / len(values)
         if len(with_samples) == len(tasks):
             samples = np.mean([_combined_samples(metric, part) for part in with_samples], axis=0)
-    interval = None if samples is None else percentile_interval(samples, min(task.n for task in tasks))
+    interval = None if samples is None else percentile_interval(samples, min(task.resting_on for task in tasks))
     return Standing(value, n, samples, None if interval is None else (interval.low, interval.high))
 
 
@@ -209,7 +213,7 @@ def _rank(metric: str, standings: Sequence[Standing]) -> None:
     for standing, interval, tier in zip(
         known,
         rank_intervals(matrix, better),
-        tiers([standing.value for standing in known], matrix, better),
+        tiers([standing.value for standing in known], matrix, better, min(standing.n for standing in known)),
         strict=True,
     ):
         if interval is not None:

@@ -23,19 +23,19 @@ SEED: Final = 0
 CONFIDENCE: Final = 0.95
 
 MINIMUM_QUESTIONS: Final = 30
-"""No interval for fewer. Of 0/1 metrics on 10 to 20 questions it covers 97 to 100 %: too long to be called 95 %."""
+"""No interval for fewer questions. On 10 to 20 that of a 0/1 metric covers 96 to 100 %: too long to be called 95 %."""
 LARGEST_SKEWNESS: Final = 0.63
 """No interval where the resampled values are more skewed. For a 0/1 metric this asks for 3 of the rarer outcome
-(skewness .58; 2 have .71). With 1 or 2 the interval is too short: it misses the truth in up to 9 % of evaluations,
-with 3 in at most 7 %, whatever the truth. Asking for 4 would drop so many of the short ones at a truth of .05 on 200
-questions that the others cover more than 97 %."""
+(skewness .58; 2 have .71). An interval on 1 or 2 is too short: stating those would let up to 8.3 % of evaluations state
+an interval that misses the truth, whatever the truth; from 3 on it is at most 7.1 %. Asking for 5 would leave out so
+many short ones that the others cover 98.8 % at a truth of .05 on 200 questions."""
 LARGEST_UNDEFINED_SHARE: Final = 0.01
 """No interval where the value is undefined in more of the resamples: those left are no longer a sample of all."""
 
 DIGITS: Final = 12
 """Resampled values that agree to this many decimals are equal: matrix products differ in the last bits."""
 DRAWS_AT_ONCE: Final = 2_000_000
-"""Questions drawn before they are counted, over all resamples of a chunk: about 50 MB. It never changes a result."""
+"""Questions drawn before they are counted, over all resamples of a chunk: about 60 MB. It never changes a result."""
 
 
 @dataclass(frozen=True)

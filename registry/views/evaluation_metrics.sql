@@ -1,7 +1,7 @@
 -- evaluation_metrics: one row per sealed evaluation, scope and metric, in the newest definition of the metric.
 -- value NULL: undefined; n: over how many questions it is a mean; interval NULL: none is stated.
--- interval_method: "percentile bootstrap over questions" with so many resamples and that seed; "none" where it would not
--- cover; NULL where none was looked for.
+-- interval_method: "bias-corrected percentile bootstrap over questions" with so many resamples and that seed; "none"
+-- where it would not cover; NULL where none was looked for.
 select
     evaluation_metric.evaluation_id,
     evaluation_metric.scope,

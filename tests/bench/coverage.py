@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm, t
 
 from registry.statistics import bootstrap
-from registry.statistics.bootstrap import Interval, combined, percentile_interval, resampled_means
+from registry.statistics.bootstrap import Interval, combined, mean_intervals, percentile_interval, resampled_means
 
 Floats = NDArray[np.float64]
 
@@ -62,11 +62,12 @@ def accelerated(samples: Floats, _questions: int) -> Interval:
     return Interval(low, high)
 
 
+OURS = "mid-distribution, bias-corrected, widened (ours)"
 METHODS: dict[str, Method] = {
     "plain percentile": plain,
     "widened for n": widened,
     "mid-distribution": mid,
-    "mid-distribution, bias-corrected, widened (ours)": percentile_interval,
+    OURS: percentile_interval,
     "BCa of the mid-distribution": accelerated,
 }
 
@@ -118,16 +119,18 @@ def kinds_of_interval() -> Iterable[str]:
 
 
 def least_counts() -> Iterable[str]:
-    """What asking for more of the rarer outcome does."""
-    yield "| stated for at least | misses, at most (any truth) | coverage, truth ≥ .05, n ≥ 200 | at .05 of 200 |"
-    yield "|---|---|---|---|"
-    for least in range(1, 7):
-        anywhere = np.concatenate([np.linspace(1e-4, 0.05, 2000), TRUTHS])
-        missed = max(exact(percentile_interval, questions, anywhere, least)[1].max() for questions in SIZES)
-        inside = np.concatenate([exact(percentile_interval, questions, TRUTHS, least)[0] for questions in SIZES])
-        (point,), _ = exact(percentile_interval, 200, np.array([0.05]), least)
-        cells = [percent(missed), f"{percent(inside.min())} to {percent(inside.max())}", percent(point)]
-        yield f"| {least} | {' | '.join(cells)} |"
+    """What asking for more of the rarer outcome does, to the plain interval and to ours."""
+    yield "| interval | stated for at least | misses, at most (any truth) | coverage, truth ≥ .05 | at .05 of 200 |"
+    yield "|---|---|---|---|---|"
+    anywhere = np.concatenate([np.linspace(1e-4, 0.05, 2000), TRUTHS])
+    for name in ("plain percentile", OURS):
+        method = METHODS[name]
+        for least in range(1, 7):
+            missed = max(exact(method, questions, anywhere, least)[1].max() for questions in SIZES)
+            inside = np.concatenate([exact(method, questions, TRUTHS, least)[0] for questions in SIZES])
+            (point,), _ = exact(method, 200, np.array([0.05]), least)
+            cells = [percent(missed), f"{percent(inside.min())} to {percent(inside.max())}", percent(point)]
+            yield f"| {name} | {least} | {' | '.join(cells)} |"
 
 
 def few_questions() -> Iterable[str]:
@@ -252,11 +255,35 @@ def simulated(simulations: int) -> Iterable[str]:
             yield f"| {questions} | {p} | {' | '.join(cells)} |"
 
 
+def long_tails(simulations: int) -> Iterable[str]:
+    """Means of 1 − a lognormal variable: values without a lower end, as NPSQ has them."""
+    yield "| σ of the logarithm | questions | coverage | stated of |"
+    yield "|---|---|---|---|"
+    generator = np.random.default_rng(0)
+    for sigma in (0.5, 1.0, 1.5):
+        for questions in QUESTIONS:
+            true = 1 - math.exp(sigma**2 / 2)
+            stated = covering = 0
+            for start in range(0, simulations, AT_ONCE):
+                size = (questions, min(AT_ONCE, simulations - start))
+                for interval in mean_intervals(1 - generator.lognormal(0, sigma, size)):
+                    if interval is not None:
+                        stated += 1
+                        covering += interval.low <= true <= interval.high
+            yield f"| {sigma} | {questions} | {percent(covering / stated)} | {stated} of {simulations} |"
+
+
 def main(arguments: Sequence[str]) -> None:
     """Prints all tables."""
     simulations = int(arguments[0]) if arguments else 1000
     started = time.perf_counter()
-    for lines in (kinds_of_interval(), least_counts(), few_questions(), simulated(simulations)):
+    for lines in (
+        kinds_of_interval(),
+        least_counts(),
+        few_questions(),
+        simulated(simulations),
+        long_tails(simulations),
+    ):
         for line in lines:
             print(line, flush=True)
         print()

@@ -79,17 +79,6 @@ def test_printed_deviations_fit_only_the_same_indices_for_every_question():
     assert min(deviations) > math.sqrt(0.25 / (100 * MEDQA_QUESTIONS))
 
 
-def test_the_same_indices_make_deviations_as_large_as_the_printed_ones():
-    # Each hit from a draw of variants that differ by about .1 in accuracy: the mean over 100 draws deviates by .01,
-    # MCQA+ of own indices by a tenth of that.
-    generator = np.random.default_rng(0)
-    accuracy = generator.normal(0.7, 0.1, 26).clip(0, 1)
-    hits = generator.random((MEDQA_QUESTIONS, 26)) < accuracy
-    indices = generator.integers(0, 26, (2000, 100))
-    same = hits.mean(axis=0)[indices].mean(axis=1).std()
-    assert 0.003 < same < 0.013
-
-
 def test_printed_bootstrap_never_lies_below_the_value_of_table_1():
     # A resample never asks more variants than there are, so that BMCA(1), and CoRA with it, can only rise.
     table_1 = dict(by([row for row in rows("cavalin_tables_1_6") if row["table"] == "1"], "model"))
@@ -98,11 +87,3 @@ def test_printed_bootstrap_never_lies_below_the_value_of_table_1():
     for model, row in found.items():
         assert printed(row["value"]).high >= printed(table_1[model,]["CoRA"]).low
         assert float(table_6("CoRA minus Table 1")[model]["value"]) >= 0
-
-
-def test_printed_deviations_of_cora_are_small_where_few_variants_are_left_out():
-    # 100 of 26 leave out half a variant on average: .26 · (25/26)^100 · … A model as consistent as GPT4o's .75 has a
-    # deviation of the printed order, thousandths.
-    hits = some_hits(MEDQA_QUESTIONS, 26, 0.99)
-    found = cora_over_variants(hits, 0.85)
-    assert 0.0005 < found.standard_deviation < 0.0105

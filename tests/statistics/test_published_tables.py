@@ -1,5 +1,8 @@
 """Ratios, geometric means and correlations over the tables of Nowak et al."""
 
+import math
+
+import numpy as np
 import pytest
 
 from registry.statistics.comparison import geometric_mean, kendall, r_squared, spearman, variance_ratio, wilcoxon
@@ -67,13 +70,12 @@ def test_correlations_of_the_printed_accuracies_are_those_counted_pair_by_pair(t
     models = sorted(first)
     assert sorted(second) == models
     x, y = [first[model] for model in models], [second[model] for model in models]
-    # No two printed means of a column are equal, so that both coefficients have their textbook forms.
-    assert len(set(x)) == len(set(y)) == len(models) == 13
-    place = {value: rank for values in (x, y) for rank, value in enumerate(sorted(values))}
-    squares = sum((place[one] - place[other]) ** 2 for one, other in zip(x, y, strict=True))
-    assert spearman(x, y) == pytest.approx(1 - 6 * squares / (13 * (13**2 - 1)))
-    signs = [(x[i] - x[j]) * (y[i] - y[j]) for i in range(13) for j in range(i)]
-    assert kendall(x, y) == pytest.approx((sum(s > 0 for s in signs) - sum(s < 0 for s in signs)) / len(signs))
+    assert len(models) == 13
+    places = [[sum(b < a for b in v) + (v.count(a) + 1) / 2 for a in v] for v in (x, y)]
+    assert spearman(x, y) == pytest.approx(np.corrcoef(*places)[0, 1])
+    pairs = [(np.sign(x[i] - x[j]), np.sign(y[i] - y[j])) for i in range(13) for j in range(i)]
+    untied = [sum(pair[side] != 0 for pair in pairs) for side in (0, 1)]
+    assert kendall(x, y) == pytest.approx(sum(a * b for a, b in pairs) / math.sqrt(untied[0] * untied[1]))
     assert 0 <= r_squared(x, y) <= 1
 
 

@@ -1,24 +1,8 @@
-"""Ranks, filters and order, without a database."""
+"""Groups, filters and order, without a database."""
 
 import pytest
 
-from web.board import BoardRequest, make, ordered, ranks
-
-
-@pytest.mark.parametrize(
-    ("values", "better", "expected"),
-    [
-        ([0.9, 0.8, 0.8, 0.7], "higher", [1, 2, 2, 4]),
-        ([0.1, 0.2, 0.2, 0.3], "lower", [1, 2, 2, 4]),
-        ([0.5, None, 0.6], "higher", [2, None, 1]),
-        ([0.5, 0.5 + 9e-10], "higher", [1, 1]),
-        ([0.5, 0.5 + 3e-9], "higher", [2, 1]),
-        ([0.1, 0.2], "neither", [None, None]),
-        ([], "higher", []),
-    ],
-)
-def test_a_rank_is_one_plus_the_number_better_by_more_than_the_tolerance(values, better, expected):
-    assert ranks(values, better) == expected
+from web.board import BoardRequest, make, ordered
 
 
 def row(evaluation_id, model, value, *, complete=True, **changes):
