@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from registry.metrics import METRICS
-from registry.statistics.ranks import ranks
+from registry.ranks import ranks
 from web import parameters
 from web.parameters import Arguments
 from web.views import Row

@@ -17,8 +17,9 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import pct_drop
 from registry.metrics.runs import Runs
 from registry.models import Board, BoardEntry, Evaluation, ModelRevision, Prediction
+from registry.ranks import ranks
 from registry.statistics.bootstrap import RANK_RESAMPLES, SEED, combined, percentile_interval, resampled_means
-from registry.statistics.ranks import rank_intervals, ranks, tiers
+from registry.statistics.ranks import rank_intervals, tiers
 
 Array = NDArray[np.float64]
 

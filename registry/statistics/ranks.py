@@ -1,18 +1,14 @@
-"""Ranks, how sure they are, and tiers of models that the questions do not tell apart."""
+"""How sure ranks are, and tiers of models that the questions do not tell apart."""
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import MetricInputError
+from registry.ranks import RANK_TOLERANCE
 from registry.statistics.bootstrap import CONFIDENCE, percentile_interval
-
-RANK_TOLERANCE: Final = 1e-9
-"""Better by no more than this is a tie: parallel sums differ in the last bits."""
 
 
 @dataclass(frozen=True)
@@ -21,27 +17,6 @@ class Tier:
 
     number: int
     leader: int
-
-
-def ranks(values: Sequence[float | None], better: str) -> list[int | None]:
-    """Competition ranks (1, 2, 2, 4): 1 + the number better by more than RANK_TOLERANCE; None has no rank.
-
-    better: "higher" or "lower"; where neither is, nothing has a rank.
-
-    >>> ranks([0.5, 0.25, 0.5, None, 0.75], "higher")
-    [2, 4, 2, None, 1]
-    """
-    known = sorted(value for value in values if value is not None)
-    if better not in ("higher", "lower"):
-        return [None] * len(values)
-    return [
-        None
-        if value is None
-        else 1 + len(known) - bisect_right(known, value + RANK_TOLERANCE)
-        if better == "higher"
-        else 1 + bisect_left(known, value - RANK_TOLERANCE)
-        for value in values
-    ]
 
 
 def rank_intervals(samples: NDArray[np.float64], better: str) -> list[tuple[int, int] | None]:

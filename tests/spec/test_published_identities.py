@@ -16,7 +16,7 @@ import pytest
 from registry.metrics.catalogue import pct_drop
 from registry.metrics.cora import consistency_index, cora
 from registry.metrics.runs import Runs, accuracy_range, accuracy_variance
-from registry.statistics.ranks import ranks
+from registry.ranks import ranks
 from registry.variants import QuestionShape, divergent
 from tests.spec.published import Interval, by, exact, printed, rows
 
