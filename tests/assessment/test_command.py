@@ -1,0 +1,97 @@
+"""`shuffleboard protocol`."""
+
+import json
+
+import pytest
+from sqlalchemy import Engine
+
+from tests.assessment.outputs import MODELS
+from tests.commands import shuffleboard
+from tests.integration.test_command_line import run
+
+SUBSETS = ["original", "original-inverse", "cyclic", "random2", "randomL"]
+
+
+def of(engine: Engine) -> str:
+    return engine.url.render_as_string(hide_password=False)
+
+
+def test_json_is_one_document_with_every_table(
+    assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(assessed))
+    document = json.loads(run(capsys, monkeypatch, "protocol", "--json"))
+    assert set(document) == {
+        "points",
+        "subsets",
+        "correlations",
+        "stability",
+        "tolerance",
+        "recommendations",
+        "notes",
+    }
+    assert list(document["subsets"]) == [*SUBSETS, "full"]
+    assert document["tolerance"] == 0.02
+    assert set(document["points"][0]) == {
+        "model",
+        "benchmark",
+        "protocol",
+        "evaluation",
+        "questions",
+        "options",
+        "accuracy",
+        "fluctuation_rate",
+        "prompts_per_question",
+        "values",
+        "n",
+        "stability",
+    }
+    assert set(document["correlations"][0]) == {"subset", "metric", "points", "r_squared", "rmse"}
+    assert set(document["recommendations"][0]) == {"target", "recommended", "reason", "candidates", "caveats"}
+    assert set(document["recommendations"][0]["recommended"]) == {
+        "subset",
+        "metric",
+        "r_squared",
+        "r_squared_range",
+        "rmse",
+        "rmse_without_metric",
+        "points",
+        "prompts_per_question",
+        "prompts_per_question_full",
+        "saving",
+    }
+
+
+def test_text_shows_tables_and_recommendations(
+    sqlite_assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(sqlite_assessed))
+    document = json.loads(run(capsys, monkeypatch, "protocol", "--tolerance", "0.3", "--json"))
+    shown = run(capsys, monkeypatch, "protocol", "--tolerance", "0.3")
+    for model in MODELS:
+        assert f"{model}@1" in shown
+    worst = next(
+        cell for cell in document["correlations"] if (cell["subset"], cell["metric"]) == ("cyclic", "worst_accuracy")
+    )
+    of_target = shown.split("R² with full fluctuation rate")[1].split("R² with")[0]
+    (line,) = (line for line in of_target.splitlines() if line.startswith("Worst accuracy"))
+    assert line.split()[4] == f"{worst['r_squared']['fluctuation_rate']:.3f}"  # after its name, two words, two subsets
+    assert "Standard deviation over 100 random draws" in shown
+    for item in document["recommendations"]:
+        assert f" on {item['recommended']['subset']}, R² {item['recommended']['r_squared']:.3f}" in shown
+        assert item["caveats"][0] in shown
+
+
+def test_text_says_why_nothing_is_recommended(
+    sqlite_assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(sqlite_assessed))
+    shown = run(capsys, monkeypatch, "protocol", "--model", "good")
+    assert shown.count("no recommendation (too few points: 3") == 3
+
+
+def test_an_empty_registry_is_told_what_to_queue(sqlite_database: str) -> None:
+    outcome = shuffleboard("protocol", status=1, database_url=sqlite_database)
+    assert outcome.stdout == ""
+    assert "--variants full" in outcome.stderr
+    assert "Traceback" not in outcome.stderr
