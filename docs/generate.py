@@ -296,7 +296,7 @@ def _variants(spec: str, options: str, answer: str) -> str:
     )
 
 
-def _prompt(spec: str, variant: str, shots: str) -> str:
+def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> str:
     """The text that a model is shown of the example question, under one variant of a set."""
     prompts, variants = import_module("registry.prompts"), import_module("registry.variants")
     question = prompts.QuestionText(
@@ -317,10 +317,10 @@ def _prompt(spec: str, variant: str, shots: str) -> str:
     )
     definition = variants.parse_variants(spec)
     shape = variants.QuestionShape(question.external_id, len(question.options), question.answer)
-    protocol = import_module("registry.protocols").protocol_definition("symbols", int(shots))
+    asked = import_module("registry.protocols").recorded_definition(protocol, int(shots))
     shown = definition.variants(shape)[int(variant)]
     examples = [example][: int(shots)]
-    return str(prompts.build_prompt(protocol, question, shown, examples, definition.inserted()).text)
+    return str(prompts.build_prompt(asked, question, shown, examples, definition.inserted()).text)
 
 
 if __name__ == "__main__":

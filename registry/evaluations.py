@@ -22,7 +22,7 @@ from registry.models import (
     Variant,
     VariantSet,
 )
-from registry.protocols import protocol_definition, store_protocol
+from registry.protocols import find_definition, store_protocol
 from registry.variants import QuestionShape, VariantSetDefinition, parse_variants
 
 SHARD_PROMPTS: Final = 64
@@ -69,8 +69,8 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     Raises a ShuffleboardError that names what is unknown or does not fit; then nothing is stored.
     """
     definition = parse_variants(request.variants)
-    protocol_json = protocol_definition(request.protocol, request.shots)
     one_at_a_time(session, "submit")
+    protocol_json = find_definition(session, request.protocol, request.shots, asked=True)
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
     if revision.kind == "external":

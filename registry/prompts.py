@@ -3,9 +3,10 @@
 Pure: the same arguments give the same prompt, whose SHA-256 is stored with each prediction.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from registry.digests import sha256_text
 from registry.errors import ProtocolError
@@ -27,14 +28,19 @@ class QuestionText:
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is shown (`text`) and the continuation that stands for each position (`continuations[p]`)."""
+    """What is shown (`text`), and by position what is scored after it or what a written answer is read against.
+
+    continuations: the text that stands for each position, in protocols that score; empty in those that generate.
+    answers: the label or option text of each position, in protocols that generate; empty in those that score.
+    """
 
     text: str
     continuations: tuple[str, ...]
+    answers: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the text and its continuations."""
+        """SHA-256 over the text and its continuations. The answers of a prompt follow from its text."""
         return sha256_text("\x00".join((self.text, *self.continuations)))
 
 
@@ -65,20 +71,31 @@ def build_prompt(
     """The prompt of one question under one variant.
 
     definition: a protocol's definition. inserted: text of each inserted (negative) option.
-    Raises ProtocolError when the protocol has too few labels for the question.
+    Raises ProtocolError when the protocol has too few labels for the question, or when the variant's labels give it
+    nothing to answer with.
     """
     shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
-    blocks = [_header(definition, question.subject)]
+    labelled = _labelled(definition, variant.labels, len(shown), question.external_id)
+    instruction = _instruction(definition, question.subject, labelled)
+    blocks = [] if instruction is None else [instruction]
     for example in examples:
         order = _example_order(example, variant.examples_position)
         options = [example.options[option] for option in order]
-        labels, template = _labels(definition, variant.labels, len(options), example.external_id)
-        cue = _block(definition, example.text, example.context, options, labels, template)
-        blocks.append(cue + definition["continuation"].format(label=labels[order.index(example.answer)]))
+        of_example = _labelled(definition, variant.labels, len(options), example.external_id)
+        block = _block(definition, example.text, example.context, options, of_example)
+        right = order.index(example.answer)
+        blocks.append(block + _continuation(definition, of_example.answers[right], options[right]))
     text, context = (question.text, question.context) if variant.question_shown else ("", None)
-    labels, template = _labels(definition, variant.labels, len(shown), question.external_id)
-    blocks.append(_block(definition, text, context, shown, labels, template))
-    return Prompt("\n\n".join(blocks), tuple(definition["continuation"].format(label=label) for label in labels))
+    blocks.append(_block(definition, text, context, shown, labelled))
+    whole = "\n\n".join(blocks)
+    if "answer" in definition:
+        return Prompt(whole, (), labelled.answers if definition["answer"] == "label" else tuple(shown))
+    pairs = zip(labelled.answers, shown, strict=True)
+    return Prompt(whole, tuple(_continuation(definition, label, option) for label, option in pairs))
+
+
+def _continuation(definition: Mapping[str, Any], label: str, option: str) -> str:
+    return str(definition["continuation"]).format(label=label, option=option)
 
 
 def _example_order(example: QuestionText, position: int | None) -> tuple[int, ...]:
@@ -89,37 +106,74 @@ def _example_order(example: QuestionText, position: int | None) -> tuple[int, ..
     return move_to(identity, example.answer, position)
 
 
-def _labels(
-    definition: Mapping[str, Any], scheme: str | None, n_shown: int, external_id: str
-) -> tuple[Sequence[str], str]:
-    """(labels by position, how a labelled option is written): the protocol's own, or those of a scheme."""
-    what = f"question {external_id}"
-    if scheme is not None:
-        labels, template = scheme_labels(scheme, n_shown, what)
-        if LABEL_SCHEMES[scheme].uniform:
-            raise ProtocolError(f"labels {scheme!r} are the same for every option; {definition['name']} needs distinct")
-        return labels, template
+@dataclass(frozen=True)
+class _Labelled:
+    """How options are written and what is answered with, by position.
+
+    shown: the labels that stand before the options. answers: those that an answer names, which differ from the shown
+    ones where a protocol counts positions under dashes. option: the template of a line; None lists no options.
+    """
+
+    shown: tuple[str, ...]
+    answers: tuple[str, ...]
+    option: str | None
+
+    @property
+    def word(self) -> str:
+        """What an instruction calls the labels."""
+        return "letter" if all(_LETTER.fullmatch(label) for label in self.answers) else "label"
+
+
+_LETTER: Final = re.compile(r"\(?[A-Za-z]\)?")
+
+
+def _labelled(definition: Mapping[str, Any], scheme: str | None, n_shown: int, external_id: str) -> _Labelled:
+    """The protocol's own labels, or those of a scheme in their place."""
+    what, name = f"question {external_id}", definition["name"]
+    if "labels" not in definition:
+        if scheme is not None:
+            raise ProtocolError(f"labels {scheme!r}: {name} does not list the options, so they have no labels")
+        return _Labelled(("",) * n_shown, ("",) * n_shown, None)
     if n_shown > len(definition["labels"]):
         raise ProtocolError(f"{what} has {n_shown} options but the protocol has {len(definition['labels'])} labels")
-    return definition["labels"][:n_shown], definition["option"]
+    own = tuple(definition["labels"][:n_shown])
+    if scheme is None:
+        return _Labelled(own, own, definition["option"])
+    labels, template = scheme_labels(scheme, n_shown, what)
+    by_label = "{label}" in definition["continuation"]
+    if by_label and "{label}" not in definition["option"]:
+        return _Labelled(labels, own, template)
+    if by_label and LABEL_SCHEMES[scheme].uniform:
+        raise ProtocolError(f"labels {scheme!r} are the same for every option; {name} needs distinct")
+    if definition["format"] == "first-letter" and any(len(re.findall(r"[^\W_]", label)) != 1 for label in labels):
+        raise ProtocolError(
+            f"labels {scheme!r}: {name} reads one letter or digit, and not all of these have exactly one"
+        )
+    return _Labelled(labels, labels, template)
 
 
-def _header(definition: Mapping[str, Any], subject: str | None) -> str:
+def _instruction(definition: Mapping[str, Any], subject: str | None, labelled: _Labelled) -> str | None:
+    """What stands before examples and question; None where a protocol has nothing there."""
+    if "instruction" in definition:
+        return str(definition["instruction"]).format(label_word=labelled.word)
+    if "header" not in definition:
+        return None
     if subject is None:
         return str(definition["header_without_subject"])
     return str(definition["header"]).format(subject=subject.replace("_", " "))
 
 
 def _block(
-    definition: Mapping[str, Any],
-    text: str,
-    context: str | None,
-    options: Sequence[str],
-    labels: Sequence[str],
-    template: str,
+    definition: Mapping[str, Any], text: str, context: str | None, options: Sequence[str], labelled: _Labelled
 ) -> str:
-    """Passage, question, labelled options and the cue, one a line."""
+    """Passage, question, options and the cue, one a line."""
     lines = [] if context is None else [context]
-    lines.append(text)
-    lines += [template.format(label=label, option=option) for label, option in zip(labels, options, strict=True)]
-    return "\n".join([*lines, definition["cue"]])
+    lines.append(str(definition.get("question", "{question}")).format(question=text))
+    if "options_heading" in definition:
+        lines.append(definition["options_heading"])
+    if labelled.option is not None:
+        pairs = zip(labelled.shown, options, strict=True)
+        lines += [labelled.option.format(label=label, option=option) for label, option in pairs]
+    if definition["cue"]:
+        lines.append(definition["cue"])
+    return "\n".join(lines)

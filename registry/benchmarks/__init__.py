@@ -1,6 +1,15 @@
 """Benchmarks: one reader per file format, one strict contract, all or nothing."""
 
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord, read_benchmark
+from registry.benchmarks.nonsenseqa import generate_nonsenseqa, nonsenseqa_source
 from registry.benchmarks.store import find_version, import_benchmark
 
-__all__ = ["BenchmarkFile", "QuestionRecord", "find_version", "import_benchmark", "read_benchmark"]
+__all__ = [
+    "BenchmarkFile",
+    "QuestionRecord",
+    "find_version",
+    "generate_nonsenseqa",
+    "import_benchmark",
+    "nonsenseqa_source",
+    "read_benchmark",
+]

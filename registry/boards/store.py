@@ -37,7 +37,7 @@ from registry.models import (
     VariantSet,
 )
 from registry.names import split_reference
-from registry.protocols import protocol_definition, store_protocol
+from registry.protocols import find_definition, store_protocol
 from registry.variants import parse_variants
 
 
@@ -184,7 +184,7 @@ def _entry(session: Session, asked: Asked) -> Entry:
     return Entry(
         asked.task,
         version,
-        store_protocol(session, protocol_definition(asked.protocol, asked.shots)),
+        store_protocol(session, find_definition(session, asked.protocol, asked.shots)),
         store_variant_set(session, parse_variants(asked.variants)),
         question_filter(limit=asked.limit, subjects=asked.subjects, options=asked.options),
         len(questions),

@@ -13,14 +13,16 @@ from registry.errors import ShuffleboardError, UsageError
 # neither, and neither is needed on every host.
 COMMANDS: Final = {
     "db": ("registry.cli.database:db", "Create, upgrade and check the database."),
-    "benchmarks": ("registry.cli.benchmarks:benchmarks", "Import and list benchmarks."),
+    "benchmarks": ("registry.cli.benchmarks:benchmarks", "Import, generate and list benchmarks."),
     "models": ("registry.cli.models:models", "Register and list models."),
+    "protocols": ("registry.cli.protocols:protocols", "Import and list protocols: how models are asked."),
     "evaluations": ("registry.cli.evaluations:evaluations", "Submit, watch and steer evaluations."),
     "suites": ("registry.cli.boards:suites", "Import and list suites: what is asked of every model."),
     "boards": ("registry.cli.boards:boards", "Import and list boards: the tables you publish."),
     "metrics": ("registry.cli.reports:metrics", "Show an evaluation's metrics."),
     "leaderboard": ("registry.cli.reports:leaderboard", "Show the leaderboard."),
     "compare-protocols": ("registry.cli.protocol_comparison:compare_protocols", "Compare two ways of asking."),
+    "protocol": ("registry.cli.protocol:protocol", "Find the cheapest variant set that stands for all orders."),
     "published": ("registry.cli.published:published", "Show numbers that papers print."),
     "statistics": ("registry.cli.statistics:statistics", "Compare evaluations; noise, PriDe, bootstraps, guessing."),
     "provenance": ("registry.cli.reports:provenance", "Show where an evaluation's numbers come from."),

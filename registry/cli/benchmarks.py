@@ -6,7 +6,13 @@ from typing import Any
 import click
 from sqlalchemy import func, select
 
-from registry.benchmarks import find_version, import_benchmark, read_benchmark
+from registry.benchmarks import (
+    find_version,
+    generate_nonsenseqa,
+    import_benchmark,
+    nonsenseqa_source,
+    read_benchmark,
+)
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.models import Benchmark, BenchmarkVersion, Question
@@ -14,7 +20,7 @@ from registry.models import Benchmark, BenchmarkVersion, Question
 
 @click.group()
 def benchmarks() -> None:
-    """Import and list benchmarks."""
+    """Import, generate and list benchmarks."""
 
 
 @benchmarks.command("import")
@@ -61,11 +67,40 @@ def import_command(
             session, content, name=name, version=version, language=language, licence=licence, source=source
         )
         document = _document(row)
+    _print_stored(document, new, "imported", as_json)
+
+
+def _print_stored(document: dict[str, Any], new: bool, done: str, as_json: bool) -> None:
     if as_json:
-        print_json(document | {"imported": new})
-    else:
-        state = "imported" if new else "is there already:"
-        click.echo(f"{name}@{row.version} {state} {row.questions} questions, {row.few_shot_examples} few-shot examples")
+        print_json(document | {done: new})
+        return
+    state = done if new else "is there already:"
+    counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
+    click.echo(f"{document['benchmark']}@{document['version']} {state} {counts}")
+
+
+@benchmarks.group("generate")
+def generate() -> None:
+    """Make a benchmark that is drawn, not collected."""
+
+
+@generate.command("nonsenseqa")
+@click.option("--name", required=True, help="Name in the registry: letters, digits, '.', '_' and '-'.")
+@click.option("--questions", type=int, default=1000, show_default=True, help="How many questions.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives other questions.")
+@json_option
+def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> None:
+    """Make NonsenseQA: questions and options of random English words.
+
+    Four options, answers spread evenly over the positions, and a few-shot pool. Nothing can be known, so accuracy above
+    25 % is a shortcut through labels, positions or examples. The same seed gives the same questions on every machine,
+    and fewer questions are the first of more.
+    """
+    content = generate_nonsenseqa(questions, seed)
+    with write_session(engine_of(settings_of())) as session:
+        row, new = import_benchmark(session, content, name=name, licence="MIT", source=nonsenseqa_source(seed))
+        document = _document(row)
+    _print_stored(document, new, "generated", as_json)
 
 
 def _document(row: BenchmarkVersion) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from registry.outputs.harness import KEYS as HARNESS_KEYS
 from registry.outputs.harness import read_harness
 from registry.outputs.record import KnownQuestion, Recorded
 from registry.predictions import prediction_row
-from registry.protocols import protocol_definition, store_protocol
+from registry.protocols import find_definition, store_protocol
 from registry.queue import fingerprint_id
 from registry.scores import write_question_scores
 from registry.seal import seal
@@ -245,7 +245,7 @@ def _store_evaluation(
 ) -> Evaluation:
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
-    protocol_json = protocol_definition(request.protocol, request.shots)
+    protocol_json = find_definition(session, request.protocol, request.shots)
     # Another selection from the same file is another evaluation, not another replicate.
     engine = {"name": "replay"} | ({"select": request.select} if request.select else {})
     specification = build_specification(

@@ -21,6 +21,7 @@ VIEWS: Final = (
     "metrics_over_benchmarks",
     "prediction_detail",
     "option_probability",
+    "adversarial_effects",
     "evaluation_provenance",
     "board_standings",
     "board_headlines",

@@ -317,7 +317,8 @@ def test_the_shipped_suites_are_there_after_setting_up(registry: Registry) -> No
     with read_session(registry.engine) as session:
         names = set(session.scalars(select(Suite.name)))
         seventeen = find_suite(session, "goliakova-17")
-    assert names == {"robustness-core", "goliakova-17", "gupta-mmlu", "cavalin-4", "nowak", "cho"}
+    of_papers = {"goliakova-17", "gupta-mmlu", "cavalin-4", "nowak", "cho"}
+    assert names == {"robustness-core", "nowak-labels", "nowak-embedders", "nowak-similarity"} | of_papers
     assert len(seventeen.definition["tasks"]) == 17
 
 

@@ -1,0 +1,191 @@
+r"""Reading an answer out of what a model wrote: Nowak et al., *ABCD: All Biases Come Disguised*, and Cavalin et al.
+
+A protocol tries its rules in turn; the first that finds something gives the answer, by its last match (`last`) or its
+first (`first`). Nothing found is no valid answer, never a random one. The rules are the printed regular expressions:
+
+    match   answer-is      `answer is (?!.*answer is ).+`                 the rest of the line
+            answer-colon   `.*[aA]nswer:\s*(?!.*[aA]nswer:\s*).+`         the rest of the line
+            option         an option's text word for word: the one ending latest, of these the longest
+            last-sentence  `([^.!?]+[.!?]*$)`
+    select  answer-is      `answer is \(?([A-J])\)?`
+            answer-colon   `.*[aA]nswer:\s*([A-J])`
+            letter         `\b[A-J]\b`
+    first-letter           the first letter or digit, if it is a label
+
+with the labels that were shown in place of A to J. Searched as printed, those with `.*` take time that grows with the
+square of a line's length, so they are rewritten here as searches that pass over the text once. Blanks around the output
+and around what is found are dropped; a match that leaves nothing is none. `first` with a rule that has one match a line
+takes the first such line.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What a rule found. position: of the option that a label names; None where the text is to be matched."""
+
+    rule: str
+    text: str
+    position: int | None = None
+
+
+Rule = Callable[[str, Sequence[str]], Iterable[str]]
+"""(output, labels or option texts by position) → what is found, from the first match to the last."""
+
+
+def extract(definition: Mapping[str, Any], output: str, answers: Sequence[str]) -> Extracted | None:
+    """The answer in a model's output; None where no rule finds one.
+
+    definition: of a protocol that generates. answers: labels or option texts by position, as Prompt.answers has them.
+    Takes time in proportion to the output's length.
+    """
+    text = output.strip()
+    by_label = definition["answer"] == "label"
+    rules = _LABEL_RULES if by_label else _TEXT_RULES
+    take = 0 if definition["extraction"]["match"] == "first" else -1
+    for name in definition["extraction"]["rules"]:
+        found = [stripped for match in rules[name](text, answers) if (stripped := match.strip())]
+        if found:
+            return Extracted(name, found[take], list(answers).index(found[take]) if by_label else None)
+    return None
+
+
+def rule_counts(definition: Mapping[str, Any], extracted: Iterable[Extracted | None]) -> dict[str, int]:
+    """How many answers each rule found, in the order in which rules are tried, and `none` for outputs without one."""
+    counts = Counter("none" if item is None else item.rule for item in extracted)
+    return {name: counts[name] for name in (*definition["extraction"]["rules"], "none")}
+
+
+# Answers in the words of the options
+
+_ANSWER_IS: Final = "answer is "
+_ANSWER_COLON: Final = re.compile(r"[aA]nswer:")
+_BLANKS: Final = re.compile(r"\s*")
+
+
+def _after_answer_is(text: str, _options: Sequence[str]) -> Iterator[str]:
+    """What follows the last "answer is " of each line."""
+    for line in text.split("\n"):
+        _, lead_in, rest = line.rpartition(_ANSWER_IS)
+        if lead_in:
+            yield rest
+
+
+def _after_answer_colon(text: str, _options: Sequence[str]) -> Iterator[str]:
+    """What follows the last "Answer:" of each line, on that line or on the next that is not blank.
+
+    A line with an "Answer:" of its own is not what another one's blanks lead to.
+    """
+    last_of_line = {line: match.end() for line, match in _answer_colons(text)}
+    for after in last_of_line.values():
+        start = _skip_blanks(text, after)
+        end = _end_of_line(text, start)
+        if start < len(text) and last_of_line.get(end, after) == after:
+            yield text[start:end]
+
+
+def _answer_colons(text: str) -> Iterator[tuple[int, re.Match[str]]]:
+    """Each "Answer:" with the end of its line."""
+    line = -1
+    for match in _ANSWER_COLON.finditer(text):
+        if match.end() > line:
+            line = _end_of_line(text, match.end())
+        yield line, match
+
+
+def _skip_blanks(text: str, start: int) -> int:
+    match = _BLANKS.match(text, start)
+    assert match is not None
+    return match.end()
+
+
+def _end_of_line(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
+
+
+def _option_verbatim(text: str, options: Sequence[str]) -> Iterator[str]:
+    """The option that starts earliest, and the one that ends latest; of several the longest."""
+    wanted = list(dict.fromkeys(stripped for option in options if (stripped := option.strip())))
+    # Backwards by searching forwards in the mirrored text: rfind can take the product of both lengths.
+    mirrored = text[::-1]
+    starts = {option: start for option in wanted if (start := text.find(option)) >= 0}
+    if starts:
+        yield min(starts, key=lambda option: (starts[option], -len(option)))
+        ends = {option: len(text) - mirrored.find(option[::-1]) for option in starts}
+        yield max(ends, key=lambda option: (ends[option], len(option)))
+
+
+def _last_sentence(text: str, _options: Sequence[str]) -> Iterator[str]:
+    """What stands after the last full stop, exclamation or question mark that does not end the text."""
+    body = text.rstrip(".!?")
+    start = max(body.rfind(mark) for mark in ".!?") + 1
+    if body[start:]:
+        yield text[start:]
+
+
+_TEXT_RULES: Final[Mapping[str, Rule]] = {
+    "answer-is": _after_answer_is,
+    "answer-colon": _after_answer_colon,
+    "option": _option_verbatim,
+    "last-sentence": _last_sentence,
+}
+
+
+# Answers by label
+
+
+def _any_of(labels: Sequence[str]) -> str:
+    """A group of the labels; a longer one comes before those that it begins with."""
+    return "(" + "|".join(re.escape(label) for label in sorted(labels, key=len, reverse=True)) + ")"
+
+
+def _label_after_answer_is(text: str, labels: Sequence[str]) -> Iterator[str]:
+    for match in re.finditer(rf"answer is \(?{_any_of(labels)}\)?", text):
+        yield match[1]
+
+
+def _label_after_answer_colon(text: str, labels: Sequence[str]) -> Iterator[str]:
+    """The last "Answer:" of each line that a label follows, blanks and ends of lines between them skipped.
+
+    What a match has taken cannot begin another one: the label of one may be the first letter of the next "Answer:".
+    """
+    label = re.compile(_any_of(labels))
+    taken = 0
+    waiting: tuple[int, re.Match[str]] | None = None
+    for line, match in _answer_colons(text):
+        if waiting is not None and waiting[0] != line:
+            yield waiting[1][0]
+            taken = waiting[1].end()
+            waiting = None
+        following = label.match(text, _skip_blanks(text, match.end()))
+        if following is not None and match.start() >= taken:
+            waiting = (line, following)
+    if waiting is not None:
+        yield waiting[1][0]
+
+
+def _label_alone(text: str, labels: Sequence[str]) -> Iterator[str]:
+    for match in re.finditer(rf"(?<!\w){_any_of(labels)}(?!\w)", text):
+        yield match[1]
+
+
+def _first_alphanumeric(text: str, labels: Sequence[str]) -> Iterator[str]:
+    """The label whose one letter or digit is the first letter or digit of the output."""
+    first = next((character for character in text if character.isalnum()), None)
+    for label in labels:
+        if [character for character in label if character.isalnum()] == [first]:
+            yield label
+
+
+_LABEL_RULES: Final[Mapping[str, Rule]] = {
+    "answer-is": _label_after_answer_is,
+    "answer-colon": _label_after_answer_colon,
+    "letter": _label_alone,
+    "first-alphanumeric": _first_alphanumeric,
+}

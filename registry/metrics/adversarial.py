@@ -1,0 +1,79 @@
+"""What an adversarial distractor changes: Cho et al., *Choices Speak Louder than Questions*.
+
+The last distractor of a question is replaced by a text that tries to attract the model, and the prediction is compared
+with that on the original, under each way of choosing: the answer as the protocol reads it, the highest log P(x|Q,C) per
+byte, and the highest NPSQ. A scoring that the options alone decide loses its predictions to the inserted text.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from registry.metrics.npsq import highest, npsq, per_byte
+from registry.metrics.outcome import VariantOutcome
+
+SCORINGS: Final = ("accuracy", "accuracy_normalized", "npsq_accuracy")
+"""Ways of choosing, by the metric that counts how often the choice is right."""
+
+
+@dataclass(frozen=True)
+class AdversarialEffect:
+    """One distractor under one scoring, over the questions where both choices are defined.
+
+    flipped: share of these whose choice is the inserted option. original, altered: share whose choice is right, without
+    and with it. All fractions in [0, 1]; None where no question counts.
+    """
+
+    distractor: str
+    scoring: str
+    questions: int
+    flipped: float | None
+    original: float | None
+    altered: float | None
+
+    @property
+    def change(self) -> float | None:
+        """Altered − original, in [−1, 1]: below 0 where the distractor costs right answers."""
+        return None if self.altered is None or self.original is None else self.altered - self.original
+
+
+def choice(outcome: VariantOutcome, scoring: str) -> tuple[bool, int | None]:
+    """(whether the choice is defined, option chosen). No valid answer is a defined choice of nothing.
+
+    Undefined: per byte without log-probabilities, NPSQ without both kinds or where one option has none.
+    """
+    if scoring == "accuracy":
+        return True, outcome.option
+    if outcome.logprobs is None:
+        return False, None
+    if scoring == "accuracy_normalized":
+        return True, outcome.order[highest(per_byte(outcome.logprobs, outcome.option_bytes))]
+    if outcome.logprobs_without_question is None:
+        return False, None
+    values = [npsq(*pair) for pair in zip(outcome.logprobs, outcome.logprobs_without_question, strict=True)]
+    defined = [value for value in values if value is not None]
+    return (True, outcome.order[highest(defined)]) if len(defined) == len(values) else (False, None)
+
+
+def adversarial_effect(
+    distractor: str, pairs: Sequence[tuple[VariantOutcome, VariantOutcome]], scoring: str
+) -> AdversarialEffect:
+    """The effect of one distractor. pairs: (the original, the same question with the distractor), a pair a question.
+
+    Source: Cho et al., the adversarial test. View: adversarial_effects.
+
+    >>> from registry.metrics.outcome import VariantOutcome
+    >>> before = VariantOutcome(0, 1, answer=1, order=(0, 1, 2))
+    >>> after = VariantOutcome(1, -1, answer=1, order=(0, 1, -1))
+    >>> adversarial_effect("simple", [(before, after), (before, before)], "accuracy").flipped
+    0.5
+    """
+    counted = []
+    for original, altered in pairs:
+        (known, before), (known_too, after) = choice(original, scoring), choice(altered, scoring)
+        if known and known_too:
+            counted.append((before == original.answer, after == altered.answer, after is not None and after < 0))
+    if not counted:
+        return AdversarialEffect(distractor, scoring, 0, None, None, None)
+    right_before, right_after, flips = (sum(column) / len(counted) for column in zip(*counted, strict=True))
+    return AdversarialEffect(distractor, scoring, len(counted), flips, right_before, right_after)

@@ -1,0 +1,30 @@
+"""Protocols: how a model is asked and how its answer is read.
+
+A protocol is its definition, a JSON document; its digest names it for good. Presets are definitions that ship; custom
+protocols are presets with some keys changed, by file. A definition holds decimals as text, so that its digest does not
+depend on how a float is written.
+"""
+
+from registry.protocols.custom import SHIPPED, read_protocol_file
+from registry.protocols.presets import PRESETS, SCORED
+from registry.protocols.store import (
+    can_be_scored,
+    find_definition,
+    import_protocol,
+    protocol_definition,
+    recorded_definition,
+    store_protocol,
+)
+
+__all__ = [
+    "PRESETS",
+    "SCORED",
+    "SHIPPED",
+    "can_be_scored",
+    "find_definition",
+    "import_protocol",
+    "protocol_definition",
+    "read_protocol_file",
+    "recorded_definition",
+    "store_protocol",
+]

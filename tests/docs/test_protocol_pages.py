@@ -1,0 +1,43 @@
+"""The page on protocols names what there is, and its example file is a valid protocol."""
+
+from pathlib import Path
+
+import pytest
+
+from registry.protocols import PRESETS, SCORED, read_protocol_file
+from registry.protocols.presets import SAMPLINGS, SIMILARITIES
+from registry.protocols.store import known_definitions
+from tests.docs.pages import DOCS, blocks, code, first_cells, read, sections
+
+PAGE = DOCS / "variants-and-protocols.md"
+
+
+def test_every_preset_has_a_row_and_every_shipped_protocol_too() -> None:
+    presets = [name for cell in first_cells(sections(PAGE)["All presets"]) for name in code(cell)]
+    assert list(dict.fromkeys(name for name in presets if name in PRESETS)) == list(PRESETS)
+    shipped = {name for cell in first_cells(sections(PAGE)["Protocols of your own"]) for name in code(cell)}
+    assert shipped == set(known_definitions()) - set(PRESETS)
+
+
+def test_what_workers_ask_is_said() -> None:
+    sentence = next(line for line in sections(PAGE)["All presets"].splitlines() if line.startswith("Workers ask"))
+    assert set(code(sentence.partition(" today")[0])) == SCORED
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_key_and_value_that_can_be_chosen_is_documented(name: str) -> None:
+    page = read(PAGE)
+    definition = PRESETS[name]
+    for key in (*definition.get("generation", ()), *definition.get("extraction", {}).get("rules", ())):
+        assert f"`{key}`" in page, key
+    for value in (*SAMPLINGS, *SIMILARITIES):
+        assert f"`{value}`" in page, value
+
+
+def test_the_example_of_a_protocol_is_valid(tmp_path: Path) -> None:
+    (block,) = blocks(PAGE, "toml protocol")
+    path = tmp_path / "p.toml"
+    path.write_text(block.text, encoding="utf-8")
+    definition = read_protocol_file(path)
+    assert definition["generation"]["max_tokens"] == 128
+    assert definition["extraction"]["match"] == "first"

@@ -1,0 +1,143 @@
+"""Protocols in a registry: imported by file, found by name, and named with outputs of others."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.cli import main
+from registry.db import read_session, write_session
+from registry.errors import ProtocolError
+from registry.evaluations import EvaluationRequest, find_evaluation, submit
+from registry.models import Evaluation, Protocol
+from registry.outputs import ImportRequest, import_outputs
+from registry.protocols import (
+    PRESETS,
+    SCORED,
+    find_definition,
+    import_protocol,
+    protocol_definition,
+    recorded_definition,
+    store_protocol,
+)
+from registry.protocols.custom import custom_definition
+from tests.outputs.conftest import Registry, four_options
+
+
+def changed(cue: str, name: str = "mine", base: str = "symbols") -> dict[str, object]:
+    return custom_definition({"name": name, "base": base, "cue": cue}, "p.toml")
+
+
+@pytest.mark.parametrize("protocol", [*PRESETS, "match-dash-dot"])
+def test_outputs_of_every_way_of_asking_are_imported(registry: Registry, protocol: str) -> None:
+    registry.benchmark("b", four_options(2))
+    path = registry.file(
+        "outputs.jsonl",
+        [{"question_id": f"q{q}", "variant": 0, "order": [0, 1, 2, 3], "position": q} for q in range(2)],
+    )
+    evaluation_id = import_outputs(registry.engine, ImportRequest(path, "m", "b", "original", protocol, shots=3))
+    with read_session(registry.engine) as session:
+        evaluation = find_evaluation(session, evaluation_id)
+        assert evaluation.seal is not None
+        assert evaluation.protocol.definition == recorded_definition(protocol, 3)
+        assert evaluation.specification["protocol"] == recorded_definition(protocol, 3)
+
+
+@pytest.mark.parametrize("protocol", [name for name in PRESETS if name not in SCORED])
+def test_what_cannot_be_asked_yet_is_refused_at_submitting(registry: Registry, protocol: str) -> None:
+    registry.benchmark("b", four_options(2))
+    with (
+        pytest.raises(ProtocolError, match=f"protocol {protocol}: no worker can ask {protocol} yet, only symbols"),
+        write_session(registry.engine) as session,
+    ):
+        submit(session, EvaluationRequest("m", "b", "original", protocol))
+    with read_session(registry.engine) as session:
+        assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
+        assert session.scalar(select(func.count()).select_from(Protocol)) == 0
+
+
+def test_a_changed_definition_is_another_protocol_that_the_name_means_from_then_on(registry: Registry) -> None:
+    first, second = changed("So:"), changed("Thus:")
+    with write_session(registry.engine) as session:
+        row, new = import_protocol(session, first)
+        assert (row.digest, new) == (import_protocol(session, first)[0].digest, True)
+        assert find_definition(session, "mine", 2) == first | {"shots": 2}
+        # Used with examples, so that the table holds it twice.
+        store_protocol(session, find_definition(session, "mine", 2))
+        other, new = import_protocol(session, second)
+        assert new
+        assert other.digest != row.digest
+        assert find_definition(session, "mine", 2) == second | {"shots": 2}
+        # The older one again: it is there, and the name goes on meaning the newer one.
+        assert import_protocol(session, first)[1] is False
+        assert find_definition(session, "mine") == second
+
+
+def test_what_is_asked_of_a_model_must_be_askable(registry: Registry) -> None:
+    with write_session(registry.engine) as session:
+        import_protocol(session, changed("So:"))
+        import_protocol(session, changed("So:", "texts", "hybrid"))
+        assert find_definition(session, "mine", asked=True)["cue"] == "So:"
+        assert find_definition(session, "symbols", 5, asked=True) == protocol_definition("symbols", 5)
+        for name in ("texts", "hybrid"):
+            with pytest.raises(ProtocolError, match=f"protocol {name}: no worker can ask hybrid yet, only symbols"):
+                find_definition(session, name, asked=True)
+
+
+@pytest.mark.parametrize("shots", [-1, 101])
+def test_the_number_of_examples_of_an_imported_protocol_has_bounds(registry: Registry, shots: int) -> None:
+    with write_session(registry.engine) as session:
+        import_protocol(session, changed("So:"))
+        with pytest.raises(ProtocolError, match=f"shots {shots}: give a number from 0 to 100"):
+            find_definition(session, "mine", shots)
+
+
+def test_an_unknown_name_is_told_what_there_is(registry: Registry) -> None:
+    with write_session(registry.engine) as session:
+        import_protocol(session, changed("So:"))
+        with pytest.raises(ProtocolError, match=r"unknown protocol 'guess'; use one of symbols, .*match-x, .*, mine "):
+            find_definition(session, "guess")
+
+
+def test_a_name_that_comes_with_the_code_is_not_given_another_meaning(registry: Registry) -> None:
+    with (
+        write_session(registry.engine) as session,
+        pytest.raises(ProtocolError, match="protocol match-x comes with Shuffleboard; choose another name"),
+    ):
+        import_protocol(session, changed("So:", "match-x"))
+
+
+# On the command line
+
+
+def test_from_a_file_to_the_list(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", registry.url)
+
+    def run(*arguments: object) -> tuple[str, str]:
+        monkeypatch.setattr("sys.argv", ["shuffleboard", "protocols", *map(str, arguments)])
+        main()
+        printed = capsys.readouterr()
+        return printed.out, printed.err
+
+    path = tmp_path / "p.toml"
+    path.write_text('name = "mine"\nbase = "match-dash"\n[generation]\nmax_tokens = 64\n')
+    document = json.loads(run("import", path, "--json")[0])
+    assert (document["protocol"], document["format"], document["new"]) == ("mine", "match-dash", True)
+    assert run("import", path)[0] == f"protocol mine {document['digest'][:12]} is there already\n"
+    listed = {row["protocol"]: row for row in json.loads(run("list", "--json")[0])["protocols"]}
+    assert {listed[name]["kind"] for name in PRESETS} == {"preset"}
+    assert [name for name, row in listed.items() if row["scored"]] == ["symbols"]
+    assert (listed["match-x"]["kind"], listed["mine"]["kind"]) == ("shipped", "imported")
+    assert listed["mine"]["digest"] == document["digest"]
+    shown = json.loads(run("show", "mine", "--shots", 5, "--json")[0])
+    assert shown["definition"]["generation"]["max_tokens"] == 64
+    assert (shown["definition"]["shots"], shown["digest"] == document["digest"]) == (5, False)
+    assert "generation.max_tokens  64\n" in run("show", "mine")[0]
+    path.write_text('name = "mine"\nbase = "match-dash"\n[generation]\nmax_tokens = 65\n')
+    assert run("import", path)[0].endswith(" loaded\n")
+    path.write_text('name = "mine"\nbase = "match-dash"\n[generation]\nmax_tokens = 64\n')
+    assert "mine means a newer definition" in run("import", path)[1]
+    assert "mine " in run("list")[0]
