@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 from sqlalchemy import Engine
@@ -11,8 +11,12 @@ from sqlalchemy import Engine
 from registry.db import read_session
 from registry.models import ModelRevision
 from registry.queue import Claim, ShardResult
+from registry.reuse import reusable
 from registry.shards import rows_of, shard_prompts
 from workers.fingerprint import code_identity, package_versions
+
+ENGINES: Final = ("trie", "batched", "reference")
+"""The engines, the default first; named here too, so that the command line need not import torch."""
 
 _log = structlog.get_logger()
 
@@ -21,6 +25,8 @@ class Scorer(Protocol):
     """What the worker loop needs of an engine; the tests' deterministic engine is the other one."""
 
     loaded_model_revision_id: int | None
+    budget_tokens: int
+    """Tokens of one batch; lowered when memory runs out."""
 
     def device(self) -> str:
         """The device as shown to users."""
@@ -34,15 +40,40 @@ class Scorer(Protocol):
         """Scores one shard; may raise anything, which counts as a failure of the shard."""
         ...
 
+    def unload(self) -> None:
+        """Lets go of the loaded model's memory."""
+        ...
+
 
 class TransformersScorer:
     """Scores with transformers. torch is imported at the first shard, in the process that then keeps it."""
 
-    def __init__(self, home: Path, device: str | None = None) -> None:
+    def __init__(
+        self, home: Path, device: str | None = None, *, engine: str = "trie", memory_mb: int | None = None
+    ) -> None:
+        """engine: `trie`, `batched` or `reference`. memory_mb: what scoring may take beside the model, in MiB."""
         self.home = home
         self.loaded_model_revision_id: int | None = None
         self._device_name = device
+        self._engine_name = engine
+        self._memory_bytes = memory_mb and memory_mb << 20
+        self._budget_tokens: int | None = None
         self._loaded: Any = None
+        self._engine: Any = None
+
+    @property
+    def budget_tokens(self) -> int:
+        """Tokens of one pass or batch."""
+        if self._budget_tokens is None:
+            from workers.engine.loading import choose_device
+            from workers.engine.trie_engine import BUDGET_TOKENS
+
+            self._budget_tokens = BUDGET_TOKENS.get(choose_device(self._device_name).type, BUDGET_TOKENS["cpu"])
+        return self._budget_tokens
+
+    @budget_tokens.setter
+    def budget_tokens(self, tokens: int) -> None:
+        self._budget_tokens = tokens
 
     def device(self) -> str:
         """`cpu`, or the GPU's name."""
@@ -58,22 +89,33 @@ class TransformersScorer:
         return package_versions()
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
-        """Builds the shard's prompts, loads its model if another one is loaded, and scores."""
-        from workers.engine import ScoringPrompt, score_batched
+        """Builds the shard's prompts, loads its model if another is loaded, and scores what was not scored before."""
+        from workers.engine import ScoringPrompt
 
         with read_session(engine) as session:
             prompts = shard_prompts(session, claim.shard_id)
             self._load(session.get_one(ModelRevision, claim.model_revision_id))
         started = time.perf_counter()
-        scored = score_batched(
-            self._loaded,
-            [ScoringPrompt(item.prompt.text, item.prompt.continuations) for item in prompts],
+        self._engine.budget_tokens = self.budget_tokens
+        fingerprint = self._fingerprint()
+        with read_session(engine) as session:
+            reused = reusable(session, claim.evaluation_id, fingerprint, prompts)
+        asked = [item for place, item in enumerate(prompts) if place not in reused]
+        scored = self._engine.score(
+            [ScoringPrompt(item.prompt.text, item.prompt.continuations, item.question_id) for item in asked],
             should_stop=should_stop,
         )
+        new = iter(scored.logprobs)
+        rows = rows_of(
+            prompts, [reused[place].logprobs if place in reused else next(new) for place in range(len(prompts))]
+        )
+        for place, source in reused.items():
+            rows[place] |= source.pointer()
+        saved = sum(len(self._loaded.tokenizer(prompts[place].prompt.text)["input_ids"]) for place in reused)
         return ShardResult(
-            rows=rows_of(prompts, scored.logprobs),
-            fingerprint=self._fingerprint(),
-            tokens_naive=scored.tokens_naive,
+            rows=rows,
+            fingerprint=fingerprint,
+            tokens_naive=scored.tokens_naive + saved,
             tokens_computed=scored.tokens_computed,
             elapsed_s=time.perf_counter() - started,
         )
@@ -83,7 +125,7 @@ class TransformersScorer:
             return
         quiet_libraries()
         from workers.artifacts import model_folder
-        from workers.engine import load_model
+        from workers.engine import load_model, open_engine
 
         self.unload()
         started = time.perf_counter()
@@ -94,25 +136,27 @@ class TransformersScorer:
             quantisation=revision.quantisation,
             device=self._device_name,
         )
+        self._engine = open_engine(
+            self._loaded, self._engine_name, budget_tokens=self.budget_tokens, memory_bytes=self._memory_bytes
+        )
         self.loaded_model_revision_id = revision.id
         elapsed = round(time.perf_counter() - started, 1)
-        _log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed)
+        settings = self._engine.settings()
+        how = {name: settings[name] for name in ("engine", "strategy", "because") if name in settings}
+        _log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **how)
 
     def unload(self) -> None:
         """Lets go of the loaded model's memory."""
-        self._loaded = None
+        self._loaded = self._engine = None
         self.loaded_model_revision_id = None
 
     def _fingerprint(self) -> dict[str, object]:
         import torch
 
-        from workers.engine.batched import BATCH_TOKENS
-
         return {
             "code": code_identity(),
             "packages": package_versions(),
-            "engine": "transformers-batched",
-            "batch_tokens": BATCH_TOKENS,
+            **self._engine.settings(),
             "device": self.device(),
             "dtype": self._loaded.dtype,
             "quantisation": self._loaded.quantisation,

@@ -1,22 +1,28 @@
-"""Scores prompts in batches of similar length, reading out the last position only."""
+"""Scores prompts in batches of similar length, reading out the last positions only."""
 
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
+from workers.engine.encoding import encode_all
 from workers.engine.loading import LoadedModel
 from workers.engine.tokens import (
+    Encode,
     ScoredPrompts,
     ScoringPrompt,
-    TokenisedPrompt,
+    TokenisedContinuations,
     check_length,
     checked_logprobs,
     tokenise,
+    tokenise_continuations,
 )
 from workers.errors import InterruptedScoringError
 
 BATCH_TOKENS = 4096
 """Tokens of one forward pass, padding included: bounds the memory of activations."""
+
+READ_ROWS = 64
+"""Positions of one forward pass that are read out: bounds the memory of their logits."""
 
 
 def score_batched(
@@ -31,34 +37,76 @@ def score_batched(
     Prompts are sorted by length, padded on the left and given explicit positions, so that padding changes nothing.
     should_stop is asked between batches; a true answer raises InterruptedScoringError.
     """
-    tokenised = [tokenise(loaded.tokenizer, prompt) for prompt in prompts]
-    for prompt in tokenised:
-        check_length(prompt, loaded.max_length)
+    tokenised = encode_all(loaded.tokenizer, lambda encode: [tokenise(encode, prompt) for prompt in prompts])
+    contexts = [prompt.context for prompt in tokenised]
     results: list[list[float]] = [[] for _ in prompts]
-    with torch.no_grad():
-        for batch in _batches(tokenised, batch_tokens):
-            if should_stop is not None and should_stop():
-                raise InterruptedScoringError
-            logprobs = _last_logprobs(loaded, [tokenised[index].context for index in batch])
-            for row, index in enumerate(batch):
-                results[index] = checked_logprobs([logprobs[row, label].item() for label in tokenised[index].labels])
-    tokens = sum(len(prompt.context) for prompt in tokenised)
+    for index, logprobs in _last_logprobs(loaded, contexts, [1] * len(contexts), batch_tokens, should_stop):
+        results[index] = checked_logprobs([logprobs[0, label].item() for label in tokenised[index].labels])
+    tokens = sum(map(len, contexts))
     return ScoredPrompts(results, tokens, tokens)
 
 
-def _batches(tokenised: Sequence[TokenisedPrompt], batch_tokens: int) -> Iterator[list[int]]:
-    """Indexes of prompts, longest first, so that a batch that does not fit in memory shows at once."""
-    order = sorted(range(len(tokenised)), key=lambda index: -len(tokenised[index].context))
-    start = 0
-    while start < len(order):
-        longest = len(tokenised[order[start]].context)
-        size = max(1, batch_tokens // longest)
-        yield order[start : start + size]
-        start += size
+def continuations_batched(
+    loaded: LoadedModel,
+    prompts: Sequence[ScoringPrompt],
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+    should_stop: Callable[[], bool] | None = None,
+) -> ScoredPrompts:
+    """Log-probabilities of whole continuations; equals `continuations_reference` within float32 rounding."""
+
+    def read(encode: Encode) -> list[TokenisedContinuations]:
+        return [tokenise_continuations(encode, prompt) for prompt in prompts]
+
+    tokenised = encode_all(loaded.tokenizer, read)
+    asked = [(prompt.context, continuation) for prompt in tokenised for continuation in prompt.continuations]
+    contexts = [context + continuation[:-1] for context, continuation in asked]
+    sums = [0.0] * len(asked)
+    lengths = [len(continuation) for _, continuation in asked]
+    for index, logprobs in _last_logprobs(loaded, contexts, lengths, batch_tokens, should_stop):
+        sums[index] = sum(row[token].item() for row, token in zip(logprobs, asked[index][1], strict=True))
+    tokens = sum(map(len, contexts))
+    values = iter(sums)
+    return ScoredPrompts(
+        [checked_logprobs([next(values) for _ in prompt.continuations]) for prompt in tokenised], tokens, tokens
+    )
 
 
-def _last_logprobs(loaded: LoadedModel, contexts: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Log-probabilities after each context, float64, shape (prompts, vocabulary)."""
+def _last_logprobs(
+    loaded: LoadedModel,
+    contexts: Sequence[Sequence[int]],
+    lengths: Sequence[int],
+    batch_tokens: int,
+    should_stop: Callable[[], bool] | None,
+) -> Iterator[tuple[int, torch.Tensor]]:
+    """(index, log-probabilities after each of the last lengths[index] tokens), float64, (length, vocabulary)."""
+    for context in contexts:
+        check_length(len(context), loaded.max_length)
+    for batch in _batches(contexts, lengths, batch_tokens):
+        if should_stop is not None and should_stop():
+            raise InterruptedScoringError
+        logits = _last_logits(loaded, [contexts[index] for index in batch], max(lengths[index] for index in batch))
+        for row, index in enumerate(batch):
+            yield index, logits[row, -lengths[index] :].double().log_softmax(dim=-1).cpu()
+
+
+def _batches(contexts: Sequence[Sequence[int]], lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Indexes of contexts, longest first, so that a batch that does not fit in memory shows at once."""
+    batch: list[int] = []
+    read = 0
+    for index in sorted(range(len(contexts)), key=lambda index: -len(contexts[index])):
+        read = max(read, lengths[index])
+        size = len(batch) + 1
+        if batch and (size * len(contexts[batch[0]]) > batch_tokens or size * read > READ_ROWS):
+            yield batch
+            batch, read = [], lengths[index]
+        batch.append(index)
+    if batch:
+        yield batch
+
+
+def _last_logits(loaded: LoadedModel, contexts: Sequence[Sequence[int]], positions: int) -> torch.Tensor:
+    """Logits after the last `positions` tokens of each context, shape (contexts, positions, vocabulary)."""
     longest = max(map(len, contexts))
     padding = loaded.tokenizer.pad_token_id or 0
     input_ids = torch.full((len(contexts), longest), padding, dtype=torch.long)
@@ -66,12 +114,11 @@ def _last_logprobs(loaded: LoadedModel, contexts: Sequence[Sequence[int]]) -> to
     for row, context in enumerate(contexts):
         input_ids[row, longest - len(context) :] = torch.tensor(context)
         mask[row, longest - len(context) :] = 1
-    positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
-    logits = loaded.model(
-        input_ids=input_ids.to(loaded.device),
-        attention_mask=mask.to(loaded.device),
-        position_ids=positions.to(loaded.device),
-        use_cache=False,
-        logits_to_keep=1,
-    ).logits  # (prompts, 1, vocabulary)
-    return logits[:, -1].double().log_softmax(dim=-1).cpu()
+    with torch.no_grad():
+        return loaded.model(
+            input_ids=input_ids.to(loaded.device),
+            attention_mask=mask.to(loaded.device),
+            position_ids=(mask.cumsum(dim=1) - 1).clamp(min=0).to(loaded.device),
+            use_cache=False,
+            logits_to_keep=positions,
+        ).logits

@@ -5,20 +5,52 @@ from collections.abc import Sequence
 import torch
 
 from workers.engine.loading import LoadedModel
-from workers.engine.tokens import ScoredPrompts, ScoringPrompt, check_length, checked_logprobs, tokenise
+from workers.engine.tokens import (
+    ScoredPrompts,
+    ScoringPrompt,
+    check_length,
+    checked_logprobs,
+    encoder,
+    tokenise,
+    tokenise_continuations,
+)
 
 
 def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> ScoredPrompts:
     """Log-probabilities of each continuation's first token, from one forward pass per prompt."""
+    encode = encoder(loaded.tokenizer)
     results = []
     tokens = 0
-    with torch.no_grad():
-        for prompt in prompts:
-            tokenised = tokenise(loaded.tokenizer, prompt)
-            check_length(tokenised, loaded.max_length)
-            tokens += len(tokenised.context)
-            input_ids = torch.tensor([tokenised.context], device=loaded.device)  # (1, tokens)
-            logits = loaded.model(input_ids=input_ids, use_cache=False).logits  # (1, tokens, vocabulary)
-            logprobs = logits[0, -1].double().log_softmax(dim=-1)  # (vocabulary,)
-            results.append(checked_logprobs([logprobs[label].item() for label in tokenised.labels]))
+    for prompt in prompts:
+        tokenised = tokenise(encode, prompt)
+        check_length(len(tokenised.context), loaded.max_length)
+        tokens += len(tokenised.context)
+        logprobs = next_token_logprobs(loaded, tokenised.context)[-1]  # (vocabulary,)
+        results.append(checked_logprobs([logprobs[label].item() for label in tokenised.labels]))
     return ScoredPrompts(results, tokens, tokens)
+
+
+def continuations_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> ScoredPrompts:
+    """Log-probabilities of whole continuations, summed over their tokens, from one forward pass for each."""
+    encode = encoder(loaded.tokenizer)
+    results = []
+    tokens = 0
+    for prompt in prompts:
+        tokenised = tokenise_continuations(encode, prompt)
+        sums = []
+        for continuation in tokenised.continuations:
+            shown = tokenised.context + continuation[:-1]
+            check_length(len(shown), loaded.max_length)
+            tokens += len(shown)
+            logprobs = next_token_logprobs(loaded, shown)[len(tokenised.context) - 1 :]
+            sums.append(sum(row[token].item() for row, token in zip(logprobs, continuation, strict=True)))
+        results.append(checked_logprobs(sums))
+    return ScoredPrompts(results, tokens, tokens)
+
+
+def next_token_logprobs(loaded: LoadedModel, tokens: Sequence[int]) -> torch.Tensor:
+    """Log-probabilities of every next token after each of `tokens`, float64, shape (tokens, vocabulary)."""
+    with torch.no_grad():
+        input_ids = torch.tensor([list(tokens)], device=loaded.device)  # (1, tokens)
+        logits = loaded.model(input_ids=input_ids, use_cache=False).logits  # (1, tokens, vocabulary)
+    return logits[0].double().log_softmax(dim=-1)

@@ -1,19 +1,26 @@
-"""From texts to tokens: what is computed, and which token stands for each label."""
+"""From texts to tokens: what is computed, and which tokens stand for each label or option."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from workers.errors import EngineError
 
+Encode = Callable[[str], list[int]]
+"""Token ids of a whole text, as the model would meet it, with a beginning-of-text token where it has one."""
+
 
 @dataclass(frozen=True)
 class ScoringPrompt:
-    """A text and the continuations whose first token is scored, one per position."""
+    """A text and the continuations that are scored after it, one per position.
+
+    group: prompts of one question. What several groups share (instruction, examples) is kept for later calls.
+    """
 
     text: str
     continuations: tuple[str, ...]
+    group: Hashable = None
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,16 @@ class TokenisedPrompt:
 
     context: list[int]
     labels: list[int]
+    group: Hashable = None
+
+
+@dataclass(frozen=True)
+class TokenisedContinuations:
+    """context: token ids all continuations follow. continuations: the token ids of each."""
+
+    context: list[int]
+    continuations: list[list[int]]
+    group: Hashable = None
 
 
 @dataclass(frozen=True)
@@ -36,7 +53,16 @@ class ScoredPrompts:
     tokens_computed: int
 
 
-def tokenise(tokenizer: Any, prompt: ScoringPrompt) -> TokenisedPrompt:
+def encoder(tokenizer: Any) -> Encode:
+    """Tokenises whole texts, one by one."""
+
+    def encode(text: str) -> list[int]:
+        return tokenizer(text)["input_ids"]
+
+    return encode
+
+
+def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
     """Tokenises each continuation together with its prompt, as the model would meet it.
 
     " A" after "Answer:" is one token in most vocabularies and " A" alone need not be the same one. The context is what
@@ -44,10 +70,10 @@ def tokenise(tokenizer: Any, prompt: ScoringPrompt) -> TokenisedPrompt:
     "(A)". A label is the token that follows.
     Raises EngineError when two labels have the same token there, so that it cannot tell them apart.
     """
-    prefix = tokenizer(prompt.text)["input_ids"]
+    prefix = encode(prompt.text)
     if not prompt.continuations:
         raise EngineError("a prompt has no continuation to score")
-    encoded = [tokenizer(prompt.text + continuation)["input_ids"] for continuation in prompt.continuations]
+    encoded = [encode(prompt.text + continuation) for continuation in prompt.continuations]
     length = len(prefix)
     merged = any(ids[:length] != prefix or len(ids) <= length for ids in encoded)
     if merged or (len(encoded) > 1 and len({ids[length] for ids in encoded}) == 1):
@@ -58,7 +84,26 @@ def tokenise(tokenizer: Any, prompt: ScoringPrompt) -> TokenisedPrompt:
             f"the tokenizer gives {list(prompt.continuations)} no first tokens of their own after the prompt; use a "
             "protocol with other labels"
         )
-    return TokenisedPrompt(encoded[0][:length], labels)
+    return TokenisedPrompt(encoded[0][:length], labels, prompt.group)
+
+
+def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedContinuations:
+    """Tokenises each continuation together with its prompt; the context is what the prompt has in common with all.
+
+    Where a continuation changes how the end of the prompt is cut into tokens, that end counts to every continuation, so
+    that all of them are conditioned on the same context. Equal continuations are allowed.
+    Raises EngineError when a continuation has no token, or the context none.
+    """
+    if not prompt.continuations:
+        raise EngineError("a prompt has no continuation to score")
+    encoded = [encode(prompt.text + continuation) for continuation in prompt.continuations]
+    length = _common_length([encode(prompt.text), *encoded])
+    for text, ids in zip(prompt.continuations, encoded, strict=True):
+        if length == 0 or len(ids) <= length:
+            raise EngineError(
+                f"the tokenizer gives {text!r} no token of its own after the prompt; use a protocol with other options"
+            )
+    return TokenisedContinuations(encoded[0][:length], [ids[length:] for ids in encoded], prompt.group)
 
 
 def _common_length(encoded: Sequence[Sequence[int]]) -> int:
@@ -83,10 +128,10 @@ def checked_logprobs(values: Sequence[float]) -> list[float]:
     return [min(0.0, value) for value in values]
 
 
-def check_length(prompt: TokenisedPrompt, limit: int | None) -> None:
-    """Raises EngineError for a prompt that is longer than the model's context."""
-    if limit is not None and len(prompt.context) > limit:
+def check_length(tokens: int, limit: int | None) -> None:
+    """Raises EngineError for a prompt of more tokens than the model's context holds."""
+    if limit is not None and tokens > limit:
         raise EngineError(
-            f"a prompt has {len(prompt.context)} tokens, the model's context holds {limit}; use fewer shots or a "
+            f"a prompt has {tokens} tokens, the model's context holds {limit}; use fewer shots or a "
             "model with a longer context"
         )

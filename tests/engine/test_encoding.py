@@ -1,0 +1,117 @@
+"""Texts that are read from where they differ have the tokens that they have when read in full."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.engine.tokenizers import KINDS, tokenizer_of_kind
+from workers.engine import encoding
+from workers.engine.encoding import OutOfStepError, SteppingEncoder, encode_all
+from workers.engine.tokens import Encode, encoder
+
+WORDS = [
+    "force",
+    "Newton",
+    "apple",
+    "wasn't",
+    "3.50",
+    "12",
+    "(with",
+    "answers)",
+    "größe",
+    "日本語",
+    "🙂",
+    "a",
+    "I",
+    ".",
+    "...",
+    "--",
+    "?!",
+]
+GAPS = [" ", " ", " ", " ", "\n", "\n\n", "  ", "\t", "\n\n\n", "", ", ", ".\n", ". ", "<|user|>"]
+
+TEXT = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(GAPS)), max_size=40).map(
+    lambda pairs: "".join(word + gap for word, gap in pairs)
+)
+
+
+@st.composite
+def texts_that_begin_alike(draw: st.DrawFn) -> list[str]:
+    """Each continues some part of the one before, cut at any character."""
+    texts = [draw(TEXT)]
+    for _ in range(draw(st.integers(1, 6))):
+        kept = draw(st.integers(0, len(texts[-1])))
+        texts.append(texts[-1][:kept] + draw(TEXT))
+    return texts
+
+
+def in_full(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    return [encoder(tokenizer)(text) for text in texts]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=150, deadline=None)
+@given(texts_that_begin_alike())
+def test_stepping_gives_the_tokens_of_the_whole_text(kind: str, texts: list[str]) -> None:
+    tokenizer = tokenizer_of_kind(kind)
+    assert encode_all(tokenizer, lambda encode: [encode(text) for text in texts]) == in_full(tokenizer, texts)
+
+
+class Counting(SteppingEncoder):
+    """Counts the texts that are read in full."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__(tokenizer)
+        self.full = 0
+
+    def _read(self, text: str) -> Any:
+        self.full += 1
+        return super()._read(text)
+
+
+EXAMPLES = "\n\n".join(
+    f"Question number {number} about the unit of force?\nA. one\nB. two\nAnswer: A" for number in range(9)
+)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama3", "gemma"])
+def test_a_common_beginning_is_not_read_again(kind: str) -> None:
+    tokenizer = tokenizer_of_kind(kind)
+    texts = [f"{EXAMPLES}\n\nIs {word} a unit?\nAnswer:{label}" for word in WORDS for label in ("", " A", " B")]
+    encode = Counting(tokenizer)
+    assert [encode(text) for text in texts] == in_full(tokenizer, texts)
+    assert encode.full <= 2
+
+
+@pytest.mark.parametrize("kind", ["llama2", "ending"])
+def test_where_reading_from_the_middle_differs_texts_are_read_in_full(kind: str) -> None:
+    tokenizer = tokenizer_of_kind(kind)
+    texts = [f"{EXAMPLES}\n\nIs {word} a unit?\nAnswer:{label}" for word in WORDS for label in ("", " A", " B")]
+    assert encode_all(tokenizer, lambda encode: [encode(text) for text in texts]) == in_full(tokenizer, texts)
+
+
+def test_a_tokenizer_that_looks_far_back_is_found_out_by_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = tokenizer_of_kind("gpt2")
+    texts = [f"{EXAMPLES}\n\nIs {word} a unit?" for word in WORDS * 10]
+    expected = in_full(tokenizer, texts)
+    monkeypatch.setattr(encoding, "CHECK_EVERY", 8)
+
+    class Wrong(SteppingEncoder):
+        def _step(self, text: str) -> Any:
+            reading = super()._step(text)
+            if reading is not None:
+                reading.ids[-1] += 1
+            return reading
+
+    wrong = Wrong(tokenizer)
+    with pytest.raises(OutOfStepError):
+        [wrong(text) for text in texts]
+    monkeypatch.setattr(encoding, "SteppingEncoder", Wrong)
+
+    def read(encode: Encode) -> list[list[int]]:
+        return [encode(text) for text in texts]
+
+    assert encode_all(tokenizer, read) == expected

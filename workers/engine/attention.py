@@ -1,0 +1,200 @@
+"""Attention over a token trie: every token attends to the tokens on its own path.
+
+A *pass* is a range of nodes that goes through the model at once. Its keys are the path that leads to its first node,
+computed by earlier passes, and then its own nodes. Key j is visible to query i when node j is an ancestor of node i or
+node i itself: `j <= i < end[j]`, with depths as positions.
+
+On the CPU the queries are taken in blocks of 128 nodes. A block attends to the path of its first node and to itself,
+some hundreds of keys instead of the thousands of a pass, and the mask covers only the keys that some of its queries do
+not see. On a GPU flex attention skips the blocks of 128 by 128 pairs that nobody sees.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from workers.engine.products import onednn_serves, product
+from workers.engine.states import PathStates, Segment
+from workers.engine.trie import TokenTrie
+
+BLOCK = 128
+"""Queries of one block. Blocks start at multiples of it, so that a node's keys do not depend on how passes are cut."""
+
+KEY_MULTIPLE = 32
+"""Keys of a block are padded to a multiple of this: oneDNN builds a kernel for each new shape."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Queries `first` to `last - 1` of a pass and the keys they share.
+
+    keys: rows of the pass's keys, shape (K,). All queries see the first `masked_from` of them. To the scores of the
+    others the mask is added: 0 or minus infinity, shape (last - first, K - masked_from).
+    """
+
+    first: int
+    last: int
+    keys: torch.Tensor
+    masked_from: int
+    mask: torch.Tensor
+
+
+class Pass:
+    """Nodes `first` to `last - 1` of a trie, to be computed at once.
+
+    states: of the path to the first node. keep: nodes whose paths' states are wanted afterwards.
+    """
+
+    def __init__(self, trie: TokenTrie, first: int, last: int, states: PathStates, keep: Sequence[int] = ()) -> None:
+        self.trie = trie
+        self.first = first
+        self.last = last
+        self.path = trie.path(trie.parent[first])
+        assert len(self.path) == states.nodes
+        self.tokens = trie.tokens[first:last]
+        self.positions = trie.depth[first:last]
+        self.key_nodes = torch.tensor([*self.path, *range(first, last)])
+        self.key_ends = torch.tensor([trie.end[node] for node in self.path] + trie.end[first:last])
+        self.key_depths = torch.tensor([*range(len(self.path)), *self.positions])
+        self._states = states
+        self._layouts: dict[tuple[Any, ...], Any] = {}
+        self._keep: dict[int, tuple[int, torch.Tensor, Segment]] = {}
+        for node in keep:
+            path = trie.path(node)
+            own = [step - first for step in path if step >= first]
+            self._keep[node] = (len(path) - len(own), torch.tensor(own, dtype=torch.long), Segment(len(own)))
+
+    def kept(self) -> dict[int, PathStates]:
+        """After the pass, the states of the paths to the nodes that were to be kept."""
+        return {
+            node: self._states.shortened(above).followed_by(segment) for node, (above, _, segment) in self._keep.items()
+        }
+
+    def extended(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """A layer's keys and values of the path and the pass, each (key heads, K, head size); keeps what is wanted."""
+        for _, rows, segment in self._keep.values():
+            here = rows.to(keys.device)
+            segment.keys.append(keys.index_select(1, here))
+            segment.values.append(values.index_select(1, here))
+        above_keys, above_values = self._states.layer(layer)
+        return torch.cat([*above_keys, keys], dim=1), torch.cat([*above_values, values], dim=1)
+
+    def key_rows(self, nodes: Sequence[int]) -> list[int]:
+        """Where the keys of nodes of the path or of the pass are found."""
+        return [self.trie.depth[n] if n < self.first else len(self.path) + n - self.first for n in nodes]
+
+    def blocks(self, window: int | None, dtype: torch.dtype) -> list[Block]:
+        """The pass cut into blocks of queries; made once for each window."""
+        window = self.effective(window)
+        cuts = [self.first, *range(self.first - self.first % BLOCK + BLOCK, self.last, BLOCK), self.last]
+
+        def made() -> list[Block]:
+            return [self._block(first, last, window, dtype) for first, last in pairwise(cuts)]
+
+        return self.layout(("blocks", window, dtype), made)
+
+    def layout(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once for all layers."""
+        if key not in self._layouts:
+            self._layouts[key] = make()
+        return self._layouts[key]
+
+    def effective(self, window: int | None) -> int | None:
+        """The window, or None where no token lies deeper than it reaches."""
+        return window if window is not None and max(self.positions) >= window else None
+
+    def _block(self, first: int, last: int, window: int | None, dtype: torch.dtype) -> Block:
+        trie = self.trie
+        ancestors = trie.path(trie.parent[first])
+        if window is not None:
+            shallowest = min(trie.depth[first:last])
+            ancestors = [node for node in ancestors if trie.depth[node] > shallowest - window]
+        nodes = [*ancestors, *range(first, last)]
+        masked_from = 0
+        if window is None:
+            while masked_from < len(ancestors) and trie.end[ancestors[masked_from]] >= last:
+                masked_from += 1
+        padding = -len(nodes) % KEY_MULTIPLE
+        rows = torch.tensor(self.key_rows(nodes) + [0] * padding)
+        visible = self.visible(torch.arange(first, last)[:, None], rows[None, masked_from:], window)
+        visible[:, visible.shape[1] - padding :] = False
+        mask = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
+        return Block(first - self.first, last - self.first, rows, masked_from, mask)
+
+    def visible(self, queries: torch.Tensor, rows: torch.Tensor, window: int | None) -> torch.Tensor:
+        """Whether query nodes see the keys in `rows`; both broadcast."""
+        nodes, ends = self.key_nodes[rows], self.key_ends[rows]
+        seen = (nodes <= queries) & (queries < ends)
+        if window is not None:
+            depths = self.key_depths[len(self.path) + queries - self.first]
+            seen &= depths - self.key_depths[rows] < window
+        return seen
+
+
+def attend_in_blocks(
+    current: Pass,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """Attention on the CPU.
+
+    query: (key heads, queries × heads per key head, head size), scaled; the rows of one query stand together.
+    keys, values: (key heads, K, head size). Returns (queries, heads × head size).
+    """
+    key_heads, rows, _ = query.shape
+    queries = len(current.tokens)
+    group = rows // queries
+    output = query.new_empty(queries, key_heads, group * values.shape[-1])
+    weigh = _weigh_by_onednn if onednn_serves(query.device, query.dtype) else _weigh
+    for block in current.blocks(window, query.dtype):
+        block_keys = keys.index_select(1, block.keys)
+        block_values = values.index_select(1, block.keys)
+        block_query = query[:, block.first * group : block.last * group]
+        weigh(block, block_query, block_keys, block_values, softcap, output[block.first : block.last])
+    return output.view(queries, -1)
+
+
+def _weigh(
+    block: Block,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    softcap: float | None,
+    output: torch.Tensor,
+) -> None:
+    """All heads at once. output: (queries, key heads, heads per key head × head size)."""
+    weights = _softmax(torch.bmm(query, keys.transpose(1, 2)), block, softcap)
+    weighted = torch.bmm(weights, values)  # (key heads, rows, head size)
+    output.copy_(weighted.view(output.shape[1], output.shape[0], output.shape[2]).transpose(0, 1))
+
+
+def _weigh_by_onednn(
+    block: Block,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    softcap: float | None,
+    output: torch.Tensor,
+) -> None:
+    """One head after the other: twice as fast as `_weigh` where MKL is slow, and the scores stay in the cache."""
+    for head in range(len(keys)):
+        weights = _softmax(product(query[head], keys[head])[None], block, softcap)[0]
+        output[:, head] = product(weights, values[head].t()).view(len(output), -1)
+
+
+def _softmax(scores: torch.Tensor, block: Block, softcap: float | None) -> torch.Tensor:
+    """Weights of the keys, from scores (key heads, rows, K); overwrites the scores."""
+    if softcap is not None:
+        scores.div_(softcap).tanh_().mul_(softcap)
+    heads, rows, keys = scores.shape
+    queries = block.last - block.first
+    masked = scores.view(heads, queries, rows // queries, keys)[..., block.masked_from :]
+    masked += block.mask[:, None]
+    return scores.softmax(dim=-1)

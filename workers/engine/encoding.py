@@ -1,0 +1,126 @@
+"""Tokenises many texts that begin alike, each as a whole, without reading the common beginning again.
+
+A 5-shot prompt is mostly instruction and examples, and every label is tokenised together with its prompt: read in full,
+the texts of a shard would cost a seventh of the model's time on a CPU, and more than it on a GPU. Texts must not be cut
+where the tokenizer would merge across the cut. So a new text is read from some words before the place where it leaves
+the previous one. Where the tokens of those words come out as they did before, the reading has fallen into step, and the
+earlier tokens hold for both texts: tokenizers cut a text into words and merge within them, with no memory of the words
+before. That is a habit of tokenizers and not a promise, so some texts of every call are read in full and compared.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from workers.engine.tokens import Encode, encoder
+
+OVERLAP = 64
+"""Characters before the difference from which a text is read again."""
+
+UNCERTAIN = 16
+"""Characters before the difference whose tokens may depend on what follows."""
+
+CHECK_EVERY = 64
+"""Of so many texts one is read in full as well."""
+
+
+T = TypeVar("T")
+
+
+class OutOfStepError(Exception):
+    """A tokenizer reads texts differently when it starts among their words."""
+
+
+@dataclass
+class _Reading:
+    text: str
+    ids: list[int]
+    starts: list[int]
+
+
+class SteppingEncoder:
+    """An Encode for texts of which each begins like the one before."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._backend = tokenizer.backend_tokenizer
+        self._in_full = encoder(tokenizer)
+        self._previous: _Reading | None = None
+        self._special = 0
+        self._count = 0
+
+    def __call__(self, text: str) -> list[int]:
+        """Token ids of the whole text. Raises OutOfStepError where a check fails."""
+        reading = self._step(text) or self._read(text)
+        self._previous = reading
+        self._count += 1
+        if self._count % CHECK_EVERY == 1 and reading.ids != self._in_full(text):
+            raise OutOfStepError
+        return list(reading.ids)
+
+    def _read(self, text: str) -> _Reading:
+        encoding = self._backend.encode(text)
+        mask = encoding.special_tokens_mask
+        self._special = mask.index(0) if 0 in mask else len(mask)
+        if any(mask[self._special :]):
+            raise OutOfStepError  # a token that ends the text stands in the way
+        return _Reading(text, encoding.ids, _starts(encoding))
+
+    def _step(self, text: str) -> _Reading | None:
+        """The reading of a text that begins like the previous one; None when it does not fall into step."""
+        previous = self._previous
+        if previous is None:
+            return None
+        shared = _common_length(previous.text, text)
+        cut = _cut(previous, shared - OVERLAP, self._special)
+        if cut is None:
+            return None
+        start = previous.starts[cut]
+        encoding = self._backend.encode(text[start:], add_special_tokens=False)
+        starts = [start + offset for offset in _starts(encoding)]
+        certain = sum(start <= shared - UNCERTAIN for start in starts) - 1  # the last one may reach beyond
+        if certain < 2 or encoding.ids[:certain] != previous.ids[cut : cut + certain]:
+            return None
+        if starts[:certain] != previous.starts[cut : cut + certain]:
+            return None
+        return _Reading(text, previous.ids[:cut] + encoding.ids, previous.starts[:cut] + starts)
+
+
+def _starts(encoding: Any) -> list[int]:
+    """Where each token starts in the text: where the one before ends, since offsets may leave blanks out."""
+    return [0, *(end for _, end in encoding.offsets[:-1])]
+
+
+def _common_length(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginning, by halving."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _cut(reading: _Reading, limit: int, special: int) -> int | None:
+    """The last token that starts at or before `limit` with a blank or line break between two words."""
+    text = reading.text
+    for token in range(len(reading.starts) - 1, special, -1):
+        start = reading.starts[token]
+        if start > limit:
+            continue
+        if start < limit - 16 * OVERLAP:
+            break
+        if text[start].isspace() and text[start - 1].isalnum() and text[start + 1 : start + 2].isalnum():
+            return token
+    return None
+
+
+def encode_all(tokenizer: Any, read: Callable[[Encode], T]) -> T:
+    """What `read` makes of an encoder that steps; read again with one that does not, where stepping fails."""
+    if getattr(tokenizer, "is_fast", False):
+        try:
+            return read(SteppingEncoder(tokenizer))
+        except OutOfStepError:
+            pass
+    return read(encoder(tokenizer))

@@ -1,0 +1,133 @@
+"""The engines: how prompts are scored with a loaded model.
+
+trie        the token trie, each shared token computed once (default)
+batched     batches of similar length, every prompt computed in full
+reference   one prompt at a time; slow, what the others are tested against
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from workers.engine.batched import BATCH_TOKENS, continuations_batched, score_batched
+from workers.engine.forward import refusal
+from workers.engine.loading import LoadedModel
+from workers.engine.reference import continuations_reference, score_reference
+from workers.engine.tokens import ScoredPrompts, ScoringPrompt
+from workers.engine.trie_engine import TrieEngine
+from workers.errors import EngineError, InterruptedScoringError
+
+ENGINES: Final = ("trie", "batched", "reference")
+
+
+class Engine(Protocol):
+    """Prompts in, log-probabilities out.
+
+    budget_tokens: tokens that go through the model at once; lower it when memory runs out.
+    """
+
+    budget_tokens: int
+
+    def score(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of each continuation's first token."""
+        ...
+
+    def score_continuations(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of whole continuations, summed over their tokens."""
+        ...
+
+    def settings(self) -> dict[str, object]:
+        """What could move the last bits of a number."""
+        ...
+
+
+class BatchedEngine:
+    """Every prompt in full, in batches."""
+
+    def __init__(self, loaded: LoadedModel, *, budget_tokens: int | None = None, because: str | None = None) -> None:
+        """because: why this engine and not the trie, where that was not the user's choice."""
+        self._loaded = loaded
+        self._because = because
+        self.budget_tokens = budget_tokens or BATCH_TOKENS
+
+    def score(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of each continuation's first token."""
+        return score_batched(self._loaded, prompts, batch_tokens=self.budget_tokens, should_stop=should_stop)
+
+    def score_continuations(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of whole continuations, summed over their tokens."""
+        return continuations_batched(self._loaded, prompts, batch_tokens=self.budget_tokens, should_stop=should_stop)
+
+    def settings(self) -> dict[str, object]:
+        """What could move the last bits of a number."""
+        settings: dict[str, object] = {"engine": "transformers-batched", "batch_tokens": self.budget_tokens}
+        return settings | ({"because": self._because} if self._because else {})
+
+
+class ReferenceEngine:
+    """One prompt at a time."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._loaded = loaded
+        self.budget_tokens = 1
+
+    def score(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of each continuation's first token."""
+        return _one_by_one(lambda prompt: score_reference(self._loaded, [prompt]), prompts, should_stop)
+
+    def score_continuations(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of whole continuations, summed over their tokens."""
+        return _one_by_one(lambda prompt: continuations_reference(self._loaded, [prompt]), prompts, should_stop)
+
+    def settings(self) -> dict[str, object]:
+        """What could move the last bits of a number: nothing."""
+        return {"engine": "transformers-reference"}
+
+
+def _one_by_one(
+    score: Callable[[ScoringPrompt], ScoredPrompts],
+    prompts: Sequence[ScoringPrompt],
+    should_stop: Callable[[], bool] | None,
+) -> ScoredPrompts:
+    logprobs, tokens = [], 0
+    for prompt in prompts:
+        if should_stop is not None and should_stop():
+            raise InterruptedScoringError
+        scored = score(prompt)
+        logprobs += scored.logprobs
+        tokens += scored.tokens_computed
+    return ScoredPrompts(logprobs, tokens, tokens)
+
+
+def open_engine(
+    loaded: LoadedModel,
+    name: str = "trie",
+    *,
+    budget_tokens: int | None = None,
+    memory_bytes: int | None = None,
+) -> Engine:
+    """The engine of that name for a model; the batched one for a model whose prompts cannot be scored as a trie.
+
+    Raises EngineError for an unknown name.
+    """
+    if name == "trie":
+        reason = refusal(loaded.model)
+        if reason is None:
+            return TrieEngine(loaded, budget_tokens=budget_tokens, memory_bytes=memory_bytes)
+        return BatchedEngine(loaded, because=reason)
+    if name == "batched":
+        return BatchedEngine(loaded, budget_tokens=budget_tokens)
+    if name == "reference":
+        return ReferenceEngine(loaded)
+    raise EngineError(f"unknown engine {name!r}; use one of {', '.join(ENGINES)}")

@@ -1,0 +1,143 @@
+"""Runs a pass of a token trie through a transformers model, whose own code does everything but the attention."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
+
+import torch
+from transformers import AttentionInterface
+
+from workers.engine.attention import Pass, attend_in_blocks
+from workers.engine.flex import attend_by_flex
+from workers.engine.products import Products
+
+ATTENTION: Final = "shuffleboard_trie"
+
+TRIE_TYPES: Final = (
+    "apertus",
+    "arcee",
+    "cohere",
+    "ernie4_5",
+    "exaone4",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "glm",
+    "glm4",
+    "gpt2",
+    "gpt_neox",
+    "granite",
+    "helium",
+    "hunyuan_v1_dense",
+    "llama",
+    "ministral",
+    "mistral",
+    "mixtral",
+    "nemotron",
+    "olmo",
+    "olmo2",
+    "olmo3",
+    "opt",
+    "phi",
+    "phi3",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "seed_oss",
+    "smollm3",
+    "stablelm",
+    "starcoder2",
+)
+"""Types of models whose tries the tests compare with the reference; all others are scored in batches."""
+
+_current: ContextVar[tuple[Pass, bool]] = ContextVar("current")
+"""What the thread's model is computing, and whether by flex attention."""
+
+
+def refusal(model: Any) -> str | None:
+    """Why a model's prompts cannot be scored as a trie; None when they can."""
+    config = model.config.get_text_config()
+    if config is not model.config:
+        return "it is more than a language model"
+    if config.model_type not in TRIE_TYPES:
+        return f"models of type {config.model_type!r} have not been compared with the reference"
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = {value.get("rope_type") for value in (rope, *rope.values()) if isinstance(value, dict)}
+    if kinds & {"dynamic", "longrope"}:
+        return "its rotary embedding depends on the length of the text"
+    others = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+    if others:
+        return f"it has layers of the type {', '.join(sorted(others))}"
+    if getattr(config, "use_bidirectional_attention", False):
+        return "its tokens attend to later ones"
+    return None
+
+
+class HostedForward:
+    """The model's own forward pass with the trie's attention, and on the CPU with oneDNN's products."""
+
+    name = "hosted"
+
+    def __init__(self, model: Any, products: Products | None, *, by_flex: bool) -> None:
+        self._model = model
+        self._products = products
+        self._flex = by_flex
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Inside the block the model computes tries; outside of it, it is what it was."""
+        before = self._model.config._attn_implementation  # noqa: SLF001
+        with ExitStack() as stack:
+            stack.callback(self._model.set_attn_implementation, before)
+            self._model.set_attn_implementation(ATTENTION)
+            if self._products is not None:
+                stack.enter_context(self._products.installed())
+            yield
+
+    def __call__(self, current: Pass, wanted: Sequence[int]) -> torch.Tensor:
+        """States after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
+        device = self._model.device
+        token = _current.set((current, self._flex))
+        try:
+            states = self._model.base_model(
+                input_ids=torch.tensor([current.tokens], device=device),
+                position_ids=torch.tensor([current.positions], device=device),
+                use_cache=False,
+            ).last_hidden_state[0]
+        finally:
+            _current.reset(token)
+        return states[torch.tensor(wanted, dtype=torch.long, device=device)]
+
+
+def _attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    _mask: None,
+    *,
+    scaling: float,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    **_others: Any,
+) -> tuple[torch.Tensor, None]:
+    """Called by each layer in place of its own attention; query (1, heads, tokens, head size), rotated already."""
+    current, by_flex = _current.get()
+    keys, values = current.extended(module.layer_idx, key[0], value[0])
+    if by_flex:
+        output = attend_by_flex(
+            current, query[0], keys, values, scaling=scaling, window=sliding_window, softcap=softcap
+        )
+    else:
+        wide = torch.promote_types(query.dtype, torch.float32)
+        key_heads, _, size = keys.shape
+        heads = query[0].unflatten(0, (key_heads, -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)
+        rows = (heads * scaling).to(wide).reshape(key_heads, -1, size)
+        output = attend_in_blocks(
+            current, rows, keys.to(wide), values.to(wide), window=sliding_window, softcap=softcap
+        ).to(query.dtype)
+    return output.unflatten(1, (query.shape[1], -1))[None], None
+
+
+AttentionInterface.register(ATTENTION, _attention)

@@ -1,0 +1,128 @@
+"""A forward pass of our own for Llama's layers on the CPU: the model's weights, fewer walks over the activations.
+
+Weights are copied anyway, into the layout that oneDNN reads. On the way the norms' gains go into the products that
+follow them, the three projections of attention become one, the attention's scaling goes into the queries, and the rows
+of queries and keys are reordered so that turning them by their position is one multiplication of complex numbers. The
+last layer is computed only where something is read.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+
+from workers.engine.attention import Pass, attend_in_blocks
+from workers.engine.products import onednn_serves, pack, product
+
+FUSED_TYPES: Final = ("llama", "mistral", "qwen2")
+
+
+def can_be_fused(model: Any) -> bool:
+    """Whether a model is built of the layers that FusedForward computes."""
+    config = model.config
+    return (
+        config.model_type in FUSED_TYPES
+        and config.hidden_act == "silu"
+        and not getattr(config, "mlp_bias", False)
+        and onednn_serves(model.device, model.dtype)
+        and all(type(weight) is torch.nn.Parameter for weight in model.parameters())
+    )
+
+
+class FusedForward:
+    """Llama's forward pass over tries, by oneDNN."""
+
+    name = "fused"
+
+    def __init__(self, model: Any, rows: int) -> None:
+        """rows: about how many tokens go through at once."""
+        self._base = model.base_model
+        self._heads = model.config.num_attention_heads
+        self._key_heads = model.config.num_key_value_heads
+        self._size = self._base.layers[0].self_attn.head_dim
+        self._epsilon = model.config.rms_norm_eps
+        with torch.no_grad():
+            self._layers = [_Layer(layer, rows) for layer in self._base.layers]
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Nothing to install: the model's own code does not run."""
+        yield
+
+    def __call__(self, current: Pass, wanted: Sequence[int]) -> torch.Tensor:
+        """States after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
+        tokens = len(current.tokens)
+        turns = self._turns(current.positions)
+        states = self._base.embed_tokens(torch.tensor(current.tokens))  # (tokens, hidden size)
+        query = torch.empty(self._key_heads, tokens, self._heads // self._key_heads, self._size)
+        key = torch.empty(self._key_heads, tokens, self._size)
+        for number, layer in enumerate(self._layers):
+            projected = product(self._normed(states), layer.qkv, layer.qkv_bias).view(tokens, -1, self._size)
+            q, k, v = projected.split([self._heads, self._key_heads, self._key_heads], dim=1)
+            q = _complex(q).unflatten(1, (self._key_heads, -1))
+            torch.mul(q, turns[:, None, None], out=_complex(query).transpose(0, 1))
+            torch.mul(_complex(k), turns[:, None], out=_complex(key).transpose(0, 1))
+            keys, values = current.extended(number, key, v.transpose(0, 1))
+            if number == len(self._layers) - 1 and not wanted:
+                return states[:0]
+            attended = attend_in_blocks(
+                current, query.flatten(1, 2), keys, values, window=layer.window, softcap=None
+            )  # (tokens, heads × head size)
+            if number == len(self._layers) - 1:
+                rows = torch.tensor(wanted)
+                states, attended = states[rows], attended[rows]
+            states.add_(product(attended, layer.output, layer.output_bias))
+            normed = self._normed(states)
+            gate = product(normed, layer.gate, activation="swish")
+            gate.mul_(product(normed, layer.up))
+            states.add_(product(gate, layer.down))
+        return self._base.norm(states)
+
+    def _turns(self, positions: Sequence[int]) -> torch.Tensor:
+        """The rotation of each position as complex numbers, (tokens, head size / 2)."""
+        rotary = self._base.rotary_emb
+        angles = torch.outer(torch.tensor(positions, dtype=torch.float32), rotary.inv_freq)
+        return torch.polar(torch.full_like(angles, rotary.attention_scaling), angles)
+
+    def _normed(self, states: torch.Tensor) -> torch.Tensor:
+        """RMS norm without its gain."""
+        norms = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+        return states * norms.square_().div_(states.shape[-1]).add_(self._epsilon).rsqrt_()
+
+
+class _Layer:
+    """A layer's weights, gains folded in, packed."""
+
+    def __init__(self, layer: Any, rows: int) -> None:
+        attention, mlp = layer.self_attn, layer.mlp
+        self.window: int | None = getattr(
+            attention, "sliding_window", getattr(attention.config, "sliding_window", None)
+        )
+        gain = layer.input_layernorm.weight
+        projections = [
+            _turned(attention.q_proj, attention.head_dim, attention.scaling),
+            _turned(attention.k_proj, attention.head_dim, 1.0),
+            (attention.v_proj.weight, attention.v_proj.bias),
+        ]
+        self.qkv = pack(torch.cat([weight for weight, _ in projections]) * gain, rows)
+        biases = [bias for _, bias in projections if bias is not None]
+        self.qkv_bias = torch.cat(biases) if biases else None
+        self.output, self.output_bias = pack(attention.o_proj.weight, rows), attention.o_proj.bias
+        gain = layer.post_attention_layernorm.weight
+        self.gate, self.up = pack(mlp.gate_proj.weight * gain, rows), pack(mlp.up_proj.weight * gain, rows)
+        self.down = pack(mlp.down_proj.weight, rows)
+
+
+def _turned(linear: Any, size: int, scaling: float) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """A projection whose heads give the pairs that are turned together, row i and row i + size/2, side by side."""
+
+    def turned(rows: torch.Tensor) -> torch.Tensor:
+        return (rows.unflatten(0, (-1, 2, size // 2)).transpose(1, 2) * scaling).reshape(rows.shape)
+
+    return turned(linear.weight), None if linear.bias is None else turned(linear.bias)
+
+
+def _complex(pairs: torch.Tensor) -> torch.Tensor:
+    """Neighbouring numbers of the last dimension as complex ones; shares memory."""
+    return torch.view_as_complex(pairs.unflatten(-1, (-1, 2)))

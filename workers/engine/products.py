@@ -1,0 +1,94 @@
+"""Matrix products on the CPU by oneDNN.
+
+torch multiplies float32 matrices with MKL, which takes its AVX2 path on processors it was not made for: 103 GFLOP/s on
+a core that does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to
+compiled graphs; these are the operators that they call.
+"""
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+from transformers.pytorch_utils import Conv1D
+
+X86: Final = ("x86_64", "AMD64")
+
+
+def onednn_serves(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether products of such tensors go through oneDNN."""
+    return (
+        device.type == "cpu"
+        and dtype == torch.float32
+        and platform.machine() in X86
+        and torch.backends.mkldnn.is_available()
+        and bool(torch.backends.mkldnn.enabled)
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    )
+
+
+def product(
+    inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *, activation: str = "none"
+) -> torch.Tensor:
+    """`activation(inputs @ weight.T + bias)` by oneDNN; weight (outputs, inputs) in any layout, also a packed one.
+
+    activation: `none`, or `swish` for SiLU.
+    """
+    return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, activation, [], "")  # noqa: SLF001
+
+
+def pack(weight: torch.Tensor, rows: int) -> torch.Tensor:
+    """A copy of a weight in the layout that suits products with about `rows` rows of inputs."""
+    return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)  # noqa: SLF001
+
+
+def is_plain(weight: torch.Tensor) -> bool:
+    """Whether a weight is just numbers, and not of a type of its own as quantised ones are."""
+    return type(weight.detach()) is torch.Tensor
+
+
+class Products:
+    """A model's matrix products by oneDNN. The model stays as it is: its layers are redirected only while installed."""
+
+    def __init__(self, model: Any, rows: int, *, packed: bool) -> None:
+        """rows: about how many tokens go through at once. packed: copy the weights; else each call rearranges them."""
+        self._weights = [
+            (module, pack(weight, rows) if packed else weight)
+            for module in model.base_model.modules()
+            if (weight := _plain_weight(module)) is not None
+        ]
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Inside the block the model's linear layers multiply by oneDNN."""
+        for module, weight in self._weights:
+            module.forward = _forward(weight, module.bias)
+        try:
+            yield
+        finally:
+            for module, _ in self._weights:
+                del module.forward
+
+
+def _forward(weight: torch.Tensor, bias: torch.Tensor | None) -> Any:
+    def forward(inputs: torch.Tensor) -> torch.Tensor:
+        return product(inputs, weight, bias)
+
+    return forward
+
+
+def _plain_weight(module: Any) -> torch.Tensor | None:
+    """The weight (outputs, inputs) of a linear layer that is neither quantised nor of another type."""
+    if type(module) not in {torch.nn.Linear, Conv1D}:
+        return None
+    weight = module.weight.detach()
+    if not is_plain(weight) or not onednn_serves(weight.device, weight.dtype):
+        return None
+    return weight.t() if isinstance(module, Conv1D) else weight
+
+
+def linear_bytes(model: Any) -> int:
+    """Bytes that packing a model's linear layers takes."""
+    weights = (_plain_weight(module) for module in model.base_model.modules())
+    return sum(weight.numel() * weight.element_size() for weight in weights if weight is not None)

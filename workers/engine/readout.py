@@ -1,0 +1,73 @@
+"""Reads log-probabilities out of hidden states, with the exact normaliser over the whole vocabulary."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+
+from workers.engine.products import is_plain, onednn_serves, product
+
+VOCABULARY_CHUNK = 8192
+"""Tokens of the vocabulary whose logits are held at once."""
+
+LOGITS = 512 * VOCABULARY_CHUNK
+"""Logits held at once where the vocabulary cannot be taken in slices."""
+
+
+class Readout:
+    """The vocabulary head, applied only where something is read.
+
+    The normaliser is a log-sum-exp over the vocabulary, a slice at a time: logits of 50,000 or 260,000 tokens for every
+    prompt of a shard are never in memory at once. Logits and sums are float32 or wider, also for a model in bfloat16.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._head = model.get_output_embeddings()
+        self._sliced = is_plain(self._head.weight)
+        config = model.config.get_text_config()
+        # Granite divides its logits, Cohere multiplies them, Gemma 2 bends them.
+        self._scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
+        self._softcap: float | None = getattr(config, "final_logit_softcapping", None)
+
+    def logprobs(self, hidden: torch.Tensor, rows: Sequence[int], tokens: Sequence[int]) -> list[float]:
+        """Log-probability of tokens[i] after the state hidden[rows[i]].
+
+        hidden: (R, hidden size), after the last norm.
+        """
+        wanted, where = torch.tensor(tokens, device=hidden.device), torch.tensor(rows, device=hidden.device)
+        read = torch.empty(len(tokens), dtype=torch.float64, device=hidden.device)
+        normaliser = torch.full((len(hidden),), -torch.inf, dtype=torch.float64, device=hidden.device)
+        for row, token, logits in self._slices(hidden):
+            if self._scale != 1:
+                logits.mul_(self._scale)
+            if self._softcap is not None:
+                logits.div_(self._softcap).tanh_().mul_(self._softcap)
+            part = normaliser[row : row + len(logits)]
+            part.copy_(torch.logaddexp(part, logits.logsumexp(dim=-1).double()))
+            across, down = wanted - token, where - row
+            here = (across >= 0) & (across < logits.shape[1]) & (down >= 0) & (down < len(logits))
+            read[here] = logits[down[here], across[here]].double()
+        return (read - normaliser[where]).tolist()
+
+    def _slices(self, hidden: torch.Tensor) -> Iterator[tuple[int, int, torch.Tensor]]:
+        """(first row, first token, logits) that together are all logits, by slices of the vocabulary where it has any.
+
+        A quantised head is applied as it is, to a few rows at a time.
+        """
+        wide = torch.promote_types(hidden.dtype, torch.float32)
+        if not self._sliced:
+            rows = max(1, LOGITS // self._head.weight.shape[0])
+            for row in range(0, len(hidden), rows):
+                yield row, 0, self._head(hidden[row : row + rows]).to(wide)
+            return
+        multiply = product if onednn_serves(hidden.device, wide) else torch.nn.functional.linear
+        bias = getattr(self._head, "bias", None)
+        for token in range(0, len(self._head.weight), VOCABULARY_CHUNK):
+            some = slice(token, token + VOCABULARY_CHUNK)
+            yield (
+                0,
+                token,
+                multiply(
+                    hidden.to(wide), self._head.weight[some].to(wide), None if bias is None else bias[some].to(wide)
+                ),
+            )

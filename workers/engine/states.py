@@ -1,0 +1,60 @@
+"""Keys and values that the nodes of a path left behind, from which later nodes are computed."""
+
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass
+class Segment:
+    """Keys and values of consecutive nodes of a path, by layer: shape (key heads, nodes, head size)."""
+
+    nodes: int
+    keys: list[torch.Tensor] = field(default_factory=list)
+    values: list[torch.Tensor] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PathStates:
+    """The segments of a path, from its first token on. Paths that begin alike share the tensors of the beginning."""
+
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def nodes(self) -> int:
+        """How many tokens the path has."""
+        return sum(segment.nodes for segment in self.segments)
+
+    @property
+    def bytes(self) -> int:
+        """Memory of the tensors, shared ones included."""
+        tensors = [tensor for segment in self.segments for tensor in (*segment.keys, *segment.values)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    def layer(self, number: int) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """A layer's keys and values, segment by segment."""
+        return [part.keys[number] for part in self.segments], [part.values[number] for part in self.segments]
+
+    def followed_by(self, segment: Segment) -> "PathStates":
+        """The path with a segment after it."""
+        return PathStates((*self.segments, segment)) if segment.nodes else self
+
+    def shortened(self, nodes: int) -> "PathStates":
+        """The path's first `nodes` nodes; shares memory."""
+        kept: list[Segment] = []
+        for segment in self.segments:
+            take = min(segment.nodes, nodes)
+            if take:
+                keys, values = [k[:, :take] for k in segment.keys], [v[:, :take] for v in segment.values]
+                kept.append(segment if take == segment.nodes else Segment(take, keys, values))
+            nodes -= take
+        return PathStates(tuple(kept))
+
+    def copied(self) -> "PathStates":
+        """The same as one segment, in memory of its own."""
+        whole = Segment(self.nodes)
+        for number in range(len(self.segments[0].keys)):
+            keys, values = self.layer(number)
+            whole.keys.append(torch.cat(keys, dim=1))
+            whole.values.append(torch.cat(values, dim=1))
+        return PathStates((whole,))

@@ -1,0 +1,432 @@
+"""Scores prompts as a token trie: every distinct beginning goes through the model once."""
+
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from workers.engine.attention import BLOCK, KEY_MULTIPLE, Pass
+from workers.engine.encoding import encode_all
+from workers.engine.forward import HostedForward, refusal
+from workers.engine.fused import FusedForward, can_be_fused
+from workers.engine.loading import LoadedModel
+from workers.engine.prefixes import KeptPrefixes, shared_ends
+from workers.engine.products import Products, linear_bytes, onednn_serves
+from workers.engine.readout import VOCABULARY_CHUNK, Readout
+from workers.engine.states import PathStates
+from workers.engine.tokens import (
+    ScoredPrompts,
+    ScoringPrompt,
+    TokenisedContinuations,
+    TokenisedPrompt,
+    check_length,
+    checked_logprobs,
+    tokenise,
+    tokenise_continuations,
+)
+from workers.engine.trie import TokenTrie, build_trie
+from workers.errors import EngineError, InterruptedScoringError
+
+BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
+"""Tokens of one pass, by kind of device."""
+
+CPU_MEMORY_BYTES: Final = 2 << 30
+GPU_MEMORY_SHARE: Final = 0.75
+"""What scoring may take beside the loaded model, where nothing else is said; on a GPU of what is free."""
+
+READ_ROWS: Final = 512
+"""States that go through the vocabulary head together."""
+
+MIN_PASS_TOKENS: Final = 32
+
+GOOD_PASS_TOKENS: Final = 256
+"""Shorter passes use a core badly: memory is first shared among fewer threads."""
+
+MAX_LANES: Final = 8
+"""Threads that compute passes side by side; of more threads, several share a product."""
+
+PIECE_TOKENS: Final = 1024
+"""Nodes that a thread takes at once, about; the same whatever the number of threads, so that it changes no number."""
+
+Target = tuple[int, int]
+"""(steps above a sequence's last token, token id): the log-probability of that token after that step."""
+
+
+class TrieEngine:
+    """One model's prompts as token tries; keeps the states of beginnings that later calls share.
+
+    budget_tokens: tokens of a pass at most; may be lowered between calls, when memory ran out after all.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, *, budget_tokens: int | None = None, memory_bytes: int | None = None
+    ) -> None:
+        """memory_bytes: what scoring may take beside the loaded model: packed weights, kept states and activations.
+
+        Raises EngineError for a model whose tries have not been shown to be right; score those with another engine.
+        """
+        reason = refusal(loaded.model)
+        if reason is not None:
+            raise EngineError(f"the trie engine does not score this model: {reason}; use the batched engine")
+        self._loaded = loaded
+        self._on_cpu = loaded.device.type == "cpu"
+        self._by_flex = loaded.device.type == "cuda"
+        self.budget_tokens = budget_tokens or BUDGET_TOKENS.get(loaded.device.type, BUDGET_TOKENS["cpu"])
+        self.memory_bytes = memory_bytes or _free_memory(loaded.device)
+        weights = linear_bytes(loaded.model)
+        self._packed_bytes = weights if 2 * weights <= self.memory_bytes else 0
+        self._kept = KeptPrefixes((self.memory_bytes - self._packed_bytes) // 8)
+        self._forward = self._choose_forward()
+        self._readout = Readout(loaded.model)
+
+    def _choose_forward(self) -> HostedForward | FusedForward:
+        model = self._loaded.model
+        if self._packed_bytes and can_be_fused(model):
+            return FusedForward(model, self.budget_tokens)
+        products = None
+        if onednn_serves(model.device, model.dtype):
+            products = Products(model, self.budget_tokens, packed=bool(self._packed_bytes))
+        return HostedForward(model, products, by_flex=self._by_flex)
+
+    def settings(self) -> dict[str, object]:
+        """What could move the last bits of a number."""
+        return {
+            "engine": "transformers-trie",
+            "strategy": self._forward.name,
+            "products": "onednn" if onednn_serves(self._loaded.device, self._loaded.model.dtype) else "torch",
+            "packed_weights": self._packed_bytes > 0,
+            "attention": "flex" if self._by_flex else "blocks",
+            "block": BLOCK,
+            "key_multiple": KEY_MULTIPLE,
+            "vocabulary_chunk": VOCABULARY_CHUNK,
+            "piece_tokens": PIECE_TOKENS,
+            "budget_tokens": self.budget_tokens,
+        }
+
+    def score(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of each continuation's first token.
+
+        should_stop is asked between passes; a true answer raises InterruptedScoringError.
+        """
+        return self.score_tokens(
+            encode_all(self._loaded.tokenizer, lambda encode: [tokenise(encode, prompt) for prompt in prompts]),
+            should_stop=should_stop,
+        )
+
+    def score_tokens(
+        self, prompts: Sequence[TokenisedPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """The same for prompts that are tokens already."""
+        return self._read(
+            [prompt.context for prompt in prompts],
+            [[(0, label) for label in prompt.labels] for prompt in prompts],
+            [prompt.group for prompt in prompts],
+            should_stop,
+        )
+
+    def score_continuations(
+        self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
+    ) -> ScoredPrompts:
+        """Log-probabilities of whole continuations, summed over their tokens."""
+
+        def tokenised(encode: Callable[[str], list[int]]) -> list[TokenisedContinuations]:
+            return [tokenise_continuations(encode, prompt) for prompt in prompts]
+
+        sequences, targets, groups = [], [], []
+        for prompt in encode_all(self._loaded.tokenizer, tokenised):
+            for continuation in prompt.continuations:
+                sequences.append(prompt.context + continuation[:-1])
+                targets.append(list(zip(range(len(continuation) - 1, -1, -1), continuation, strict=True)))
+                groups.append(prompt.group)
+        scored = self._read(sequences, targets, groups, should_stop)
+        sums = iter(min(0.0, sum(values)) for values in scored.logprobs)
+        return ScoredPrompts(
+            [[next(sums) for _ in prompt.continuations] for prompt in prompts],
+            scored.tokens_naive,
+            scored.tokens_computed,
+        )
+
+    def _read(
+        self,
+        sequences: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[Target]],
+        groups: Sequence[Hashable],
+        should_stop: Callable[[], bool] | None,
+    ) -> ScoredPrompts:
+        """The log-probability of every target of every sequence."""
+        if not sequences:
+            return ScoredPrompts([], 0, 0)
+        for sequence in sequences:
+            check_length(len(sequence), self._loaded.max_length)
+        trie = build_trie(sequences)
+        reads = [
+            [(_above(trie, last, steps), token) for steps, token in listed]
+            for last, listed in zip(trie.last, targets, strict=True)
+        ]
+        logprobs, computed = self._run(trie, {read for listed in reads for read in listed}, groups, should_stop)
+        return ScoredPrompts(
+            [checked_logprobs([logprobs[read] for read in listed]) for listed in reads],
+            sum(map(len, sequences)),
+            computed,
+        )
+
+    def _run(
+        self,
+        trie: TokenTrie,
+        reads: set[tuple[int, int]],
+        groups: Sequence[Hashable],
+        should_stop: Callable[[], bool] | None,
+    ) -> tuple[dict[tuple[int, int], float], int]:
+        """The log-probability of every (node, next token), and how many nodes went through the model."""
+        tokens_at: dict[int, list[int]] = {}
+        for node, token in reads:
+            tokens_at.setdefault(node, []).append(token)
+        known = self._kept.find(trie, set(tokens_at))
+        pieces = list(plan_pieces(trie, known)) if self._on_cpu else [(0, len(trie))]
+        upper = {step for first, _ in pieces for step in trie.path(trie.parent[first])} - known.keys()
+        threads = torch.get_num_threads() if self._on_cpu else 1
+        lanes, budget = self._share_memory(trie, len(upper), min(threads, MAX_LANES, len(pieces)))
+        ends = {end for end in shared_ends(trie, groups) if end not in known}
+        ends = set(_fitting(trie, ends, self._state_bytes(), self._kept.limit_bytes))
+        work = _Work(trie, tokens_at, known, ends, self._forward, self._readout, budget, should_stop or _never)
+        # Each thread computes passes of its own: a product shared by all threads makes them wait for each other
+        # thousands of times a second, and for whatever else the machine does.
+        pool = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(max(1, threads // MAX_LANES),))
+        with self._forward.installed(), pool:
+            above = [pool.submit(work.reach, trie.parent[first]).result() for first, _ in pieces]
+            outcomes = above + list(pool.map(work.stream, *zip(*pieces, strict=True)))
+        logprobs: dict[tuple[int, int], float] = {}
+        for outcome in outcomes:
+            logprobs |= outcome.logprobs
+            for end, states in outcome.kept:
+                self._kept.add([trie.tokens[node] for node in trie.path(end)], states)
+        return logprobs, sum(outcome.computed for outcome in outcomes)
+
+    def forget(self) -> None:
+        """Drops the states kept for later calls."""
+        self._kept.clear()
+
+    def _share_memory(self, trie: TokenTrie, upper: int, lanes: int) -> tuple[int, int]:
+        """(threads, tokens of a pass): as many as wanted, or fewer where the memory that is left holds fewer.
+
+        upper: tokens whose states the pieces set out from.
+        Raises EngineError when not even one thread with a short pass fits.
+        """
+        config = self._loaded.model.config.get_text_config()
+        heads, key_heads, size = self._shape()
+        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+        longest = max(trie.depth) + 1
+        states = self._state_bytes()
+        # What was kept may be in use while it is replaced.
+        fixed = self._packed_bytes + 2 * self._kept.limit_bytes + upper * states
+        per_lane = (
+            longest * states  # the path carried from pass to pass
+            + 4 * longest * states // config.num_hidden_layers
+            + 3 * 4 * heads * BLOCK * (longest + BLOCK)  # scores of a block
+            + 3 * 4 * READ_ROWS * VOCABULARY_CHUNK
+        )
+        per_token = 4 * (8 * config.hidden_size + 8 * heads * size + 8 * key_heads * size + 4 * inner)
+        left = self.memory_bytes - fixed
+        while lanes > 1 and left < lanes * (per_lane + GOOD_PASS_TOKENS * per_token):
+            lanes -= 1
+        fits = (left - lanes * per_lane) // (lanes * per_token)
+        if fits < MIN_PASS_TOKENS:
+            needed = (fixed + per_lane + MIN_PASS_TOKENS * per_token) >> 20
+            raise EngineError(
+                f"scoring prompts of {longest} tokens takes about {needed + 1} MiB beside the model, and "
+                f"{self.memory_bytes >> 20} MiB are allowed; allow more, or use the batched engine"
+            )
+        return lanes, min(self.budget_tokens, fits)
+
+    def _shape(self) -> tuple[int, int, int]:
+        """(heads, key heads, head size) of the model's attention."""
+        config = self._loaded.model.config.get_text_config()
+        heads = config.num_attention_heads
+        size = getattr(config, "head_dim", None) or config.hidden_size // heads
+        return heads, getattr(config, "num_key_value_heads", None) or heads, size
+
+    def _state_bytes(self) -> int:
+        """Memory of one token's keys and values in all layers."""
+        config = self._loaded.model.config.get_text_config()
+        _, key_heads, size = self._shape()
+        return 2 * key_heads * size * config.num_hidden_layers * self._loaded.model.dtype.itemsize
+
+
+def _never() -> bool:
+    return False
+
+
+def _free_memory(device: torch.device) -> int:
+    if device.type != "cuda":
+        return CPU_MEMORY_BYTES
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(free * GPU_MEMORY_SHARE)
+
+
+def _fitting(trie: TokenTrie, ends: Iterable[int], state_bytes: int, limit_bytes: int) -> Iterator[int]:
+    """Those of the nodes whose paths' states fit together, the longest paths first."""
+    for end in sorted(ends, key=lambda end: -trie.depth[end]):
+        limit_bytes -= (trie.depth[end] + 1) * state_bytes
+        if limit_bytes >= 0:
+            yield end
+
+
+@dataclass
+class _Outcome:
+    """What a piece of work came to: what was read, nodes computed, states of the paths to keep."""
+
+    logprobs: dict[tuple[int, int], float] = field(default_factory=dict)
+    computed: int = 0
+    kept: list[tuple[int, PathStates]] = field(default_factory=list)
+
+
+@dataclass
+class _Work:
+    """One call's trie and what is known of it.
+
+    tokens_at: by node, the tokens whose log-probabilities are read there. known: states of paths, by node.
+    ends: nodes whose paths are to be kept. budget: tokens of a pass.
+    """
+
+    trie: TokenTrie
+    tokens_at: dict[int, list[int]]
+    known: dict[int, PathStates]
+    ends: set[int]
+    forward: HostedForward | FusedForward
+    readout: Readout
+    budget: int
+    should_stop: Callable[[], bool]
+
+    @torch.no_grad()
+    def stream(self, first: int, last: int) -> _Outcome:
+        """Computes the nodes from `first` to `last - 1` that are not known, pass by pass."""
+        trie = self.trie
+        outcome = _Outcome()
+        pending = _Pending(self.readout, self.tokens_at, outcome.logprobs)
+        carried: dict[int, PathStates] = {}
+        ranges = list(plan_passes(self.known, self.budget, first, last))
+        for number, (start, stop) in enumerate(ranges):
+            if self.should_stop():
+                raise InterruptedScoringError
+            above = trie.parent[start]
+            states = carried[above] if above in carried else self._states_of(above)
+            keep = [end for end in self.ends if start <= end < stop]
+            following = trie.parent[ranges[number + 1][0]] if number + 1 < len(ranges) else -1
+            if following >= 0 and following not in self.known:
+                keep.append(following)
+            current = Pass(trie, start, stop, states, keep)
+            wanted = [node for node in range(start, stop) if node in self.tokens_at]
+            pending.add(wanted, self.forward(current, [node - start for node in wanted]))
+            carried = current.kept()
+            outcome.kept += [(end, kept.copied()) for end, kept in carried.items() if end in self.ends]
+            outcome.computed += stop - start
+        pending.read()
+        return outcome
+
+    @torch.no_grad()
+    def reach(self, node: int) -> _Outcome:
+        """Makes the path to a node known, from which a thread then sets out."""
+        outcome = _Outcome()
+        path = self.trie.path(node)
+        first = next((place for place, step in enumerate(path) if step not in self.known), len(path))
+        if first == len(path):
+            return outcome
+        chain = build_trie([[self.trie.tokens[step] for step in path]])
+        states = self._states_of(path[first - 1] if first else -1)
+        for start, stop in plan_passes((), self.budget, first, len(chain)):
+            if self.should_stop():
+                raise InterruptedScoringError
+            current = Pass(chain, start, stop, states, [stop - 1])
+            wanted = [step for step in path[start:stop] if step in self.tokens_at]
+            read = self.forward(current, [self.trie.depth[step] - start for step in wanted])
+            pending = _Pending(self.readout, self.tokens_at, outcome.logprobs)
+            pending.add(wanted, read)
+            pending.read()
+            states = current.kept()[stop - 1]
+        outcome.computed = len(path) - first
+        outcome.kept = [
+            (step, states.shortened(place + 1).copied()) for place, step in enumerate(path) if step in self.ends
+        ]
+        self.known |= dict.fromkeys(path[first:], states)
+        return outcome
+
+    def _states_of(self, node: int) -> PathStates:
+        return self.known[node].shortened(self.trie.depth[node] + 1) if node >= 0 else PathStates()
+
+
+class _Pending:
+    """States that wait to be read, so that the vocabulary head sees many at once."""
+
+    def __init__(
+        self, readout: Readout, tokens_at: dict[int, list[int]], logprobs: dict[tuple[int, int], float]
+    ) -> None:
+        self._logprobs = logprobs
+        self._readout = readout
+        self._tokens_at = tokens_at
+        self._nodes: list[int] = []
+        self._states: list[torch.Tensor] = []
+
+    def add(self, nodes: Sequence[int], states: torch.Tensor) -> None:
+        """states: (nodes, hidden size)."""
+        for first in range(0, len(nodes), READ_ROWS):
+            self._nodes += nodes[first : first + READ_ROWS]
+            self._states.append(states[first : first + READ_ROWS])
+            if len(self._nodes) >= READ_ROWS:
+                self.read()
+
+    def read(self) -> None:
+        """Reads what has gathered."""
+        if not self._nodes:
+            return
+        reads = [(row, token) for row, node in enumerate(self._nodes) for token in self._tokens_at[node]]
+        rows, tokens = [row for row, _ in reads], [token for _, token in reads]
+        values = self._readout.logprobs(torch.cat(self._states), rows, tokens)
+        for (row, token), value in zip(reads, values, strict=True):
+            self._logprobs[self._nodes[row], token] = value
+        self._nodes, self._states = [], []
+
+
+def plan_passes(known: Container[int], budget: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Ranges of the nodes from `first` to `last - 1` to compute, in order: all but the known, at most `budget` each.
+
+    A range ends where known nodes begin, and otherwise where a block of attention does. Cutting costs nothing: the
+    states of the path to the next node are carried on.
+    """
+    while first < last:
+        if first in known:
+            first += 1
+            continue
+        stop = min(first + budget, last)
+        if stop < last and stop - stop % BLOCK > first:
+            stop -= stop % BLOCK
+        stop = next((node for node in range(first, stop) if node in known), stop)
+        yield first, stop
+        first = stop
+
+
+def plan_pieces(trie: TokenTrie, known: Container[int], piece_tokens: int = PIECE_TOKENS) -> Iterator[tuple[int, int]]:
+    """Ranges of nodes that together are all of them, for threads to take one after the other.
+
+    A piece begins at the shallowest node near to where it would for equal pieces: at a question rather than within one,
+    since the path to it is computed first.
+    """
+    unknown = [node for node in range(len(trie)) if node not in known]
+    pieces = max(1, round(len(unknown) / piece_tokens))
+    size = len(unknown) // pieces
+    first = 0
+    for piece in range(1, pieces):
+        around = unknown[piece * size - size // 3 : piece * size + size // 3 + 1]
+        cut = min(around, key=trie.depth.__getitem__)
+        yield first, cut
+        first = cut
+    yield first, len(trie)
+
+
+def _above(trie: TokenTrie, node: int, steps: int) -> int:
+    for _ in range(steps):
+        node = trie.parent[node]
+    return node
