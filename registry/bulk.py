@@ -1,10 +1,12 @@
 """Bulk inserts of predictions: COPY on PostgreSQL, executemany on SQLite. Plain inserts: a conflict is an error."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Dialect
+from sqlalchemy import Connection, Dialect
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
@@ -27,7 +29,7 @@ def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None
     connection = session.connection()
     if connection.dialect.name == "postgresql":
         driver = connection.connection.cursor()
-        with driver.copy(f"COPY prediction ({_LISTED}) FROM STDIN") as copy:
+        with _sqlalchemy_errors(connection), driver.copy(f"COPY prediction ({_LISTED}) FROM STDIN") as copy:
             for values in _driver_values(rows, connection.dialect):
                 copy.write_row(values)
     else:
@@ -35,6 +37,27 @@ def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None
         statement = f"INSERT INTO prediction ({_LISTED}) VALUES ({marks})"  # noqa: S608 - our own columns
         # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
         connection.exec_driver_sql(statement, [tuple(values) for values in _driver_values(rows, connection.dialect)])
+
+
+@contextmanager
+def _sqlalchemy_errors(connection: Connection) -> Iterator[None]:
+    """Turns what the driver raises past SQLAlchemy into SQLAlchemy's errors, and drops a connection that was lost."""
+    driver = connection.dialect.dbapi
+    assert driver is not None
+    try:
+        yield
+    except driver.Error as error:
+        lost = connection.dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            "COPY prediction",
+            None,
+            error,
+            driver.Error,
+            connection_invalidated=lost,
+            dialect=connection.dialect,
+        ) from error
 
 
 def _driver_values(rows: Sequence[dict[str, Any]], dialect: Dialect) -> Iterator[list[Any]]:

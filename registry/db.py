@@ -260,9 +260,16 @@ def get_engine(url: str) -> Engine:
 
 
 @contextmanager
-def write_session(engine: Engine) -> Iterator[Session]:
-    """One transaction: committed at the end, rolled back on any error. Functions inside never commit."""
+def write_session(engine: Engine, idle_seconds: float | None = None) -> Iterator[Session]:
+    """One transaction: committed at the end, rolled back on any error. Functions inside never commit.
+
+    idle_seconds: how long PostgreSQL waits for the next statement before it ends the transaction, and with it the locks
+    of a process that was frozen in the middle. SQLite cannot do that.
+    """
     with Session(engine, expire_on_commit=False) as session, session.begin():
+        if idle_seconds is not None and engine.dialect.name == "postgresql":
+            limit = str(int(1000 * idle_seconds))
+            session.execute(select(func.set_config("idle_in_transaction_session_timeout", limit, True)))
         yield session
 
 

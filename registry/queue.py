@@ -6,23 +6,26 @@ its result discarded. Exceptions count as `failures` and expired leases as `cras
 shard is parked with its error while the others go on.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import CursorResult, and_, case, func, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, CursorResult, and_, case, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
 
 from registry.bulk import insert_predictions
 from registry.db import database_now
 from registry.digests import specification_digest
-from registry.models import EngineFingerprint, Evaluation, Prediction, Shard, Worker
+from registry.models import QUEUES, EngineFingerprint, Evaluation, Shard, Worker
 from registry.scores import write_question_scores
 
 MAX_FAILURES: Final = 3
 MAX_CRASHES: Final = 10
 BACK_OFF_SECONDS: Final = 5.0
 """Wait before the second try of a failed shard; doubled with each further failure."""
+ALIVE_SECONDS: Final = 30.0
+"""A worker that was silent for longer counts as dead. Workers say that they live every 10 seconds or oftener."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Claim:
     evaluation_id: int
     model_revision_id: int
     fence: int
+    queue: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -61,14 +65,9 @@ def claim(
     """
     loaded = case((Evaluation.model_revision_id == loaded_model_revision_id, 0), else_=1)
     chosen = session.execute(
-        select(Shard.id, Shard.evaluation_id, Evaluation.model_revision_id)
+        select(Shard.id, Shard.evaluation_id, Evaluation.model_revision_id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
-        .where(
-            Shard.state == "queued",
-            Shard.queue.in_(queues),
-            or_(Shard.not_before.is_(None), Shard.not_before <= database_now()),
-            Evaluation.state.in_(("queued", "running")),
-        )
+        .where(_claimable(), Shard.queue.in_(queues))
         .order_by(loaded, Evaluation.priority.desc(), Shard.id)
         .limit(1)
         .with_for_update(of=Shard, skip_locked=True)
@@ -93,16 +92,16 @@ def claim(
         .where(Evaluation.id == chosen.evaluation_id, Evaluation.state == "queued")
         .values(state="running", started_at=func.coalesce(Evaluation.started_at, database_now()))
     )
-    return Claim(chosen.id, chosen.evaluation_id, chosen.model_revision_id, fence)
+    return Claim(chosen.id, chosen.evaluation_id, chosen.model_revision_id, fence, chosen.queue)
 
 
-def _held(shard_claim: Claim) -> object:
+def _held(shard_claim: Claim) -> ColumnElement[bool]:
     return and_(Shard.id == shard_claim.shard_id, Shard.fence == shard_claim.fence, Shard.state == "leased")
 
 
 def _update_held(session: Session, shard_claim: Claim, **values: object) -> bool:
     """Updates the shard if the claim still holds; says whether it did."""
-    result = session.execute(update(Shard).where(_held(shard_claim)).values(**values))  # type: ignore[arg-type]
+    result = session.execute(update(Shard).where(_held(shard_claim)).values(**values))
     assert isinstance(result, CursorResult)
     return result.rowcount == 1
 
@@ -140,6 +139,14 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
     return True
 
 
+def is_finished(session: Session, shard_claim: Claim) -> bool:
+    """Whether the shard was finished under this claim: what a commit came to whose answer was lost on the way."""
+    query = select(Shard.id).where(
+        Shard.id == shard_claim.shard_id, Shard.fence == shard_claim.fence, Shard.state == "done"
+    )
+    return session.scalar(query) is not None
+
+
 def fingerprint_id(session: Session, document: dict[str, object]) -> int:
     """The row of a fingerprint, made when it is new; two workers may make it at once."""
     digest = specification_digest(document)
@@ -159,7 +166,7 @@ def _insert(session: Session):  # type: ignore[no-untyped-def]  # noqa: ANN202 -
 
 def fail(session: Session, shard_claim: Claim, error: str) -> bool:
     """Counts a failure: queued again after a wait, or parked with its error at the cap. False: the claim was lost."""
-    failures = session.scalar(select(Shard.failures).where(_held(shard_claim)))  # type: ignore[arg-type]
+    failures = session.scalar(select(Shard.failures).where(_held(shard_claim)))
     if failures is None:
         return False
     parked = failures + 1 >= MAX_FAILURES
@@ -181,6 +188,17 @@ def hand_back(session: Session, shard_claim: Claim) -> bool:
     return _update_held(session, shard_claim, state="queued", lease_until=None)
 
 
+def hand_back_all(session: Session, worker_id: str) -> int:
+    """Returns whatever a worker holds; how many shards that were.
+
+    For a worker that holds nothing it knows of: the answer to a claim's commit may have been lost on the way.
+    """
+    held = update(Shard).where(Shard.worker_id == worker_id, Shard.state == "leased")
+    result = session.execute(held.values(state="queued", lease_until=None))
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
 def settle(session: Session, evaluation_id: int) -> None:
     """Marks an evaluation failed once nothing of it is left to do and a shard is parked."""
     states = set(session.scalars(select(Shard.state).where(Shard.evaluation_id == evaluation_id).distinct()))
@@ -195,11 +213,17 @@ def settle(session: Session, evaluation_id: int) -> None:
 def reconcile(session: Session) -> list[tuple[int, str]]:
     """Queues shards whose lease expired, counting a crash, and parks those at the cap.
 
-    Returns the (shard id, queue) of all that wait for a worker, best first, to be hinted at.
+    Returns the (shard id, queue) of all that a worker could claim now, best first, to be hinted at.
 
-    Harmless when it runs twice at once: each UPDATE repeats its condition.
+    Harmless when it runs twice at once: each UPDATE repeats its condition. A shard whose row is locked is passed by:
+    somebody is just finishing it, or was frozen while doing so, and nobody shall wait for that.
     """
-    expired = and_(Shard.state == "leased", Shard.lease_until < database_now())
+    other = aliased(Shard)
+    expired = Shard.id.in_(
+        select(other.id)
+        .where(other.state == "leased", other.lease_until < database_now())
+        .with_for_update(skip_locked=True)
+    )
     session.execute(
         update(Shard)
         .where(expired, Shard.crashes + 1 >= MAX_CRASHES)
@@ -221,10 +245,19 @@ def reconcile(session: Session) -> list[tuple[int, str]]:
     waiting = (
         select(Shard.id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
-        .where(Shard.state == "queued", Evaluation.state.in_(("queued", "running")))
+        .where(_claimable())
         .order_by(Evaluation.priority.desc(), Shard.id)
     )
     return [(row.id, row.queue) for row in session.execute(waiting)]
+
+
+def _claimable() -> ColumnElement[bool]:
+    """A shard that a worker may take now; for queries that join its evaluation."""
+    return and_(
+        Shard.state == "queued",
+        or_(Shard.not_before.is_(None), Shard.not_before <= database_now()),
+        Evaluation.state.in_(("queued", "running")),
+    )
 
 
 def ready_to_seal(session: Session) -> list[int]:
@@ -239,10 +272,13 @@ def ready_to_seal(session: Session) -> list[int]:
     )
 
 
-def stored_predictions(session: Session, evaluation_id: int) -> int:
-    """How many predictions an evaluation has."""
-    query = select(func.count()).select_from(Prediction).where(Prediction.evaluation_id == evaluation_id)
-    return session.scalar(query) or 0
+def lock_unsealed(session: Session, evaluation_id: int) -> bool:
+    """Locks an evaluation for sealing; False when it is sealed or another worker is about to.
+
+    Passing by rather than waiting: whoever holds the lock may be frozen.
+    """
+    query = select(Evaluation.id).where(Evaluation.id == evaluation_id, Evaluation.seal.is_(None))
+    return session.scalar(query.with_for_update(skip_locked=True)) is not None
 
 
 def work_remains(session: Session, queues: Sequence[str]) -> bool:
@@ -262,7 +298,35 @@ def work_remains(session: Session, queues: Sequence[str]) -> bool:
     return session.scalar(query) is not None
 
 
-def live_workers(session: Session, silent_seconds: float) -> int:
+def live_workers(session: Session, silent_seconds: float = ALIVE_SECONDS) -> int:
     """How many workers have shown a sign of life within `silent_seconds` and did not stop."""
-    query = select(func.count()).where(Worker.stopped_at.is_(None), Worker.last_seen > database_now(-silent_seconds))
+    query = select(func.count()).select_from(Worker).where(worker_is_live(silent_seconds))
     return session.scalar(query) or 0
+
+
+def worker_is_live(silent_seconds: float = ALIVE_SECONDS) -> ColumnElement[bool]:
+    """Whether a worker has shown a sign of life within `silent_seconds`, by the database's clock, and did not stop."""
+    return and_(Worker.stopped_at.is_(None), Worker.last_seen > database_now(-silent_seconds))
+
+
+def queues_without_worker(session: Session) -> list[str]:
+    """Queues on which work waits although no live worker serves them, by name."""
+    served: set[str] = set()
+    for queues in session.scalars(select(Worker.queues).where(worker_is_live())):
+        served.update(QUEUES if queues is None else queues)
+    waiting = (
+        select(Shard.queue)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(Shard.state == "queued", Evaluation.state.in_(("queued", "running")))
+        .distinct()
+    )
+    return sorted(set(session.scalars(waiting)) - served)
+
+
+def differing_versions(versions: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
+    """Package to version to how many workers have it, for packages of which they have several versions."""
+    counted: dict[str, Counter[str]] = {}
+    for one in versions:
+        for package, version in one.items():
+            counted.setdefault(package, Counter())[version] += 1
+    return {package: dict(counts) for package, counts in sorted(counted.items()) if len(counts) > 1}

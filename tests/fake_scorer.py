@@ -27,14 +27,22 @@ class FakeScorer:
     """Scores a shard prompt by prompt.
 
     before_prompt is called with each prompt first: to wait, to raise, to change the database meanwhile.
+    loads: the model revisions that were loaded, in order.
     """
 
     def __init__(
-        self, *, seconds_per_prompt: float = 0.0, before_prompt: Callable[[ShardPrompt], None] | None = None
+        self,
+        *,
+        seconds_per_prompt: float = 0.0,
+        before_prompt: Callable[[ShardPrompt], None] | None = None,
+        after_load: Callable[[int], None] | None = None,
     ) -> None:
         self.loaded_model_revision_id: int | None = None
+        self.budget_tokens = 4096
+        self.loads: list[int] = []
         self.seconds_per_prompt = seconds_per_prompt
         self.before_prompt = before_prompt
+        self.after_load = after_load
 
     def device(self) -> str:
         return "fake"
@@ -49,7 +57,7 @@ class FakeScorer:
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
         with read_session(engine) as session:
             prompts = shard_prompts(session, claim.shard_id)
-        self.loaded_model_revision_id = claim.model_revision_id
+        self._load(claim.model_revision_id)
         rows = []
         for item in prompts:
             if should_stop():
@@ -65,3 +73,13 @@ class FakeScorer:
             tokens_computed=len(rows),
             elapsed_s=self.seconds_per_prompt * len(rows) + 0.001,
         )
+
+    def _load(self, model_revision_id: int) -> None:
+        if self.loaded_model_revision_id != model_revision_id:
+            self.loaded_model_revision_id = model_revision_id
+            self.loads.append(model_revision_id)
+            if self.after_load is not None:
+                self.after_load(model_revision_id)
+
+    def unload(self) -> None:
+        self.loaded_model_revision_id = None

@@ -1,29 +1,50 @@
 """A worker process with the fake scorer, for tests that kill and stop real processes.
 
-    python -m tests.worker_process [--until-idle] [--seconds-per-prompt S]
+    python -m tests.worker_process [--until-idle] [--seconds-per-prompt S] [--trip POINT:COUNT:SIGNAL] …
 
 Like `shuffleboard worker`: pulls tasks from Redis when SHUFFLEBOARD_BROKER_URL is set, polls the database otherwise.
-Its worker id goes to stdout once it is at work, its log to stderr.
+Its worker id goes to stdout once it is at work, then a line `loaded ID` for each model it loads; its log to stderr.
 """
 
 import argparse
-import signal
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from registry.cli.common import engine_of, settings_of
-from tests.fake_scorer import FakeScorer
+from tests.chaos import trips
+from tests.fake_scorer import FakeScorer, fake_logprobs
 from workers.loop import WorkerLoop
+from workers.stopping import leave_in_time, stop_on_signals
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--until-idle", action="store_true")
     parser.add_argument("--seconds-per-prompt", type=float, default=0.0)
-    arguments = parser.parse_args()
+    parser.add_argument("--trip", help=f"POINT:COUNT:SIGNAL, points: {', '.join(trips.POINTS)}")
+    parser.add_argument("--page-limit", help="a file that holds SQLite's max_page_count, or is not there")
+    parser.add_argument("--wrong-numbers", action="store_true", help="score so that its results can be told")
+    parser.add_argument("--without-fence", action="store_true", help="break the queue, to see that tests notice")
+    arguments = parser.parse_args(words)
     settings = settings_of()
-    scorer = FakeScorer(seconds_per_prompt=arguments.seconds_per_prompt)
-    loop = WorkerLoop(engine_of(settings), settings, scorer, ["cpu"])
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: loop.stopping.set())
+    engine = engine_of(settings)
+    scorer = FakeScorer(
+        seconds_per_prompt=arguments.seconds_per_prompt,
+        after_load=lambda model_revision_id: print("loaded", model_revision_id, flush=True),
+    )
+    if arguments.wrong_numbers:
+        scorer.logprobs = lambda prompt: fake_logprobs(prompt)[::-1]
+    loop = WorkerLoop(engine, settings, scorer, ["cpu"])
+    if arguments.trip:
+        trips.set_trip(arguments.trip, scorer, loop)
+    if arguments.page_limit:
+        trips.limit_pages(engine, arguments.page_limit)
+    if arguments.without_fence:
+        trips.remove_fence()
+    stop_on_signals(loop)
+    leave_in_time(loop)
     loop.start()
     print(loop.id, flush=True)
     try:
@@ -35,6 +56,17 @@ def main() -> None:
             loop.run(until_idle=arguments.until_idle)
     finally:
         loop.stop()
+    if loop.broken:
+        sys.exit(1)
+
+
+def run_forked(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
+    """`main` in a process that a server forked, with its modules loaded: its files and settings are its own."""
+    os.environ.update(environment)
+    for path, descriptor in ((said, 1), (log, 2)):
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), descriptor)
+    main(words)
 
 
 if __name__ == "__main__":

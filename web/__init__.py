@@ -9,7 +9,7 @@ from flask import Flask, request, url_for
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, boards, formats, pages, responses
+from web import api, boards, formats, metrics, pages, responses
 
 
 def create_app(settings: Settings | None = None, *, database_url: str | None = None) -> Flask:
@@ -24,6 +24,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     responses.install(app)
     app.register_blueprint(pages.blueprint)
     app.register_blueprint(api.blueprint)
+    app.register_blueprint(metrics.blueprint)
     app.register_blueprint(boards.blueprint)
     return app
 

@@ -231,10 +231,10 @@ def _board_rows(filters: dict[str, str]) -> list[Row]:
 
 @blueprint.get("/queue")
 def queue() -> ResponseReturnValue:
-    """Unfinished evaluations with their progress, and the workers alive."""
+    """Unfinished evaluations with their progress, all of them together, and the workers alive."""
     parameters.only(request.args, PAGING)
     page, per_page = parameters.paging(request.args, per_page=100, most=MAX_PER_PAGE)
     items, total = queries.evaluations(
         session(), states=queries.UNFINISHED, limit=per_page, offset=(page - 1) * per_page
     )
-    return _page(items, total, page, per_page, workers=listings.live_workers(session()))
+    return _page(items, total, page, per_page, **listings.queue(session()))

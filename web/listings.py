@@ -1,17 +1,16 @@
 """SELECTs behind the lists of benchmarks, models and workers. Functions take the session first."""
 
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Double, Select, and_, func, select, type_coerce
 from sqlalchemy.orm import Session
 
-from registry.db import database_now
 from registry.errors import NotFoundError
-from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Question, Worker
+from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Question, Shard, Worker
+from registry.progress import ACTIVE, overall, progress_of_several
+from registry.queue import differing_versions, queues_without_worker, worker_is_live
 from web.queries import hub_name
 from web.views import PUBLIC, Row, rows_of
-
-ALIVE_SECONDS: Final = 30.0
 
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:
@@ -159,19 +158,38 @@ def model(session: Session, name: str) -> Row:
 
 
 def live_workers(session: Session) -> list[Row]:
-    """Workers that have shown a sign of life within ALIVE_SECONDS, by the database's clock."""
+    """Workers that have shown a sign of life lately, by the database's clock, and whether they are scoring."""
+    scoring = select(Shard.id).where(Shard.worker_id == Worker.id, Shard.state == "leased").exists()
     query = (
         select(
             Worker.host,
             Worker.device,
+            Worker.queues,
+            Worker.versions,
             Model.name.label("loaded_model"),
             ModelRevision.number.label("loaded_revision"),
+            scoring.label("scoring"),
             Worker.started_at,
             Worker.last_seen,
         )
         .outerjoin(ModelRevision, ModelRevision.id == Worker.loaded_model_revision_id)
         .outerjoin(Model, Model.id == ModelRevision.model_id)
-        .where(Worker.stopped_at.is_(None), Worker.last_seen > database_now(-ALIVE_SECONDS))
+        .where(worker_is_live())
         .order_by(Worker.host, Worker.started_at)
     )
     return rows_of(session, query)
+
+
+def queue(session: Session) -> Row:
+    """The queue as a whole: live workers, how their versions differ, what no worker serves, all progress together."""
+    workers = live_workers(session)
+    active = select(Evaluation.id).join(
+        BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC)
+    )
+    ids = session.scalars(active.where(Evaluation.state.in_(ACTIVE))).all()
+    return {
+        "overall": overall(progress_of_several(session, ids).values(), len(workers)),
+        "queues_without_worker": queues_without_worker(session),
+        "workers": workers,
+        "differing_versions": differing_versions(worker["versions"] for worker in workers),
+    }

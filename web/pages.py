@@ -309,7 +309,7 @@ def queue() -> ResponseReturnValue:
         evaluations=items,
         paging=_paging(total, per_page, asked=(page, per_page)),
         finished=finished,
-        workers=listings.live_workers(session()),
+        **listings.queue(session()),
     )
 
 

@@ -5,6 +5,7 @@ that leads to a benchmark's content keeps to versions whose visibility is public
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -35,7 +36,7 @@ from registry.models import (
     QuestionScore,
     VariantSet,
 )
-from registry.progress import Progress
+from registry.progress import progress_of_several
 from registry.prompts import Prompt
 from registry.shards import prompts_of
 from registry.variants import VARIANT_KINDS
@@ -43,7 +44,6 @@ from web.views import (
     PUBLIC,
     Row,
     evaluation_metrics,
-    evaluation_progress,
     evaluation_provenance,
     leaderboard,
     prediction_detail,
@@ -91,14 +91,10 @@ def board_counts(session: Session, metrics: Sequence[str]) -> dict[int, dict[str
 
 
 def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
-    """Progress documents of some evaluations, as `shuffleboard evaluations show --json` has them."""
-    query = select(evaluation_progress).where(evaluation_progress.c.evaluation_id.in_(list(evaluation_ids)))
-    names = Progress.__dataclass_fields__.keys() - {"error"}
-    return {
-        row["evaluation_id"]: Progress(**{name: row[name] for name in names}, error=None).document()
-        | {"shards_leased": row["shards_leased"]}
-        for row in rows_of(session, query)
-    }
+    """Progress documents of some evaluations, as `shuffleboard evaluations show --json` has them, less the error."""
+    found = progress_of_several(session, evaluation_ids)
+    # An error may name a file on a worker's disk.
+    return {evaluation_id: replace(item, error=None).document() for evaluation_id, item in found.items()}
 
 
 # Evaluations

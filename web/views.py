@@ -43,15 +43,6 @@ evaluation_metrics: Final = _view(
         UtcDateTime(): "computed_at",
     },
 )
-evaluation_progress: Final = _view(
-    "evaluation_progress",
-    {
-        BigInteger(): "evaluation_id questions prompts prompts_done shards shards_done shards_queued shards_leased "
-        "shards_failed failures crashes tokens_naive tokens_computed engine_fingerprints",
-        Text(): "state",
-        Double(): "elapsed_s",
-    },
-)
 evaluation_provenance: Final = _view(
     "evaluation_provenance",
     {

@@ -4,10 +4,13 @@ A message is an entitlement to score one shard, not the shard's record; the data
 message, and none of Celery's redelivery, which repeats without limit, is wanted.
 """
 
+import threading
+from os import EX_OK
 from typing import Any
 
 from celery import Celery
 from celery.signals import worker_shutting_down
+from celery.worker import state
 
 from registry.dispatch import BROKER_OPTIONS, SCORE_TASK
 from registry.settings import Settings
@@ -34,8 +37,7 @@ def make_app(settings: Settings, loop: WorkerLoop) -> Celery:
     @app.task(name=SCORE_TASK)
     def score(_shard_id: int) -> None:
         """Scores the best queued shard, which need not be the one the message names."""
-        if not loop.stopping.is_set():
-            loop.work_once()
+        loop.work_for_message()
 
     @worker_shutting_down.connect(weak=False)
     def _stop(**_kwargs: Any) -> None:
@@ -44,9 +46,17 @@ def make_app(settings: Settings, loop: WorkerLoop) -> Celery:
     return app
 
 
+def _stop_celery_with(loop: WorkerLoop) -> None:
+    """Makes Celery end with the worker: a signal that came before Celery listened, or a thread that broke, stops it."""
+    loop.stopping.wait()
+    state.should_stop = EX_OK
+
+
 def run_worker(settings: Settings, loop: WorkerLoop) -> None:
     """Runs a Celery worker in this process until it is told to stop."""
     app = make_app(settings, loop)
+    loop.poll_beside_messages()
+    threading.Thread(target=_stop_celery_with, args=(loop,), name="stopping", daemon=True).start()
     app.worker_main(
         [
             "worker",

@@ -23,6 +23,13 @@ def code_identity() -> dict[str, Any]:
     return identity
 
 
+def code_version() -> str:
+    """The running code in a word: version, commit, and whether it was changed since."""
+    identity = code_identity()
+    commit = f"+{identity['commit'][:12]}" if identity["commit"] else ""
+    return f"{identity['version']}{commit}{'.changed' if identity['dirty'] else ''}"
+
+
 def _git(root: Path, *arguments: str) -> str:
     try:
         done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)  # noqa: S603, S607 - fixed arguments

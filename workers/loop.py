@@ -3,77 +3,157 @@
 import os
 import socket
 import threading
+import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TypeVar
 
 import structlog
 from sqlalchemy import Engine, insert, select, update
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.orm import Session
 
 from registry import queue
+from registry.boards.snapshots import refresh_boards
 from registry.db import database_now, read_session, write_session
 from registry.dispatch import missing_hints, send_hints
-from registry.errors import ModelError, SealError
+from registry.errors import DatabaseError, ModelError, SealError
 from registry.model_revisions import request_of
 from registry.models import ModelRevision, Worker
 from registry.seal import seal
 from registry.settings import Settings
 from workers.artifacts import inspect_files
 from workers.errors import InterruptedScoringError
+from workers.fingerprint import code_version
+from workers.memory import TokenBudgets, release_memory
 from workers.scorer import Scorer
+
+UNLOAD_SECONDS: Final = 600.0
+"""How long a model stays loaded without work."""
+GRACE_SECONDS: Final = 7.0
+"""How long a worker that was told to stop waits for the batch in work."""
+HELPER_PATIENCE_SECONDS: Final = 10.0
+"""How long a worker that somebody waits for bears with a database in trouble."""
+STOPPING_PATIENCE_SECONDS: Final = 2.0
+FIRST_RETRY_SECONDS: Final = 0.1
+LAST_RETRY_SECONDS: Final = 5.0
+MINIMUM_IDLE_SECONDS: Final = 5.0
+SEALING_LEASES: Final = 10
+"""A transaction that seals may be silent for so many leases: it computes in between."""
+
+TROUBLE: Final = (OperationalError, InterfaceError, InternalError)
+"""The database restarts, is full or has cut the connection (InternalError: it ended a transaction that stood idle).
+Nothing of that is a shard's fault."""
 
 _log = structlog.get_logger()
 
+T = TypeVar("T")
+
 
 class WorkerLoop:
-    """One worker process: registers itself, claims shards, keeps its leases alive, seals what is complete."""
+    """One worker process: registers itself, claims shards, keeps its leases alive, seals what is complete.
 
-    def __init__(self, engine: Engine, settings: Settings, scorer: Scorer, queues: Sequence[str]) -> None:
+    One shard at a time, whichever thread scores it. `stopping`: set it to make the worker stop. `broken`: a thread of
+    it ended with an error, so that it had to stop.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Settings,
+        scorer: Scorer,
+        queues: Sequence[str],
+        *,
+        unload_seconds: float = UNLOAD_SECONDS,
+    ) -> None:
         self.engine = engine
         self.settings = settings
         self.scorer = scorer
         self.queues = tuple(queues)
+        self.unload_seconds = unload_seconds
         self.id = str(uuid.uuid4())
         self.stopping = threading.Event()
+        self.broken = False
+        self._budgets = TokenBudgets()
+        self._turn = threading.Lock()
+        self._maintaining = threading.Lock()
         self._claim: queue.Claim | None = None
-        self._lost = threading.Event()
-        self._background = [
-            threading.Thread(target=self._beat, name="heartbeat", daemon=True),
-            threading.Thread(target=self._maintain_regularly, name="maintenance", daemon=True),
-        ]
+        self._lost: queue.Claim | None = None
+        self._unsure = False
+        self._patience = float("inf")
+        self._messages = 0
+        self._last_work = time.monotonic()
+        self._fingerprints: list[dict[str, object]] = []
+        self._threads: list[threading.Thread] = []
+
+    # Beginning and end
 
     def start(self) -> None:
         """Makes the worker's row, reconciles once, and starts the threads that beat and maintain."""
+        host, device = socket.gethostname(), self.scorer.device()
+        versions = {"shuffleboard": code_version(), **self.scorer.versions()}
         with write_session(self.engine) as session:
-            session.execute(
-                insert(Worker).values(
-                    id=self.id,
-                    host=socket.gethostname(),
-                    pid=os.getpid(),
-                    device=self.scorer.device(),
-                    versions=self.scorer.versions(),
-                )
+            known = session.scalar(
+                select(Worker.token_budgets)
+                .where(Worker.host == host, Worker.device == device, Worker.token_budgets.is_not(None))
+                .order_by(Worker.started_at.desc())
+                .limit(1)
             )
+            self._budgets = TokenBudgets(known)
+            row = {"id": self.id, "host": host, "pid": os.getpid(), "device": device, "versions": versions}
+            session.execute(insert(Worker).values(row | {"queues": list(self.queues), "token_budgets": known}))
+        self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
         self.maintain()
-        for thread in self._background:
-            thread.start()
-        _log.info("worker_started", worker=self.id, device=self.scorer.device(), queues=self.queues)
+        self._start_thread("maintenance", self._maintain_regularly)
+        _log.info("worker_started", worker=self.id, device=device, queues=self.queues)
+
+    def poll_beside_messages(self) -> None:
+        """Also polls the database while no message comes: work goes on without the broker."""
+        self._start_thread("polling", self._poll_without_messages)
+
+    def _start_thread(self, name: str, target: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                target()
+            except Exception as error:  # noqa: BLE001 - a worker without its heartbeat must not go on
+                self.broken = True
+                _log.error("worker_broken", thread=name, exc_info=error)
+                self.stopping.set()
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
     def stop(self) -> None:
-        """Marks the worker stopped."""
+        """Waits for the threads, hands back what is still held and marks the worker stopped."""
         self.stopping.set()
-        for thread in self._background:
-            thread.join(timeout=5)
-        try:
-            with write_session(self.engine) as session:
-                session.execute(update(Worker).where(Worker.id == self.id).values(stopped_at=database_now()))
-        except OperationalError as error:  # then its silence says so
-            _log.warning("database_unreachable", error=str(error.orig))
+        for thread in self._threads:
+            thread.join(timeout=GRACE_SECONDS)
+        self.sign_off()
         _log.info("worker_stopped", worker=self.id)
 
+    def sign_off(self) -> None:
+        """Hands the shard in work back and marks the worker stopped, in one transaction."""
+        try:
+            with self._transaction() as session:
+                session.execute(
+                    update(Worker)
+                    .where(Worker.id == self.id)
+                    .values(stopped_at=database_now(), token_budgets=self._budgets.document() or None)
+                )
+                queue.hand_back_all(session, self.id)
+        except DBAPIError as error:  # then its silence says so
+            _log_trouble(error)
+
+    # Working
+
     def run(self, *, until_idle: bool = False) -> None:
-        """Polls the database until asked to stop; with `until_idle`, until nothing is queued or being scored."""
+        """Polls the database until asked to stop; with `until_idle`, until nothing is queued or being scored.
+
+        With `until_idle` somebody waits, so a database that stays in trouble raises DatabaseError.
+        """
+        self._patience = HELPER_PATIENCE_SECONDS if until_idle else float("inf")
         while not self.stopping.is_set():
             try:
                 if self.work_once():
@@ -81,74 +161,177 @@ class WorkerLoop:
                 self.maintain()
                 if until_idle and self._idle():
                     return
-            except OperationalError as error:
-                if until_idle:  # somebody waits for this worker
-                    raise
-                # The database may be restarting. A shard whose result got lost is queued again by its lease.
-                _log.warning("database_unreachable", error=str(error.orig))
+            except TROUBLE as error:
+                if until_idle:
+                    reason = str(error.orig).splitlines()[0]
+                    raise DatabaseError(
+                        f"the database cannot be used: {reason}; the work stays queued: mend it and start a worker"
+                    ) from error
+                _log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
 
-    def work_once(self) -> bool:
-        """Claims and scores one shard; False when there was none to claim."""
-        with write_session(self.engine) as session:
-            claim = queue.claim(
-                session,
-                self.id,
-                queues=self.queues,
-                lease_seconds=self.settings.lease_seconds,
-                loaded_model_revision_id=self.scorer.loaded_model_revision_id,
-            )
-        if claim is None:
-            return False
-        self._lost.clear()
-        self._claim = claim
+    def work_for_message(self) -> None:
+        """Scores the best queued shard, if there is one, because a message says that there is work."""
+        self._messages += 1
+        if self.stopping.is_set():
+            return
         try:
-            self._score(claim)
+            self.work_once()
+        except TROUBLE as error:
+            # The message is spent, and the reconciler sends another. Waiting keeps a database that is down from
+            # emptying the broker.
+            _log_trouble(error)
+            self.stopping.wait(self.settings.poll_seconds)
+
+    def _poll_without_messages(self) -> None:
+        """Works as `run` does after a whole period without a message, for as long as none comes."""
+        seen = self._messages
+        worked = False
+        while not self.stopping.wait(0 if worked else self.settings.reconcile_seconds):
+            worked = False
+            if self._messages != seen:
+                seen = self._messages
+                continue
+            try:
+                worked = self.work_once(wait=False)
+            except TROUBLE as error:
+                _log_trouble(error)
+
+    def work_once(self, *, wait: bool = True) -> bool:
+        """Claims and scores one shard; False when there was none to claim or, without `wait`, one is in work."""
+        if not self._turn.acquire(blocking=wait):
+            return False
+        try:
+            shard_claim = self._next_claim()
+            if shard_claim is None:
+                return False
+            self._claim = shard_claim
+            try:
+                self._score(shard_claim)
+            finally:
+                self._claim = None
+                self._last_work = time.monotonic()
         finally:
-            self._claim = None
+            self._turn.release()
         self.seal_complete()
         return True
 
-    def _score(self, claim: queue.Claim) -> None:
-        log = _log.bind(evaluation=claim.evaluation_id, shard=claim.shard_id, fence=claim.fence)
+    def _next_claim(self) -> queue.Claim | None:
         try:
-            result = self.scorer.score(self.engine, claim, self._should_stop)
+            with self._transaction() as session:
+                if self._unsure:
+                    queue.hand_back_all(session, self.id)
+                found = queue.claim(
+                    session,
+                    self.id,
+                    queues=self.queues,
+                    lease_seconds=self.settings.lease_seconds,
+                    loaded_model_revision_id=self.scorer.loaded_model_revision_id,
+                )
+        except TROUBLE:
+            self._unsure = True  # it may have been committed all the same
+            raise
+        self._unsure = False
+        return found
+
+    def _score(self, shard_claim: queue.Claim) -> None:
+        log = _log.bind(evaluation=shard_claim.evaluation_id, shard=shard_claim.shard_id, fence=shard_claim.fence)
+        try:
+            result = self._budgets.run(
+                self.scorer,
+                shard_claim.model_revision_id,
+                lambda: self.scorer.score(self.engine, shard_claim, self._should_stop),
+            )
         except InterruptedScoringError:
-            with write_session(self.engine) as session:
-                queue.hand_back(session, claim)
+            self._hand_back(shard_claim)
             log.info("shard_handed_back")
             return
+        except TROUBLE:  # while its prompts were read
+            self._hand_back(shard_claim)
+            raise
         except Exception as error:  # noqa: BLE001 - any error of a model is recorded on its shard, and the rest goes on
-            message = f"{type(error).__name__}: {error}"[:2000]
-            with write_session(self.engine) as session:
-                queue.fail(session, claim, message)
-            log.warning("shard_failed", error=message)
+            self._record_failure(shard_claim, f"{type(error).__name__}: {error}"[:2000])
             return
         try:
-            with write_session(self.engine) as session:
-                stored = queue.finish(session, claim, result)
+            stored = self._store(shard_claim, result)
         except (IntegrityError, DataError, AssertionError) as error:
             # A bug to see: nothing was stored, and the shard carries the error instead of killing worker after worker.
-            message = f"results refused: {type(error).__name__}: {error}"[:2000]
-            with write_session(self.engine) as session:
-                queue.fail(session, claim, message)
-            log.warning("shard_failed", error=message)
+            self._record_failure(shard_claim, f"results refused: {type(error).__name__}: {error}"[:2000])
             return
         if stored:
             log.info("shard_done", prompts=len(result.rows), elapsed_s=round(result.elapsed_s, 2))
         else:
             log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
 
+    def _store(self, shard_claim: queue.Claim, result: queue.ShardResult) -> bool:
+        """Stores a result, waiting for a database in trouble; False when the claim is lost."""
+        if result.fingerprint not in self._fingerprints:
+            # On its own, since workers wait for each other here: not while one of them stores its predictions.
+            self._insist(lambda session: queue.fingerprint_id(session, result.fingerprint))
+            self._fingerprints.append(result.fingerprint)
+        return self._insist(
+            # An earlier attempt may have been committed although its answer was lost on the way.
+            lambda session: queue.finish(session, shard_claim, result) or queue.is_finished(session, shard_claim)
+        )
+
+    def _record_failure(self, shard_claim: queue.Claim, message: str) -> None:
+        self._insist(lambda session: queue.fail(session, shard_claim, message))
+        _log.warning("shard_failed", evaluation=shard_claim.evaluation_id, shard=shard_claim.shard_id, error=message)
+
+    def _hand_back(self, shard_claim: queue.Claim) -> None:
+        if self._insist(lambda session: queue.hand_back(session, shard_claim)):
+            # Its message is spent: others need not wait for the reconciler.
+            send_hints(self.settings, [(shard_claim.shard_id, shard_claim.queue)])
+
+    def _insist(self, attempt: Callable[[Session], T]) -> T:
+        """Makes an attempt in a transaction of its own, again and again while the database is in trouble."""
+        begun = time.monotonic()
+        pause = FIRST_RETRY_SECONDS
+        while True:
+            try:
+                with self._transaction() as session:
+                    return attempt(session)
+            except TROUBLE as error:
+                self._unsure = True
+                patience = STOPPING_PATIENCE_SECONDS if self.stopping.is_set() else self._patience
+                if time.monotonic() - begun > patience:
+                    raise
+                _log_trouble(error)
+            if self.stopping.is_set():
+                time.sleep(FIRST_RETRY_SECONDS)
+            else:
+                self.stopping.wait(pause)
+            pause = min(2 * pause, LAST_RETRY_SECONDS)
+
     def _should_stop(self) -> bool:
-        return self.stopping.is_set() or self._lost.is_set()
+        return self.stopping.is_set() or (self._lost is not None and self._lost is self._claim)
+
+    @contextmanager
+    def _transaction(self, leases: int = 1) -> Iterator[Session]:
+        """A transaction that PostgreSQL ends, with its locks, when this process is frozen for so many leases."""
+        idle = leases * max(self.settings.lease_seconds, MINIMUM_IDLE_SECONDS)
+        with write_session(self.engine, idle) as session:
+            yield session
+
+    def _idle(self) -> bool:
+        with read_session(self.engine) as session:
+            return not queue.work_remains(session, self.queues)
+
+    # Maintaining
 
     def maintain(self) -> None:
         """Reconciles: unhashed models, expired leases, lost hints, evaluations waiting for their seal."""
-        self._prepare_revisions()
-        with write_session(self.engine) as session:
-            waiting = queue.reconcile(session)
-        if self.settings.broker_url and waiting:
-            send_hints(self.settings, missing_hints(self.settings, waiting))
+        if not self._maintaining.acquire(blocking=False):
+            return  # another thread of this worker is at it
+        try:
+            self._prepare_revisions()
+            with self._transaction() as session:
+                self._keep(session)  # its own lease first: it lives
+                waiting = queue.reconcile(session)
+            if self.settings.broker_url and waiting:
+                send_hints(self.settings, missing_hints(self.settings, waiting))
+        finally:
+            self._maintaining.release()
         self.seal_complete()
 
     def _prepare_revisions(self) -> None:
@@ -173,49 +356,69 @@ class WorkerLoop:
                     revision.state, revision.error = "failed", problem
 
     def seal_complete(self) -> None:
-        """Seals every evaluation whose shards are all done."""
-        with write_session(self.engine) as session:
+        """Seals every evaluation whose shards are all done, and brings the boards up to date."""
+        with read_session(self.engine) as session:
             ready = queue.ready_to_seal(session)
         for evaluation_id in ready:
             try:
-                with write_session(self.engine) as session:
-                    sealed = seal(session, evaluation_id)
+                with self._transaction(SEALING_LEASES) as session:
+                    sealed = queue.lock_unsealed(session, evaluation_id) and seal(session, evaluation_id)
             except SealError as error:
                 _log.warning("seal_refused", evaluation=evaluation_id, error=str(error))
                 continue
             if sealed:
                 _log.info("evaluation_sealed", evaluation=evaluation_id)
-
-    def _idle(self) -> bool:
-        with write_session(self.engine) as session:
-            return not queue.work_remains(session, self.queues)
-
-    def _beat(self) -> None:
-        """Extends the lease and says that the worker lives, from a thread of its own, while scoring is busy."""
-        interval = min(self.settings.lease_seconds / 3, 10.0)
-        while not self.stopping.wait(interval):
-            try:
-                with write_session(self.engine) as session:
-                    self._say_alive(session)
-                    claim = self._claim
-                    kept = claim is None or queue.heartbeat(session, claim, self.settings.lease_seconds)
-                    if not kept and self._claim is claim:
-                        self._lost.set()
-            except DBAPIError as error:
-                # The database may be restarting; the lease lasts three beats.
-                _log.warning("heartbeat_missed", error=str(error.orig))
+        # Also when nothing was sealed here: whoever sealed the last one may have been killed before this line.
+        for board in refresh_boards(self.engine):
+            _log.info("board_refreshed", board=board)
 
     def _maintain_regularly(self) -> None:
         """Maintains while scoring is busy; apart from the heartbeat, since hashing a model can take minutes."""
         while not self.stopping.wait(self.settings.reconcile_seconds):
+            self._unload_if_idle()
             try:
                 self.maintain()
             except DBAPIError as error:
-                _log.warning("maintenance_missed", error=str(error.orig))
+                _log_trouble(error)
 
-    def _say_alive(self, session: Session) -> None:
+    def _unload_if_idle(self) -> None:
+        if self.scorer.loaded_model_revision_id is None or not self._turn.acquire(blocking=False):
+            return
+        try:
+            if time.monotonic() - self._last_work >= self.unload_seconds:
+                _log.info("model_unloaded", model_revision=self.scorer.loaded_model_revision_id)
+                self.scorer.unload()
+                release_memory()
+        finally:
+            self._turn.release()
+
+    # Heartbeat
+
+    def _beat(self) -> None:
+        """Extends the lease and says that the worker lives, from a thread of its own, while scoring is busy."""
+        interval = min(self.settings.lease_seconds / 3, queue.ALIVE_SECONDS / 3)
+        while not self.stopping.wait(interval):
+            try:
+                with self._transaction() as session:
+                    self._keep(session)
+            except DBAPIError as error:  # the lease lasts three beats
+                _log_trouble(error)
+
+    def _keep(self, session: Session) -> None:
+        """Says that the worker lives and extends its lease; notes when that is lost, so that scoring stops."""
         session.execute(
             update(Worker)
             .where(Worker.id == self.id)
-            .values(last_seen=database_now(), loaded_model_revision_id=self.scorer.loaded_model_revision_id)
+            .values(
+                last_seen=database_now(),
+                loaded_model_revision_id=self.scorer.loaded_model_revision_id,
+                token_budgets=self._budgets.document() or None,
+            )
         )
+        held = self._claim
+        if held is not None and not queue.heartbeat(session, held, self.settings.lease_seconds):
+            self._lost = held
+
+
+def _log_trouble(error: DBAPIError) -> None:
+    _log.warning("database_trouble", error=str(error.orig).splitlines()[0] if str(error.orig) else str(error))

@@ -3,26 +3,30 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
 
 from registry.boards.store import submit_board, submit_suite
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.dispatch import hints_of, send_hints
-from registry.errors import QueueError, UsageError
+from registry.errors import ModelError, QueueError, UsageError
+from registry.estimate import Plan, Tokenise, estimates
 from registry.evaluations import EvaluationRequest, move, submit
-from registry.models import QUEUES, Evaluation
+from registry.models import QUEUES, Evaluation, ModelRevision
 from registry.outputs import ImportRequest, import_outputs
-from registry.progress import Progress, import_progress, progress_of, wait_for
+from registry.progress import Progress, duration, import_progress, progress_of, progress_of_several, wait_for
 from registry.queue import live_workers
 from registry.settings import Settings
 from registry.variants import VARIANT_KINDS
 
-ALIVE_SECONDS = 30.0
+NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
 
 
 @click.group()
@@ -30,29 +34,40 @@ def evaluations() -> None:
     """Submit, watch and steer evaluations."""
 
 
-@evaluations.command("submit")
-@click.option("--model", required=True, help="Model NAME, or NAME@REVISION.")
-@click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION.")
-@click.option("--variants", default=None, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}.")
-@click.option("--suite", default=None, help="All that this suite asks for and is not there yet: NAME, or NAME@VERSION.")
-@click.option("--board", default=None, help="All that this board lacks of the model.")
-@click.option("--protocol", default=None, help="How the model is asked.  [default: symbols]")
-@click.option("--shots", type=int, default=None, help="Examples from the few-shot pool.  [default: 0]")
-@click.option("--limit", type=int, default=None, help="Only the first questions in file order.")
-@click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated.")
-@click.option("--options", "n_options", type=int, default=None, help="Only questions with so many options.")
-@click.option(
-    "--priority",
-    type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
-    default=0,
-    show_default=True,
-    help="Higher is scored earlier.",
+_ASKED = (
+    click.option("--model", required=True, help="Model NAME, or NAME@REVISION."),
+    click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION."),
+    click.option("--variants", default=None, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}."),
+    click.option(
+        "--suite", default=None, help="All that this suite asks for and is not there yet: NAME, or NAME@VERSION."
+    ),
+    click.option("--board", default=None, help="All that this board lacks of the model."),
+    click.option("--protocol", default=None, help="How the model is asked.  [default: symbols]"),
+    click.option("--shots", type=int, default=None, help="Examples from the few-shot pool.  [default: 0]"),
+    click.option("--limit", type=int, default=None, help="Only the first questions in file order."),
+    click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated."),
+    click.option("--options", "n_options", type=int, default=None, help="Only questions with so many options."),
+    click.option(
+        "--priority",
+        type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
+        default=0,
+        show_default=True,
+        help="Higher is scored earlier.",
+    ),
+    click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device."),
+    click.option("--replicate", is_flag=True, help="Score again what has been scored already."),
 )
-@click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
-@click.option("--replicate", is_flag=True, help="Score again what has been scored already.")
-@click.option("--wait", is_flag=True, help="Wait until it is complete, with a progress bar.")
-@json_option
-def submit_command(
+
+
+def _asks(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say what is to be evaluated."""
+    for option in reversed(_ASKED):
+        command = option(command)
+    return command
+
+
+def _plan(
+    *,
     model: str,
     benchmarks: tuple[str, ...],
     variants: str | None,
@@ -66,17 +81,11 @@ def submit_command(
     priority: int,
     queue: str,
     replicate: bool,
-    wait: bool,
-    as_json: bool,  # noqa: ARG001 - it always prints JSON
-) -> None:
-    """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
+) -> Plan:
+    """What queues all that the options ask for.
 
-    With --suite or --board, everything that is missing there is queued, and {"evaluations": [ID, …]} printed; for a
-    suite on any benchmarks, --benchmark names them. The same specification is one evaluation: submitting it again shows
-    the one that is there. With --wait and no worker running, the embedded default starts one for as long as there is
-    work.
+    Raises UsageError when they contradict each other.
     """
-    settings = settings_of()
     given = {
         "--variants": variants,
         "--protocol": protocol,
@@ -94,27 +103,48 @@ def submit_command(
         raise UsageError(f"{asker} says itself what is asked; leave out {', '.join(contradicting)}")
     if not (suite or board) and (len(benchmarks) != 1 or variants is None):
         raise UsageError("give one --benchmark and --variants, or --suite, or --board")
+
+    def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
+        if board:
+            return submit_board(session, model, board, priority=priority, queue=queue)
+        if suite:
+            return submit_suite(session, model, suite, benchmarks, priority=priority, queue=queue)
+        request = EvaluationRequest(
+            model=model,
+            benchmark=benchmarks[0],
+            variants=variants or "",
+            protocol=protocol or "symbols",
+            shots=shots or 0,
+            limit=limit,
+            subjects=subjects,
+            options=n_options,
+            priority=priority,
+            queue=queue,
+            new_replicate=replicate,
+        )
+        return [submit(session, request)]
+
+    return submit_all
+
+
+@evaluations.command("submit")
+@_asks
+@click.option("--wait", is_flag=True, help="Wait until it is complete, with a progress bar.")
+@json_option
+def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - it always prints JSON
+    """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
+
+    With --suite or --board, everything that is missing there is queued, and {"evaluations": [ID, …]} printed; for a
+    suite on any benchmarks, --benchmark names them. The same specification is one evaluation: submitting it again shows
+    the one that is there. With --wait and no worker running, the embedded default starts one for as long as there is
+    work.
+    """
+    settings = settings_of()
+    plan = _plan(**asked)
+    several = bool(asked["suite"] or asked["board"])
     engine = engine_of(settings)
     with write_session(engine) as session:
-        if board:
-            found = submit_board(session, model, board, priority=priority, queue=queue)
-        elif suite:
-            found = submit_suite(session, model, suite, benchmarks, priority=priority, queue=queue)
-        else:
-            request = EvaluationRequest(
-                model=model,
-                benchmark=benchmarks[0],
-                variants=variants or "",
-                protocol=protocol or "symbols",
-                shots=shots or 0,
-                limit=limit,
-                subjects=subjects,
-                options=n_options,
-                priority=priority,
-                queue=queue,
-                new_replicate=replicate,
-            )
-            found = [submit(session, request)]
+        found = plan(session)
         ids = [evaluation.id for evaluation, _ in found]
         told = [(evaluation.id, evaluation.prompts, new) for evaluation, new in found]
         hints = [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
@@ -124,11 +154,74 @@ def submit_command(
             f"evaluation {evaluation_id}: {prompts} prompts queued"
             if new
             else f"evaluation {evaluation_id} of this specification is there already"
-            + ("" if suite or board else "; --replicate scores it again")
+            + ("" if several else "; --replicate scores it again")
         )
     if wait:
         wait_until_complete(engine, settings, ids)
-    print_json({"evaluations": ids} if suite or board else {"evaluation": ids[0]})
+    print_json({"evaluations": ids} if several else {"evaluation": ids[0]})
+
+
+@evaluations.command("estimate")
+@_asks
+@json_option
+def estimate_command(as_json: bool, **asked: Any) -> None:
+    """Say what `submit` with the same options would cost; nothing is queued.
+
+    Prompts are counted, tokens are counted on some of them with the model's tokenizer, and seconds follow from the
+    measured rate of the model's finished shards on that kind of device. What cannot be known is null, with the reason.
+    """
+    settings = settings_of()
+    plan = _plan(**asked)
+
+    def tokeniser(revision: ModelRevision) -> Tokenise:
+        try:
+            found = import_module("workers.tokenizer").tokenizer_of(revision, settings.home.expanduser())
+        except ModuleNotFoundError as error:
+            raise ModelError(f"{error.name} is not installed here: pip install 'shuffleboard[worker]'") from None
+        return cast("Tokenise", found)
+
+    document = estimates(engine_of(settings), plan, asked["queue"], tokeniser)
+    if as_json:
+        print_json(document)
+        return
+    headings = {
+        "benchmark": "Benchmark",
+        "variants": "Variants",
+        "protocol": "Protocol",
+        "prompts_left": "Prompts",
+        "tokens_naive": "Tokens",
+        "tokens_shared": "Computed",
+        "time": "Time",
+    }
+    rows = [row | {"time": _time(row["seconds"])} for row in document["estimates"]]
+    if len(rows) > 1:
+        rows.append(
+            {**document, "benchmark": "together", "variants": "", "protocol": "", "time": _time(document["seconds"])}
+        )
+    print_table(rows, headings, "nothing is asked for")
+    _note_estimate(document)
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else duration(seconds)
+
+
+def _note_estimate(document: dict[str, Any]) -> None:
+    """What the numbers of an estimate rest on."""
+    for row in document["estimates"]:
+        if row["evaluation"] is not None:
+            note(f"evaluation {row['evaluation']} is there already, with {row['prompts_left']} prompts left")
+    for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
+        note(f"not known: {reason}")
+    sampled = sum(row["prompts_sampled"] for row in document["estimates"])
+    if 0 < sampled < document["prompts_left"]:
+        note(f"tokens were counted on {sampled} of {document['prompts_left']} prompts")
+    if document["seconds"]:
+        workers = document["workers"]
+        with_all = (
+            f"; with the {workers} that are alive {duration(document['seconds'] / workers)}" if workers > 1 else ""
+        )
+        note(f"the time is that of one worker{with_all}")
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:
@@ -136,14 +229,14 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
 
     Raises QueueError when one of them fails, is cancelled or is paused.
     """
-    with write_session(engine) as session:
-        workers = live_workers(session, ALIVE_SECONDS)
+    with read_session(engine) as session:
+        workers = live_workers(session)
     helper = None
     if not workers and not settings.broker_url and not all(p.complete for p in _progress(engine, ids)):
         note("no worker is running: starting one for this work")
         helper = start_worker()
     elif not workers and not all(p.complete for p in _progress(engine, ids)):
-        note("no live worker: start one with 'shuffleboard worker'; waiting")
+        note(f"{NO_WORKER}; waiting")
     try:
         states = wait_for(engine, ids, helper)
     finally:
@@ -214,11 +307,8 @@ def import_command(
 def list_command(as_json: bool) -> None:
     """List evaluations with their progress, newest first."""
     with read_session(engine_of(settings_of())) as session:
-        done = {
-            row.evaluation_id: int(row.prompts_done)
-            for row in session.execute(text("SELECT evaluation_id, prompts_done FROM evaluation_progress"))
-        }
-        query = select(Evaluation).order_by(Evaluation.id.desc())
+        listed = session.scalars(select(Evaluation).order_by(Evaluation.id.desc())).all()
+        progress = progress_of_several(session, [evaluation.id for evaluation in listed])
         rows = [
             {
                 "evaluation_id": evaluation.id,
@@ -231,10 +321,11 @@ def list_command(as_json: bool) -> None:
                 "variants": evaluation.variant_set.name,
                 "replicate": evaluation.replicate,
                 "state": evaluation.state,
-                "prompts_done": done[evaluation.id],
+                "prompts_done": progress[evaluation.id].prompts_done,
                 "prompts": evaluation.prompts,
+                "no_worker": progress[evaluation.id].no_worker,
             }
-            for evaluation in session.scalars(query)
+            for evaluation in listed
         ]
     if as_json:
         print_json({"evaluations": rows})
@@ -253,6 +344,9 @@ def list_command(as_json: bool) -> None:
         "prompts": "Prompts",
     }
     print_table(rows, headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
+    waiting = [str(row["evaluation_id"]) for row in rows if row["no_worker"]]
+    if waiting:
+        note(f"{NO_WORKER}; evaluation {', '.join(waiting)} waits")
 
 
 @evaluations.command("show")
@@ -270,6 +364,8 @@ def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
         return
     for key, value in progress.document().items():
         click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
+    if progress.no_worker:
+        note(NO_WORKER)
 
 
 def _action(name: str, summary: str) -> None:
@@ -280,7 +376,7 @@ def _action(name: str, summary: str) -> None:
         settings = settings_of()
         with write_session(engine_of(settings)) as session:
             state = move(session, evaluation_id, name).state
-            hints = hints_of(session, evaluation_id) if state == "queued" else []
+            hints = hints_of(session, evaluation_id) if state in ("queued", "running") else []
         send_hints(settings, hints)
         document: dict[str, Any] = {"evaluation": evaluation_id, "state": state}
         print_json(document) if as_json else click.echo(f"evaluation {evaluation_id} is {state}")

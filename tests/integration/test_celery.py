@@ -1,7 +1,8 @@
 """Celery workers on a real Redis and PostgreSQL: messages may be lost, workers may die, nothing else may be."""
 
+import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -77,13 +78,10 @@ def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any]) 
     return evaluation_id
 
 
-def test_workers_pull_one_message_a_shard_from_redis(
-    engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
-) -> None:
-    evaluation_id = submit_by_command(engine, tmp_path, settings)
-    assert broker.llen("cpu") == SHARDS
+def test_workers_share_the_messages_of_redis(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
     pace = ("--seconds-per-prompt", 0.1)
     with fake_worker(*pace, **settings) as one, fake_worker(*pace, **settings) as other:
+        evaluation_id = submit_by_command(engine, tmp_path, settings)
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         assert [terminate(one), terminate(other)] == [0, 0]
     assert_whole(engine, evaluation_id)
@@ -206,3 +204,53 @@ def test_no_hint_is_missing_while_the_broker_is_down() -> None:
     settings = Settings(broker_url=f"redis://127.0.0.1:{free_port()}/0")
     assert missing_hints(settings, [(1, "cpu")]) == []
     assert send_hints(settings, [(1, "cpu")]) == 0
+
+
+@contextmanager
+def silent_broker() -> Iterator[str]:
+    """URL of a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        yield f"redis://127.0.0.1:{server.getsockname()[1]}/0"
+
+
+def test_submitting_succeeds_while_redis_does_not_answer(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    queue_evaluation(engine, tmp_path, shards=SHARDS)
+    request = ("--model", "fake", "--benchmark", "bench", "--variants", "original")
+    with silent_broker() as url:
+        # Two seconds of waiting for the socket, tried twice, beside the start of the command.
+        document = shuffleboard_json("evaluations", "submit", *request, timeout_s=20, **settings | {"broker_url": url})
+    with read_session(engine) as session:
+        assert find_evaluation(session, document["evaluation"]).state == "queued"
+
+
+# Without Redis
+
+
+def test_work_is_done_while_redis_is_down(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+    settings["broker_url"] = f"redis://127.0.0.1:{free_port()}/0"
+    with fake_worker(**settings) as worker:
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+        assert terminate(worker, within_s=10) == 0
+    assert_whole(engine, evaluation_id)
+
+
+def test_work_is_taken_up_when_redis_comes_back(
+    engine: Engine, tmp_path: Path, settings: dict[str, Any], private_redis_server: RedisServer
+) -> None:
+    settings["broker_url"] = private_redis_server.url
+    private_redis_server.stop()
+    with fake_worker("--seconds-per-prompt", 0.1, **settings) as worker:
+        evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+        eventually(lambda: claimed(engine), "a worker begins without Redis")
+        private_redis_server.start()
+        eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
+        assert terminate(worker) == 0
+    assert_whole(engine, evaluation_id)
+
+
+def test_a_worker_told_to_stop_before_celery_listens_stops(settings: dict[str, Any]) -> None:
+    with fake_worker(**settings) as worker:  # it has only just said that it is there
+        assert terminate(worker, within_s=10) == 0

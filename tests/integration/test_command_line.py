@@ -30,7 +30,12 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     )
     assert (added["state"], added["dtype"], added["added"]) == ("ready", "float32", True)
 
-    submit = ("--model", "SmolLM2", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT, "--wait")
+    asked = ("--model", "SmolLM2", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
+    (estimate,) = shuffleboard_json("evaluations", "estimate", *asked)["estimates"]
+    assert (estimate["prompts"], estimate["prompts_sampled"], estimate["seconds"]) == (LIMIT * 4, LIMIT * 4, None)
+    assert estimate["tokens_shared"] < estimate["tokens_naive"]
+
+    submit = (*asked, "--wait")
     submitted = shuffleboard("evaluations", "submit", *submit)
     evaluation_id = json.loads(submitted.stdout)["evaluation"]
     assert "no worker is running: starting one" in submitted.stderr
@@ -41,6 +46,9 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
 
     shown = shuffleboard_json("evaluations", "show", evaluation_id)
     assert (shown["state"], shown["prompts_done"], shown["failures"]) == ("complete", LIMIT * 4, 0)
+    assert shown["tokens_naive"] == estimate["tokens_naive"]
+    (again_estimated,) = shuffleboard_json("evaluations", "estimate", *asked, "--replicate")["estimates"]
+    assert again_estimated["seconds"] > 0
     assert shuffleboard_json("evaluations", "list")["evaluations"][0]["evaluation_id"] == evaluation_id
 
     metrics = shuffleboard_json("metrics", evaluation_id, "--per-question")

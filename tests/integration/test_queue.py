@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select, text, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from registry import queue
 from registry.db import database_now, get_engine, read_session, write_session
@@ -216,7 +216,7 @@ def test_a_prediction_that_is_there_already_is_a_bug_that_rolls_everything_back(
     result = result_of(engine, held)
     doubled = queue.ShardResult([*result.rows[:-1], result.rows[0]], result.fingerprint, 1, 1, 1.0)
     before = table_counts(engine)
-    with pytest.raises(Exception, match=r"(?i)unique"), write_session(engine) as session:
+    with pytest.raises(IntegrityError, match=r"(?i)unique"), write_session(engine) as session:
         queue.finish(session, held, doubled)
     assert table_counts(engine) == before
     assert shards(engine, "state") == ["leased"]
@@ -288,6 +288,30 @@ def test_reconciling_twice_at_once_counts_one_crash(engine: Engine, tmp_path: Pa
     assert set(shards(engine, "state", "crashes")) == {("queued", 1)}
 
 
+def test_a_shard_that_somebody_is_just_finishing_is_passed_by(postgresql_database: str, tmp_path: Path) -> None:
+    engine = get_engine(postgresql_database)
+    with write_session(engine) as session:
+        session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in WORKERS)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
+    slow, dead = take(engine, lease=EXPIRED), take(engine, lease=EXPIRED)
+    result = result_of(engine, slow)
+    with write_session(engine) as finishing:
+        assert queue.finish(finishing, slow, result)
+        with write_session(engine) as session:
+            session.execute(text("SET LOCAL lock_timeout = '5s'"))  # waiting would end in an error
+            assert queue.reconcile(session) == [(dead.shard_id, "cpu")]
+    assert shards(engine, "state", "crashes") == [("done", 0), ("queued", 1)]
+    assert len(predictions(engine, evaluation_id)) == 4
+
+
+def test_what_cannot_be_claimed_is_not_hinted_at(engine: Engine, tmp_path: Path) -> None:
+    queue_evaluation(engine, tmp_path, shards=3)
+    fail(engine, take(engine))
+    waiting = queue_evaluation(engine, tmp_path, model="paused")
+    move_to(engine, waiting, "pause")
+    assert [shard_id for shard_id, _ in reconcile(engine)] == shards(engine, "id")[1:3]
+
+
 def test_a_hand_back_counts_nothing(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path)
     held = take(engine)
@@ -295,6 +319,35 @@ def test_a_hand_back_counts_nothing(engine: Engine, tmp_path: Path) -> None:
         assert queue.hand_back(session, held)
     assert shards(engine, "state", "failures", "crashes", "lease_until") == [("queued", 0, 0, None)]
     assert take(engine, "worker-2").fence == 2
+
+
+def test_a_worker_hands_back_all_that_it_holds_and_nothing_else(engine: Engine, tmp_path: Path) -> None:
+    queue_evaluation(engine, tmp_path, shards=3)
+    finish(engine, take(engine))
+    take(engine)
+    take(engine, "worker-2")
+    with write_session(engine) as session:
+        assert queue.hand_back_all(session, "worker-1") == 1
+    assert shards(engine, "state", "worker_id", "crashes") == [
+        ("done", "worker-1", 0),
+        ("queued", "worker-1", 0),
+        ("leased", "worker-2", 0),
+    ]
+
+
+def test_what_was_finished_under_a_claim_is_told_from_what_was_not(engine: Engine, tmp_path: Path) -> None:
+    queue_evaluation(engine, tmp_path)
+    slow = take(engine, lease=EXPIRED)
+    reconcile(engine)
+    quick = take(engine, "worker-2")
+
+    def finished() -> list[bool]:
+        with read_session(engine) as session:
+            return [queue.is_finished(session, held) for held in (slow, quick)]
+
+    assert finished() == [False, False]
+    finish(engine, quick)
+    assert finished() == [False, True]
 
 
 # Failures
@@ -402,6 +455,27 @@ def test_retrying_an_evaluation_that_waits_queues_its_parked_shards_as_well(engi
     assert shards(engine, "state") == ["queued", "queued"]
 
 
+def test_retrying_takes_the_wait_from_a_shard_that_failed_and_leaves_one_in_work_alone(
+    engine: Engine, tmp_path: Path
+) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
+    fail(engine, take(engine))
+    held = take(engine)
+    assert claim(engine) is None
+    assert move_to(engine, evaluation_id, "retry") == "running"
+    assert shards(engine, "state", "failures") == [("queued", 0), ("leased", 0)]
+    assert finish(engine, held)
+    assert finish(engine, take(engine))
+
+
+def test_retrying_leaves_a_paused_evaluation_paused(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    fail(engine, take(engine))
+    move_to(engine, evaluation_id, "pause")
+    assert move_to(engine, evaluation_id, "retry") == "paused"
+    assert claim(engine) is None
+
+
 @pytest.mark.parametrize("action", ["pause", "resume", "cancel", "retry"])
 def test_a_sealed_evaluation_stays_as_it_is(engine: Engine, tmp_path: Path, action: str) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path)
@@ -435,6 +509,23 @@ def test_an_evaluation_that_is_sealed_meanwhile_is_not_paused(postgresql_databas
     thread.join(30)
     assert state(engine, evaluation_id) == "complete"
     assert isinstance(outcome[0], QueueError)
+
+
+def test_an_evaluation_that_another_is_sealing_is_passed_by(postgresql_database: str, tmp_path: Path) -> None:
+    engine = get_engine(postgresql_database)
+    with write_session(engine) as session:
+        session.add(Worker(id="worker-1", host="here", pid=1, device="fake", versions={}))
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    finish(engine, take(engine))
+    with write_session(engine) as sealing:
+        assert queue.lock_unsealed(sealing, evaluation_id)
+        seal(sealing, evaluation_id)
+        with write_session(engine) as session:
+            session.execute(text("SET LOCAL lock_timeout = '5s'"))
+            assert not queue.lock_unsealed(session, evaluation_id)
+    with write_session(engine) as session:
+        assert not queue.lock_unsealed(session, evaluation_id)  # it is sealed now
+    assert state(engine, evaluation_id) == "complete"
 
 
 def test_an_evaluation_that_is_not_there_is_named(engine: Engine) -> None:

@@ -28,8 +28,8 @@ from registry.models import (
     VariantSet,
 )
 from registry.predictions import prediction_row
-from registry.protocols import protocol_definition, store_protocol
 from registry.pride import write_question_pride
+from registry.protocols import protocol_definition, store_protocol
 from registry.scores import write_question_scores
 from registry.variants import VariantShown, parse_variants
 from tests.spec.tables import INSERTED, Answers, Case, same

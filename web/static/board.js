@@ -120,3 +120,47 @@ async function poll(element, pause) {
 }
 
 for (const element of document.querySelectorAll("[data-poll]")) setTimeout(() => poll(element, 2000), 2000);
+
+// The queue: what is marked #refresh is fetched again and exchanged where it differs, so that new evaluations and
+// workers appear as well. The server makes it, once.
+
+async function refresh(place, pause) {
+  if (document.hidden) {
+    document.addEventListener("visibilitychange", () => refresh(place, pause), { once: true });
+    return;
+  }
+  try {
+    const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+    if (!response.ok) throw new Error(String(response.status));
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const fetched = page.getElementById("refresh");
+    if (!fetched) throw new Error("nothing to refresh");
+    if (fetched.innerHTML !== place.innerHTML) exchange(place, fetched);
+    pause = 2000;
+  } catch {
+    pause = Math.min(pause * 2, 60000); // the server may be restarting
+  }
+  setTimeout(() => refresh(place, pause), pause);
+}
+
+function exchange(place, fetched) {
+  const focused = place.contains(document.activeElement) ? document.activeElement : null;
+  const scrolled = [...place.querySelectorAll(".scroll")].map((part) => [part.getAttribute("aria-label"), part.scrollLeft]);
+  place.replaceChildren(...document.adoptNode(fetched).childNodes);
+  for (const [label, left] of scrolled) {
+    const part = place.querySelector(`.scroll[aria-label="${CSS.escape(label)}"]`);
+    if (part) part.scrollLeft = left;
+  }
+  if (focused) {
+    const selector = focused.dataset.key
+      ? `[data-key="${CSS.escape(focused.dataset.key)}"]`
+      : `[aria-label="${CSS.escape(focused.getAttribute("aria-label") ?? "")}"]`;
+    place.querySelector(selector)?.focus({ preventScroll: true });
+  }
+  if (fetched.dataset.summary !== place.dataset.summary) {
+    place.dataset.summary = fetched.dataset.summary;
+    announce(fetched.dataset.summary);
+  }
+}
+
+for (const place of document.querySelectorAll("#refresh")) setTimeout(() => refresh(place, 2000), 2000);

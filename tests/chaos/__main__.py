@@ -1,0 +1,78 @@
+"""Breaks deployments on purpose and counts what that changes: `python -m tests.chaos`.
+
+Ends with status 1 when a prediction was lost or doubled, a shard stuck or parked, or too few faults happened.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from registry.cli.common import logging_to_stderr
+from registry.settings import Settings
+from tests.chaos.comparison import Outcome
+from tests.chaos.harness import Chaos
+from tests.chaos.schedules import draw, real
+from tests.chaos.servers import Servers
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--schedules", type=int, default=23, help="how many are drawn, beside the real engine's")
+    parser.add_argument("--seed", type=int, default=1, help="of the first; the others follow")
+    parser.add_argument("--without-real", action="store_true", help="leave the real engine out")
+    parser.add_argument("--least-faults", type=int, default=200)
+    arguments = parser.parse_args()
+    logging_to_stderr(Settings(log_level="error"))
+    schedules = [draw(seed) for seed in range(arguments.seed, arguments.seed + arguments.schedules)]
+    if not arguments.without_real:
+        schedules.append(real())
+    begun = time.monotonic()
+    outcomes = []
+    folder = Path(tempfile.mkdtemp(prefix="shuffleboard-chaos-"))
+    with Servers(folder) as servers:
+        chaos = Chaos(servers)
+        for schedule in schedules:
+            outcomes.append(chaos.run(schedule))
+            print(_line(outcomes[-1]), flush=True)
+            for problem in outcomes[-1].problems:
+                print(f"    {problem}", flush=True)
+    faults = sum((outcome.faults for outcome in outcomes), Counter())
+    _print_table(faults)
+    lost, doubled = sum(outcome.lost for outcome in outcomes), sum(outcome.doubled for outcome in outcomes)
+    stuck, parked = sum(outcome.stuck for outcome in outcomes), sum(outcome.parked for outcome in outcomes)
+    print(
+        f"\n{faults.total()} faults over {len(outcomes)} schedules in {time.monotonic() - begun:.0f} s: "
+        f"{lost} lost, {doubled} doubled, {stuck} stuck, {parked} parked"
+    )
+    if faults.total() < arguments.least_faults:
+        print(f"fewer than {arguments.least_faults} faults: this proves too little")
+        return 1
+    if not all(outcome.clean for outcome in outcomes):
+        print(f"logs: {folder}")
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+def _line(outcome: Outcome) -> str:
+    verdict = "ok" if outcome.clean else "BROKEN"
+    return (
+        f"seed {outcome.schedule.seed:3}  {outcome.schedule.name:42}  {outcome.faults.total():3} faults  "
+        f"{outcome.seconds:5.1f} s  {outcome.lost} lost  {outcome.doubled} doubled  {outcome.stuck} stuck  "
+        f"{outcome.parked} parked  {verdict}"
+    )
+
+
+def _print_table(faults: Counter[str]) -> None:
+    width = max(map(len, faults), default=0)
+    print()
+    for kind, count in sorted(faults.items()):
+        print(f"{kind:{width}}  {count:4}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

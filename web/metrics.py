@@ -1,0 +1,142 @@
+"""Figures for Prometheus, read from the database when they are asked for: every process of the website gives the same.
+
+Names of models and benchmarks are not among them: some are hidden.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from flask import Blueprint, Response
+from flask.typing import ResponseReturnValue
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.db import database_now
+from registry.models import EVALUATION_STATES, QUEUES, SHARD_STATES, Evaluation, Shard, Worker
+from registry.progress import ACTIVE, overall, progress_of_several
+from registry.queue import differing_versions, live_workers, queues_without_worker, worker_is_live
+from web.responses import session
+
+blueprint = Blueprint("metrics", __name__)
+
+Family = GaugeMetricFamily | CounterMetricFamily
+
+
+@blueprint.get("/metrics")
+def metrics() -> ResponseReturnValue:
+    """The queue in Prometheus's text format."""
+    registry = CollectorRegistry()
+    registry.register(_Queue(session()))
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+class _Queue(Collector):
+    """Everything that the database knows of the queue."""
+
+    def __init__(self, opened: Session) -> None:
+        self.session = opened
+
+    def collect(self) -> Iterable[Family]:
+        """The figures, each with its help text."""
+        yield from self._evaluations()
+        yield from self._shards()
+        yield from self._work_done()
+        yield from self._time_left()
+        yield from self._workers()
+
+    def describe(self) -> Iterable[Family]:
+        """Nothing: asking would read the database once more at registration."""
+        return ()
+
+    def _evaluations(self) -> Iterator[Family]:
+        query = select(Evaluation.state, func.count()).group_by(Evaluation.state)
+        counts = {row[0]: row[1] for row in self.session.execute(query)}
+        yield _gauge("evaluations", "Evaluations by state.", "state", {s: counts.get(s, 0) for s in EVALUATION_STATES})
+
+    def _shards(self) -> Iterator[Family]:
+        family = GaugeMetricFamily("shuffleboard_shards", "Shards by queue and state.", labels=("queue", "state"))
+        query = select(Shard.queue, Shard.state, func.count(), func.sum(Shard.prompts)).group_by(
+            Shard.queue, Shard.state
+        )
+        rows = {(row[0], row[1]): (row[2], int(row[3])) for row in self.session.execute(query)}
+        for queue in QUEUES:
+            for state in SHARD_STATES:
+                family.add_metric((queue, state), rows.get((queue, state), (0, 0))[0])
+        yield family
+        waiting = {
+            queue: sum(rows.get((queue, state), (0, 0))[1] for state in ("queued", "leased")) for queue in QUEUES
+        }
+        yield _gauge("prompts_waiting", "Prompts of shards that are queued or being scored.", "queue", waiting)
+        oldest = (
+            select(Shard.queue, func.min(Evaluation.created_at), database_now())
+            .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+            .where(Shard.state == "queued", Evaluation.state.in_(ACTIVE))
+            .group_by(Shard.queue)
+        )
+        ages = {row[0]: (row[2] - row[1]).total_seconds() for row in self.session.execute(oldest)}
+        yield _gauge(
+            "oldest_waiting_seconds",
+            "Age of the oldest evaluation with a shard that waits; 0 where none does.",
+            "queue",
+            {queue: max(0.0, ages.get(queue, 0.0)) for queue in QUEUES},
+        )
+
+    def _work_done(self) -> Iterator[Family]:
+        done = select(
+            func.sum(Shard.prompts),
+            func.sum(Shard.tokens_naive),
+            func.sum(Shard.tokens_computed),
+            func.sum(Shard.elapsed_s),
+        ).where(Shard.state == "done")
+        prompts, naive, computed, seconds = self.session.execute(done).one()
+        counted = select(func.sum(Shard.failures), func.sum(Shard.crashes))
+        failures, crashes = self.session.execute(counted).one()
+        for name, text, value in (
+            ("prompts", "Prompts scored and stored.", prompts),
+            ("tokens", "Tokens of those prompts.", naive),
+            ("tokens_computed", "Tokens that went through a model; the rest was shared between prompts.", computed),
+            ("scoring_seconds", "Seconds of scoring, summed over workers.", seconds),
+        ):
+            yield CounterMetricFamily(f"shuffleboard_{name}", text, value=float(value or 0))
+        # No counters: retrying an evaluation sets them back.
+        yield _gauge("shard_failures", "Errors counted on shards.", None, {"": failures or 0})
+        yield _gauge("shard_crashes", "Leases that ran out, counted on shards.", None, {"": crashes or 0})
+
+    def _time_left(self) -> Iterator[Family]:
+        ids = self.session.scalars(select(Evaluation.id).where(Evaluation.state.in_(ACTIVE))).all()
+        together = overall(progress_of_several(self.session, ids).values(), live_workers(self.session))
+        rate, left = together["prompts_per_second"], together["seconds_left"]
+        yield _gauge("prompts_per_second", "Measured rate of all workers.", None, {"": rate})
+        yield _gauge(
+            "seconds_left",
+            "Time left for all that is queued; absent when unknown.",
+            None,
+            {} if left is None else {"": left},
+        )
+
+    def _workers(self) -> Iterator[Family]:
+        rows = self.session.execute(
+            select(Worker.device, Worker.versions, Worker.loaded_model_revision_id).where(worker_is_live())
+        ).all()
+        devices = {device: sum(row.device == device for row in rows) for device in sorted({row.device for row in rows})}
+        yield _gauge("workers", "Live workers by device.", "device", devices)
+        loaded = sum(row.loaded_model_revision_id is not None for row in rows)
+        yield _gauge("workers_with_model", "Live workers that have a model loaded.", None, {"": loaded})
+        lacking = queues_without_worker(self.session)
+        yield _gauge(
+            "queue_without_worker",
+            "1 where work waits on a queue that no live worker serves.",
+            "queue",
+            {queue: int(queue in lacking) for queue in QUEUES},
+        )
+        mixed = differing_versions(row.versions for row in rows)
+        yield _gauge("mixed_versions", "Packages of which live workers run several versions.", None, {"": len(mixed)})
+
+
+def _gauge(name: str, text: str, label: str | None, values: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"shuffleboard_{name}", text, labels=() if label is None else (label,))
+    for key, value in values.items():
+        family.add_metric(() if label is None else (key,), float(value))
+    return family

@@ -1,0 +1,95 @@
+"""Batches that fit in memory: halved when memory runs out, and remembered."""
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+import structlog
+
+MINIMUM_TOKENS: Final = 32
+"""A batch is not made smaller than this: a model that cannot take so much cannot be scored here."""
+
+_SIGNS: Final = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "alloc_failed",
+    "not enough memory",
+)
+"""What the errors of allocators say; torch raises a plain RuntimeError on the CPU and from some libraries."""
+
+_log = structlog.get_logger()
+
+T = TypeVar("T")
+
+
+class Budgeted(Protocol):
+    """A scorer whose batches can be made smaller."""
+
+    loaded_model_revision_id: int | None
+    budget_tokens: int
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error, or what it was raised from, says that memory has run out."""
+    for one in _chain(error):
+        if isinstance(one, MemoryError) or type(one).__name__ == "OutOfMemoryError":
+            return True
+        if isinstance(one, RuntimeError) and any(sign in str(one).lower() for sign in _SIGNS):
+            return True
+    return False
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__
+
+
+def release_memory() -> None:
+    """Gives back what is not used any more: collected objects, and what torch's allocators keep."""
+    gc.collect()
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+class TokenBudgets:
+    """The tokens of a batch that fitted, by model revision, on the device of one worker.
+
+    known: what an earlier worker on the same device found, revision id as text to tokens.
+    """
+
+    def __init__(self, known: Mapping[str, int] | None = None) -> None:
+        self._fitting = dict(known or {})
+        self._untouched: int | None = None
+
+    def document(self) -> dict[str, int]:
+        """As the worker's row holds it."""
+        return dict(self._fitting)
+
+    def run(self, scorer: Budgeted, model_revision_id: int, score: Callable[[], T]) -> T:
+        """Calls `score` with the scorer's budget at what fits; halves it and calls again when memory runs out.
+
+        Only while the model itself is loaded: smaller batches do not help a model that does not fit. What cannot be
+        helped is raised as it came.
+        """
+        if self._untouched is None:
+            self._untouched = scorer.budget_tokens
+        key = str(model_revision_id)
+        scorer.budget_tokens = min(self._untouched, self._fitting.get(key, self._untouched))
+        while True:
+            try:
+                return score()
+            except Exception as error:
+                smaller = scorer.budget_tokens // 2
+                loaded = scorer.loaded_model_revision_id == model_revision_id
+                if not is_out_of_memory(error) or not loaded or smaller < MINIMUM_TOKENS:
+                    raise
+                reason = " ".join(str(error).split())[:200]
+            # Outside the handler: until it has ended, the error's frames hold the tensors that did not fit.
+            release_memory()
+            scorer.budget_tokens = self._fitting[key] = smaller
+            _log.warning("batch_halved", model_revision=model_revision_id, budget_tokens=smaller, reason=reason)

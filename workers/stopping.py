@@ -1,0 +1,41 @@
+"""Stopping a worker process: the signals that ask for it, and an end in time whatever it is doing."""
+
+import os
+import signal
+import threading
+import time
+from typing import Final
+
+import structlog
+
+from workers.loop import GRACE_SECONDS, WorkerLoop
+
+LEAVE_SECONDS: Final = 2.0
+"""How long a worker that cannot wait any longer tries to hand its shard back."""
+
+_log = structlog.get_logger()
+
+
+def stop_on_signals(loop: WorkerLoop) -> None:
+    """Makes SIGTERM and SIGINT stop the worker. Celery has handlers of its own."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: loop.stopping.set())
+
+
+def leave_in_time(loop: WorkerLoop) -> None:
+    """Ends this process within ten seconds of being told to stop, even in a batch that cannot be broken off.
+
+    The shard is handed back first. For processes that are one worker and nothing else.
+    """
+
+    def watch() -> None:
+        loop.stopping.wait()
+        time.sleep(GRACE_SECONDS)
+        _log.warning("worker_leaves", reason="the batch in work does not end; its shard is handed back")
+        # In a thread: a database that does not answer must not keep the process.
+        last_words = threading.Thread(target=loop.sign_off, daemon=True)
+        last_words.start()
+        last_words.join(LEAVE_SECONDS)
+        os._exit(1 if loop.broken else 0)
+
+    threading.Thread(target=watch, name="leaving", daemon=True).start()
