@@ -15,10 +15,10 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec chaos gpu docs migration bench-import bench-statistics check format constraints clean
+.PHONY: help setup demo services peer test spec chaos gpu docs migration bench bench-scoring bench-import bench-statistics check format constraints clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed ## Install everything into .venv
 
@@ -63,6 +63,11 @@ docs: setup ## Write the generated pages of docs/ again
 
 migration: setup ## Draft a migration from the tables and views (MESSAGE="Add ...")
 	$(BIN)/python -m migrations.draft "$(MESSAGE)"
+
+bench: bench-statistics bench-scoring ## Measure: bootstrap and scoring, as ratios in one run
+
+bench-scoring: setup peer ## Score the same prompts by the trie, plain batches and lm-evaluation-harness (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_scoring $(ARGS)
 
 bench-statistics: setup ## Time the bootstrap against its plain form
 	$(BIN)/python -m tests.bench.bench_statistics
