@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Engine, func, select
 
@@ -14,6 +14,11 @@ from registry.reports import verify_evaluation
 from registry.seal import leaves
 from tests.chaos.schedules import Schedule
 from tests.population import predictions
+
+SUM_TOLERANCE: Final = 1e-9
+"""Two databases sum in different orders."""
+ENGINE_TOLERANCE: Final = 1e-4
+"""What the real engine's numbers may depend on a prompt's neighbours, as its own tests have it."""
 
 
 @dataclass
@@ -41,7 +46,13 @@ Reference = list[dict[str, Any]]
 
 
 def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outcome) -> None:
-    """Notes in the outcome whatever is not as in an undisturbed run."""
+    """Notes in the outcome whatever is not as in an undisturbed run.
+
+    To the last bit with the fake scorer. The real engine keeps what shards have in common from one to the next, and which
+    worker scored which shards before is up to chance: within ENGINE_TOLERANCE, and without the leaf digests.
+    """
+    real = outcome.schedule.real
+    tolerance = ENGINE_TOLERANCE if real else SUM_TOLERANCE
     with read_session(engine) as session:
         shards = session.execute(select(Shard.state, Shard.failures)).all()
         unsealed = select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_(None))
@@ -50,10 +61,10 @@ def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outco
     for evaluation_id, expected in zip(ids, reference, strict=True):
         found = taken_down(engine, evaluation_id)
         rows, wanted = found["predictions"], expected["predictions"]
-        outcome.lost += sum(rows.get(key) != row for key, row in wanted.items())
+        outcome.lost += sum(not same(rows.get(key), row, tolerance if real else 0.0) for key, row in wanted.items())
         outcome.doubled += max(0, found["rows"] - len(wanted))
-        for name in ("leaves", "specification", "scores", "metrics"):
-            if not same(found[name], expected[name]):
+        for name in ("specification", "scores", "metrics", *(() if real else ("leaves",))):
+            if not same(found[name], expected[name], tolerance):
                 outcome.problems.append(f"evaluation {evaluation_id}: its {name} differ from an undisturbed run's")
         outcome.problems += [f"evaluation {evaluation_id}: {problem}" for problem in found["problems"]]
 
@@ -79,12 +90,12 @@ def taken_down(engine: Engine, evaluation_id: int) -> dict[str, Any]:
         }
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equal, numbers within 1e-9: two databases sum in different orders."""
+def same(one: Any, other: Any, tolerance: float = SUM_TOLERANCE) -> bool:
+    """Equal, numbers with a fraction within a tolerance."""
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(same(one[key], other[key], tolerance) for key in one)
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(same(*pair, tolerance) for pair in zip(one, other, strict=True))
     if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=0, abs_tol=1e-9)
+        return math.isclose(one, other, rel_tol=0, abs_tol=tolerance)
     return bool(one == other)
