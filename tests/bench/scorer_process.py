@@ -31,6 +31,7 @@ def harness(folder: Path) -> Run:
     from lm_eval.models.huggingface import HFLM
 
     model = HFLM(pretrained=str(folder), device="cpu", dtype="float32", batch_size=1)
+    read_weights(model.model)
 
     def run(prompts: Prompts, batch: int) -> dict[str, Any]:
         model.batch_size_per_gpu = batch
@@ -58,6 +59,7 @@ def ours(folder: Path, kind: str) -> Run:
     if kind == "trie-torch":
         torch.backends.mkldnn.set_flags(False)
     loaded = load_model(folder, device="cpu")
+    read_weights(loaded.model)
     engine: Any = None
 
     def run(prompts: Prompts, _batch: int) -> dict[str, Any]:
@@ -74,6 +76,12 @@ def ours(folder: Path, kind: str) -> Run:
         }
 
     return run
+
+
+def read_weights(model: Any) -> None:
+    """Reads a model's weights from its file, which loading only maps into memory: they are not what scoring takes."""
+    for weight in model.parameters():
+        weight.sum()
 
 
 def matrix_product_rates(threads: int) -> dict[str, float]:

@@ -5,6 +5,7 @@ a core that does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch o
 compiled graphs; these are the operators that they call.
 """
 
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,10 @@ import torch
 from transformers.pytorch_utils import Conv1D
 
 X86: Final = ("x86_64", "AMD64")
+
+# oneDNN keeps what it compiled for each shape of product, by default for 1024 of them: 60 MiB that no setting bounds.
+# Read at its first product. 32 shapes are as fast.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 
 def onednn_serves(device: torch.device, dtype: torch.dtype) -> bool:

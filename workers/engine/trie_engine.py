@@ -1,7 +1,7 @@
 """Scores prompts as a token trie: every distinct beginning goes through the model once."""
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +19,6 @@ from workers.engine.states import PathStates
 from workers.engine.tokens import (
     ScoredPrompts,
     ScoringPrompt,
-    TokenisedContinuations,
     TokenisedPrompt,
     check_length,
     checked_logprobs,
@@ -38,6 +37,16 @@ GPU_MEMORY_SHARE: Final = 0.75
 
 READ_ROWS: Final = 512
 """States that go through the vocabulary head together."""
+
+PLANNED_SHARE: Final = 0.9
+"""Of the memory that is allowed: an allocator holds on to more than is in use."""
+
+PACKED_SHARE: Final = 0.25
+"""Of the memory that is allowed, for a copy of the weights in the layout that products read fastest."""
+
+UNPLANNED_BYTES: Final = 24 << 20
+UNPLANNED_LANE_BYTES: Final = 16 << 20
+"""What is taken whatever is computed, and by each thread: products compiled for their shapes, tries, masks."""
 
 MIN_PASS_TOKENS: Final = 32
 
@@ -76,9 +85,10 @@ class TrieEngine:
         self.budget_tokens = budget_tokens or BUDGET_TOKENS.get(loaded.device.type, BUDGET_TOKENS["cpu"])
         self.memory_bytes = memory_bytes or _free_memory(loaded.device)
         weights = linear_bytes(loaded.model)
-        self._packed_bytes = weights if 2 * weights <= self.memory_bytes else 0
+        self._packed_bytes = weights if PACKED_SHARE * self.memory_bytes >= weights else 0
         self._kept = KeptPrefixes((self.memory_bytes - self._packed_bytes) // 8)
         self._forward = self._choose_forward()
+        self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None
         self._readout = Readout(loaded.model)
 
     def _choose_forward(self) -> HostedForward | FusedForward:
@@ -113,7 +123,7 @@ class TrieEngine:
         should_stop is asked between passes; a true answer raises InterruptedScoringError.
         """
         return self.score_tokens(
-            encode_all(self._loaded.tokenizer, lambda encode: [tokenise(encode, prompt) for prompt in prompts]),
+            encode_all(self._loaded.tokenizer, prompts, tokenise),
             should_stop=should_stop,
         )
 
@@ -132,12 +142,8 @@ class TrieEngine:
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
     ) -> ScoredPrompts:
         """Log-probabilities of whole continuations, summed over their tokens."""
-
-        def tokenised(encode: Callable[[str], list[int]]) -> list[TokenisedContinuations]:
-            return [tokenise_continuations(encode, prompt) for prompt in prompts]
-
         sequences, targets, groups = [], [], []
-        for prompt in encode_all(self._loaded.tokenizer, tokenised):
+        for prompt in encode_all(self._loaded.tokenizer, prompts, tokenise_continuations):
             for continuation in prompt.continuations:
                 sequences.append(prompt.context + continuation[:-1])
                 targets.append(list(zip(range(len(continuation) - 1, -1, -1), continuation, strict=True)))
@@ -193,18 +199,27 @@ class TrieEngine:
         ends = {end for end in shared_ends(trie, groups) if end not in known}
         ends = set(_fitting(trie, ends, self._state_bytes(), self._kept.limit_bytes))
         work = _Work(trie, tokens_at, known, ends, self._forward, self._readout, budget, should_stop or _never)
-        # Each thread computes passes of its own: a product shared by all threads makes them wait for each other
-        # thousands of times a second, and for whatever else the machine does.
-        pool = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(max(1, threads // MAX_LANES),))
-        with self._forward.installed(), pool:
+        pool = self._pool_of(lanes, max(1, threads // MAX_LANES))
+        with self._forward.installed():
             above = [pool.submit(work.reach, trie.parent[first]).result() for first, _ in pieces]
-            outcomes = above + list(pool.map(work.stream, *zip(*pieces, strict=True)))
+            outcomes = above + _results([pool.submit(work.stream, *piece) for piece in pieces])
         logprobs: dict[tuple[int, int], float] = {}
         for outcome in outcomes:
             logprobs |= outcome.logprobs
             for end, states in outcome.kept:
                 self._kept.add([trie.tokens[node] for node in trie.path(end)], states)
         return logprobs, sum(outcome.computed for outcome in outcomes)
+
+    def _pool_of(self, lanes: int, threads: int) -> ThreadPoolExecutor:
+        """Threads that each compute passes of their own; `threads` share a product.
+
+        A product shared by all threads makes them wait for each other thousands of times a second, and for whatever
+        else the machine does. The pool is kept: new threads would take memory of their own for each call.
+        """
+        if self._pool is None or self._pool[0] != (lanes, threads):
+            made = ThreadPoolExecutor(lanes, initializer=torch.set_num_threads, initargs=(threads,))
+            self._pool = (lanes, threads), made
+        return self._pool[1]
 
     def forget(self) -> None:
         """Drops the states kept for later calls."""
@@ -224,18 +239,19 @@ class TrieEngine:
         # What was kept may be in use while it is replaced.
         fixed = self._packed_bytes + 2 * self._kept.limit_bytes + upper * states
         per_lane = (
-            longest * states  # the path carried from pass to pass
+            UNPLANNED_LANE_BYTES
+            + longest * states  # the path carried from pass to pass
             + 4 * longest * states // config.num_hidden_layers
             + 3 * 4 * heads * BLOCK * (longest + BLOCK)  # scores of a block
-            + 3 * 4 * READ_ROWS * VOCABULARY_CHUNK
+            + 3 * 4 * READ_ROWS * min(VOCABULARY_CHUNK, config.vocab_size)
         )
         per_token = 4 * (8 * config.hidden_size + 8 * heads * size + 8 * key_heads * size + 4 * inner)
-        left = self.memory_bytes - fixed
+        left = int(PLANNED_SHARE * self.memory_bytes) - UNPLANNED_BYTES - fixed
         while lanes > 1 and left < lanes * (per_lane + GOOD_PASS_TOKENS * per_token):
             lanes -= 1
         fits = (left - lanes * per_lane) // (lanes * per_token)
         if fits < MIN_PASS_TOKENS:
-            needed = (fixed + per_lane + MIN_PASS_TOKENS * per_token) >> 20
+            needed = int((fixed + UNPLANNED_BYTES + per_lane + MIN_PASS_TOKENS * per_token) / PLANNED_SHARE) >> 20
             raise EngineError(
                 f"scoring prompts of {longest} tokens takes about {needed + 1} MiB beside the model, and "
                 f"{self.memory_bytes >> 20} MiB are allowed; allow more, or use the batched engine"
@@ -282,6 +298,16 @@ class _Outcome:
     logprobs: dict[tuple[int, int], float] = field(default_factory=dict)
     computed: int = 0
     kept: list[tuple[int, PathStates]] = field(default_factory=list)
+
+
+def _results(futures: Sequence[Future[_Outcome]]) -> list[_Outcome]:
+    """What the calls come to. When one fails no other is left running: the model is about to be put back in order."""
+    try:
+        return [future.result() for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)
 
 
 @dataclass
