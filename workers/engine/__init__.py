@@ -4,7 +4,15 @@ Imports torch and transformers and nothing of the registry, so that it can be ru
 """
 
 from workers.engine.batched import score_batched
+from workers.engine.chat import encode_rendered, render_chat
 from workers.engine.engines import ENGINES, Engine, open_engine
+from workers.engine.generation import (
+    GENERATION_TOKENS,
+    Generated,
+    GenerationPrompt,
+    effective_parameters,
+    generate,
+)
 from workers.engine.loading import LoadedModel, load_model
 from workers.engine.reference import continuations_reference, score_reference
 from workers.engine.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt
@@ -13,8 +21,11 @@ from workers.errors import EngineError, InterruptedScoringError
 
 __all__ = [
     "ENGINES",
+    "GENERATION_TOKENS",
     "Engine",
     "EngineError",
+    "Generated",
+    "GenerationPrompt",
     "InterruptedScoringError",
     "LoadedModel",
     "ScoredPrompts",
@@ -22,8 +33,12 @@ __all__ = [
     "TokenisedPrompt",
     "TrieEngine",
     "continuations_reference",
+    "effective_parameters",
+    "encode_rendered",
+    "generate",
     "load_model",
     "open_engine",
+    "render_chat",
     "score_batched",
     "score_reference",
 ]

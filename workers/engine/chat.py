@@ -1,0 +1,110 @@
+"""Conversations as a model's own chat template writes them down.
+
+A template comes with the model's files and is a program in Jinja. transformers renders it in Jinja's immutable sandbox,
+which keeps it from Python's internals and from changing what it is given; only a template's time is not bounded.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from jinja2.exceptions import SecurityError
+
+from workers.engine.loading import LoadedModel
+from workers.engine.tokens import beginning
+from workers.errors import EngineError
+
+# What a template that writes today's date is told: a prompt must not change overnight. It is the date that Llama's
+# templates fall back on.
+_DATE: Final = {
+    "%A": "Friday",
+    "%B": "July",
+    "%H": "00",
+    "%M": "00",
+    "%S": "00",
+    "%Y": "2024",
+    "%a": "Fri",
+    "%b": "Jul",
+    "%d": "26",
+    "%m": "07",
+    "%y": "24",
+}
+_SAME_DAY: Final = (
+    "{% macro strftime_now(format) %}{{ format"
+    + "".join(f" | replace('{code}', '{written}')" for code, written in _DATE.items())
+    + " }}{% endmacro %}\n"
+)
+
+
+def render_chat(loaded: LoadedModel, messages: Sequence[Mapping[str, str]], *, open_with: str) -> str:
+    """The conversation as the model is shown it; it ends in an assistant's turn that `open_with` begins.
+
+    messages: `role` (system, user or assistant) and `content` of each turn; at least one. Where the template knows no
+    system role, or leaves its content out, the system's turn is put at the head of the first user's turn. The text
+    does not depend on the day: templates that ask for the date are given 26 July 2024.
+    Raises EngineError for a model without a chat template, for a template that fails or reaches for what the sandbox
+    forbids, and for one that leaves a turn out.
+    """
+    tokenizer = loaded.tokenizer
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise EngineError(
+            "the model has no chat template; use a protocol without one, or a model that was tuned for conversations"
+        )
+    failures = []
+    for turns in _ways_to_say(messages):
+        try:
+            text: str = tokenizer.apply_chat_template(
+                [dict(turn) for turn in turns],
+                chat_template=_SAME_DAY + tokenizer.get_chat_template(),
+                tokenize=False,
+                add_generation_prompt=True,
+            )
+        except SecurityError as error:
+            raise EngineError(
+                f"the model's chat template does what a template may not ({_in_short(error)}); check where the model's "
+                "files come from, or use a protocol without chat template"
+            ) from None
+        except Exception as error:  # noqa: BLE001 - a template is a program and can fail in any way
+            failures.append(_in_short(error))
+            continue
+        missing = [turn["role"] for turn in turns if turn["content"].strip() not in text]
+        if not missing:
+            return text + open_with
+        failures.append(f"it leaves out what the {missing[0]} says")
+    raise EngineError(
+        f"the model's chat template cannot write the conversation down ({failures[-1]}); correct the template, or use "
+        "a protocol without one"
+    )
+
+
+def _ways_to_say(messages: Sequence[Mapping[str, str]]) -> list[Sequence[Mapping[str, str]]]:
+    """The turns as they are, and with the system's turn in the first user's where both are there."""
+    roles = [message["role"] for message in messages[:2]]
+    if roles != ["system", "user"]:
+        return [messages]
+    system, user = messages[:2]
+    joined = {**user, "content": f"{system['content']}\n\n{user['content']}"}
+    return [messages, [joined, *messages[2:]]]
+
+
+def _in_short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def encode_rendered(tokenizer: Any, text: str) -> list[int]:
+    """Token ids of a text that a chat template has written, special tokens included where it wrote them.
+
+    What the tokenizer puts before every text, a beginning-of-text token, is added where the template has not written
+    it, and never twice. What it puts after a text is left out: the turn is open.
+    """
+    before, own = split_special(tokenizer, text)
+    return own if own[: len(before)] == before else before + own
+
+
+def split_special(tokenizer: Any, text: str) -> tuple[list[int], list[int]]:
+    """The special tokens that the tokenizer puts before a text, and the tokens of the text itself."""
+    own: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"] if text else []
+    if not own:
+        return beginning(tokenizer), []
+    full: list[int] = tokenizer(text)["input_ids"]
+    added = len(full) - len(own)
+    return next((full[:start] for start in range(added + 1) if full[start : start + len(own)] == own), []), own

