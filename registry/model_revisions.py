@@ -1,7 +1,7 @@
 """Models and their revisions: registering, finding, and what identifies one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,9 +10,11 @@ from sqlalchemy.orm import Session
 
 from registry.db import one_at_a_time
 from registry.digests import sha256_text
+from registry.endpoints import canonical_url, find_endpoint, load_endpoints
 from registry.errors import ModelError, NotFoundError, UsageError
 from registry.models import MODEL_KINDS, Model, ModelRevision
 from registry.names import check_name, split_reference
+from registry.settings import get_settings
 
 DTYPES: Final = ("float32", "bfloat16", "float16")
 QUANTISATIONS: Final = ("int8-weight-only",)
@@ -21,7 +23,11 @@ PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
 
 @dataclass(frozen=True)
 class RevisionRequest:
-    """What a user says of a model revision; the digests come from the files."""
+    """What a user says of a model revision; the digests come from the files.
+
+    revision: for kind openai the model's name on its server. key_reference: the endpoint that a location of kind openai
+    is expected to belong to; the location alone says which it is, so it is checked and not stored.
+    """
 
     kind: str
     location: str | None = None
@@ -29,6 +35,7 @@ class RevisionRequest:
     dtype: str | None = None
     quantisation: str | None = None
     adapter: str | None = None
+    key_reference: str | None = field(default=None, compare=False)
 
     def checked(self) -> "RevisionRequest":
         """This request with defaults filled in.
@@ -37,14 +44,14 @@ class RevisionRequest:
         """
         if self.kind not in MODEL_KINDS:
             raise UsageError(f"model kind {self.kind!r}: use one of {', '.join(MODEL_KINDS)}")
+        if self.kind != "openai" and self.key_reference is not None:
+            raise UsageError(f"a key is for models of kind openai; leave it out for kind {self.kind}")
         if self.kind == "external":
             return RevisionRequest("external", self.location, self.revision, self.dtype, self.quantisation)
+        if self.kind == "openai":
+            return self._checked_endpoint()
         if not self.location:
             raise UsageError(f"a {self.kind} model needs --location: a folder, a file or a hub name")
-        if self.kind == "openai":
-            raise UsageError(
-                "models of kind openai cannot be scored by this version; use huggingface, gguf or external"
-            )
         dtype = self.dtype or "float32"
         if dtype not in DTYPES:
             raise UsageError(f"dtype {dtype!r}: use one of {', '.join(DTYPES)}")
@@ -55,13 +62,30 @@ class RevisionRequest:
         location = check_location(self.kind, self.location)
         return RevisionRequest(self.kind, location, self.revision, dtype, self.quantisation)
 
+    def _checked_endpoint(self) -> "RevisionRequest":
+        if not self.location:
+            raise UsageError("an openai model needs --location: the address of its server, such as https://host/v1")
+        if not self.revision:
+            raise UsageError("an openai model needs --revision: its name on the server")
+        if self.adapter is not None:
+            raise UsageError("an adapter of an openai model is its server's to load; name what it serves: --revision")
+        location = canonical_url(self.location)
+        find_endpoint(load_endpoints(get_settings().endpoints), location, self.key_reference)
+        # Precision is whatever the server has: what is said of it is kept as it was said.
+        return RevisionRequest(
+            "openai", location, self.revision, self.dtype, self.quantisation, key_reference=self.key_reference
+        )
+
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """What identifies a revision's files. commit: of the hub, or None for local files."""
+    """What identifies a revision's files. commit: of the hub, or None for local files.
 
-    weights_digest: str
-    tokenizer_digest: str
+    The digests of a model on an endpoint are None: nobody outside sees its files.
+    """
+
+    weights_digest: str | None
+    tokenizer_digest: str | None
     chat_template: str | None
     commit: str | None = None
 
@@ -148,6 +172,8 @@ def add_revision(
         if request == request_of(existing):
             if files is not None and existing.state != "ready":
                 files.record(existing)
+            elif existing.state == "failed":  # what was wrong may be mended: a worker looks again
+                existing.state, existing.error = "registered", None
             return existing, False
     revision = ModelRevision(
         model=model,
@@ -198,7 +224,10 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
 
 
 def model_identity(revision: ModelRevision) -> dict[str, Any]:
-    """What identifies a revision in specifications: content, never a path or a database id."""
+    """What identifies a revision in specifications: content, never a path or a database id.
+
+    A model on an endpoint shows no content, so its address and its name there stand for it.
+    """
     identity: dict[str, Any] = {
         "name": revision.model.name,
         "kind": revision.kind,
@@ -209,6 +238,8 @@ def model_identity(revision: ModelRevision) -> dict[str, Any]:
         "quantisation": revision.quantisation,
         "adapter": revision.adapter,
     }
-    if revision.kind == "external":
+    if revision.kind in ("external", "openai"):
         identity["revision"] = revision.requested_revision
+    if revision.kind == "openai":  # without digests, where it is asked is all that tells it from another
+        identity["endpoint"] = revision.location
     return identity

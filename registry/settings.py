@@ -28,6 +28,22 @@ class Settings(BaseSettings):
     reconcile_seconds: float = Field(
         default=30.0, gt=0, description="How often lost hints are sent again and finished evaluations sealed."
     )
+    endpoints: str = Field(default="", description="TOML file of the endpoints that models may be on; empty: none.")
+    endpoint_top_logprobs: int = Field(
+        default=20, ge=1, description="How many of the most probable tokens an endpoint is asked for."
+    )
+    endpoint_in_flight: int = Field(default=4, ge=1, le=256, description="Requests that wait for an answer at once.")
+    endpoint_requests_per_second: float = Field(
+        default=0.0, ge=0, description="Most requests that a worker begins in a second; 0: no limit."
+    )
+    endpoint_connect_seconds: float = Field(default=10.0, gt=0, description="How long connecting may take.")
+    endpoint_read_seconds: float = Field(
+        default=120.0, gt=0, description="How long an answer may keep silent, and how long it may take to arrive."
+    )
+    endpoint_attempts: int = Field(default=6, ge=1, description="How often a request is made before it has failed.")
+    endpoint_wait_seconds: float = Field(
+        default=60.0, gt=0, description="The longest wait between two attempts; a server that asks for more has failed."
+    )
     log_level: str = Field(default="info", description="debug, info, warning or error.")
 
     def resolved_database_url(self) -> str:

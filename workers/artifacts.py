@@ -9,6 +9,7 @@ from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import ModelError
 from registry.model_revisions import ModelFiles, RevisionRequest, check_location, is_local
 from registry.models import ModelRevision
+from registry.settings import Settings, get_settings
 
 TOKENIZER_FILES: Final = (
     "tokenizer.json",
@@ -24,12 +25,17 @@ HUB_PATTERNS: Final = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*
 CONVERSION_VERSION: Final = 1
 
 
-def inspect_files(request: RevisionRequest) -> ModelFiles:
+def inspect_files(request: RevisionRequest, settings: Settings | None = None) -> ModelFiles:
     """Hashes the files that a checked request names; downloads them first where it names a hub model.
 
-    Raises ModelError when files are missing or unsafe.
+    A model on an endpoint has no files that could be hashed: its server is asked whether it has it.
+    Raises ModelError when files are missing or unsafe, or an endpoint does not serve the model.
     """
     assert request.location is not None
+    if request.kind == "openai":
+        from workers.endpoint import inspect_endpoint
+
+        return inspect_endpoint(request, settings or get_settings())
     if request.kind == "gguf":
         return _gguf_files(Path(request.location))
     folder, commit = resolve_folder(request.location, request.revision)

@@ -18,7 +18,7 @@ from registry import queue
 from registry.boards.snapshots import refresh_boards
 from registry.db import database_now, read_session, write_session
 from registry.dispatch import missing_hints, send_hints
-from registry.errors import DatabaseError, ModelError, SealError
+from registry.errors import DatabaseError, SealError, ShuffleboardError
 from registry.model_revisions import request_of
 from registry.models import ModelRevision, Worker
 from registry.seal import seal
@@ -335,7 +335,7 @@ class WorkerLoop:
         self.seal_complete()
 
     def _prepare_revisions(self) -> None:
-        """Hashes the files of newly registered revisions; an unusable one is marked failed, with the reason."""
+        """Hashes the files of newly registered revisions, or asks their endpoints; what is unusable fails, and why."""
         with read_session(self.engine) as session:
             waiting = {
                 row.id: request_of(row)
@@ -344,8 +344,8 @@ class WorkerLoop:
         for revision_id, request in waiting.items():
             files, problem = None, None
             try:
-                files = inspect_files(request)
-            except (ModelError, OSError) as error:
+                files = inspect_files(request, self.settings)
+            except (ShuffleboardError, OSError) as error:
                 problem = str(error)
                 _log.warning("model_unusable", revision=revision_id, error=problem)
             with write_session(self.engine) as session:

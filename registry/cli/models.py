@@ -33,10 +33,17 @@ def models() -> None:
     required=True,
     type=click.Choice(MODEL_KINDS),
     help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported; "
-    "openai: an endpoint, not scored by this version.",
+    "openai: an endpoint that speaks OpenAI's protocol.",
 )
-@click.option("--location", default=None, help="Folder, .gguf file or hub name.")
-@click.option("--revision", default=None, help="Hub branch, tag or commit; resolved to a commit.")
+@click.option("--location", default=None, help="Folder, .gguf file, hub name, or address of an endpoint.")
+@click.option(
+    "--revision",
+    default=None,
+    help="Hub branch, tag or commit, resolved to a commit; for openai: the model's name on its server.",
+)
+@click.option(
+    "--key", default=None, help="For openai: name of the endpoint whose key is sent; refused where another one's is."
+)
 @click.option("--dtype", default=None, help=f"{', '.join(DTYPES)}. Default: float32.")
 @click.option("--quantisation", default=None, help=f"{', '.join(QUANTISATIONS)}. Default: none.")
 @click.option("--adapter", default=None, help="Not supported yet: merge adapters into the weights.")
@@ -51,6 +58,7 @@ def add_command(
     kind: str,
     location: str | None,
     revision: str | None,
+    key: str | None,
     dtype: str | None,
     quantisation: str | None,
     adapter: str | None,
@@ -61,9 +69,12 @@ def add_command(
 
     Weights must be safetensors or GGUF: pickles can run code when loaded and are refused, as is code that a model
     brings along. The files are hashed before the revision can be used.
+
+    An endpoint must stand in the file that SHUFFLEBOARD_ENDPOINTS names, and is asked whether it serves the model. Its
+    key is never given here: the file says where workers find it.
     """
     settings = settings_of()
-    request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter).checked()
+    request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter, key).checked()
     engine = engine_of(settings)
     files = inspect_here(request, settings)
     with write_session(engine) as session:
@@ -75,16 +86,20 @@ def add_command(
     state = "registered" if new else "is there already"
     click.echo(f"{name}@{row.number} {state}; {row.state}")
     if row.state != "ready":
-        note("a worker hashes its files next; it can be used after that")
+        next_step = "asks its endpoint for it" if kind == "openai" else "hashes its files"
+        note(f"a worker {next_step} next; it can be used after that")
 
 
 def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | None:
-    """Hashes the files in this process where they are at hand; hub models of a deployment are left to its workers."""
+    """Hashes the files in this process where they are at hand; hub models of a deployment are left to its workers.
+
+    So are endpoints of a deployment, since only its workers need their keys.
+    """
     if request.kind == "external" or request.location is None:
         return None
     if not is_local(request.location) and settings.broker_url:
         return None
-    files = import_module("workers.artifacts").inspect_files(request)
+    files = import_module("workers.artifacts").inspect_files(request, settings)
     assert isinstance(files, ModelFiles)
     return files
 
@@ -96,6 +111,7 @@ def _document(row: ModelRevision) -> dict[str, Any]:
         "kind": row.kind,
         "state": row.state,
         "location": row.location,
+        "served_model": row.requested_revision if row.kind == "openai" else None,
         "commit": row.revision,
         "dtype": row.dtype,
         "quantisation": row.quantisation,

@@ -1,0 +1,198 @@
+"""Endpoints: which servers models may be asked on, and what their answers leave unknown.
+
+A deployment lists them in a TOML file that SHUFFLEBOARD_ENDPOINTS names, one table for each:
+
+    [local]
+    url_prefix = "http://127.0.0.1:8000/v1"
+
+    [hosted]
+    url_prefix = "https://api.example.org/v1"
+    key_env = "EXAMPLE_API_KEY"
+
+A model of kind `openai` is at a location that one of them covers. The registry knows an endpoint's name and address and
+never its key: only a worker reads that, and sends it nowhere but to the addresses of that endpoint.
+"""
+
+import ipaddress
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import SplitResult, urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from registry.errors import ModelError, UsageError
+from registry.names import check_name
+
+_PORTS: Final = {"http": 80, "https": 443}
+_UNWISE: Final = frozenset('%\\"<>^`{|}')
+"""Characters that servers and proxies read differently, so that a prefix would not mean one place."""
+
+
+class Endpoint(BaseModel):
+    """One table of the file.
+
+    url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint.
+    key_env, key_file: where a worker finds the key, if there is one. allow_http: plain HTTP beyond this machine.
+    top_logprobs: how many log-probabilities to ask for, instead of the setting's number. openai_parameters_only: leave
+    out the sampling parameters top_k and min_p, which OpenAI's own service refuses.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    url_prefix: str
+    key_env: str | None = None
+    key_file: Path | None = None
+    allow_http: bool = False
+    top_logprobs: int | None = Field(None, ge=1)
+    openai_parameters_only: bool = False
+
+    @model_validator(mode="after")
+    def _is_sound(self) -> Self:
+        if self.key_env is not None and self.key_file is not None:
+            message = "has both key_env and key_file; keep one"
+            raise ValueError(message)
+        return self
+
+    def covers(self, url: str) -> bool:
+        """Whether a canonical URL is the prefix or lies below it; whole path segments count."""
+        return url == self.url_prefix or url.startswith(self.url_prefix + "/")
+
+
+def load_endpoints(path: str) -> dict[str, Endpoint]:
+    """The endpoints of a file, by name; none where no file is named.
+
+    Raises UsageError that names the file, the table and what is wrong with it, and never a value: it may be a key.
+    """
+    if not path:
+        return {}
+    file = Path(path).expanduser()
+    try:
+        tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"SHUFFLEBOARD_ENDPOINTS={path}: cannot be read ({error.strerror}); check the path") from None
+    except ValueError as error:  # of TOML and of UTF-8; the message has a line number and no content
+        where = error if isinstance(error, tomllib.TOMLDecodeError) else "it is not UTF-8"
+        raise UsageError(f"SHUFFLEBOARD_ENDPOINTS={path}: is no TOML ({where}); correct the file") from None
+    endpoints = {name: _endpoint(name, table, path) for name, table in tables.items()}
+    owners: dict[str, str] = {}
+    for name, endpoint in endpoints.items():
+        other = owners.setdefault(endpoint.url_prefix, name)
+        if other != name:
+            raise UsageError(
+                f"SHUFFLEBOARD_ENDPOINTS={path}: {other} and {name} have the same url_prefix, so that it would be open "
+                "which key goes there; keep one"
+            )
+    return endpoints
+
+
+def _endpoint(name: str, table: Any, path: str) -> Endpoint:
+    where = f"SHUFFLEBOARD_ENDPOINTS={path}, [{name}]"
+    check_name("endpoint", name)
+    if not isinstance(table, dict):
+        raise UsageError(f"{where}: is no table; each endpoint is a table with a url_prefix")
+    if "key" in table:
+        raise UsageError(f"{where}: a key does not belong in this file; give key_env or key_file instead of key")
+    try:
+        endpoint = Endpoint(name=name, **{key: value for key, value in table.items() if key != "name"})
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        entry = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{where}: {f'{entry}: ' if entry else ''}{first['msg']}; correct the file") from None
+    try:
+        prefix = canonical_url(endpoint.url_prefix)
+    except ModelError as error:
+        raise UsageError(f"{where}: url_prefix {error}") from None
+    return endpoint.model_copy(update={"url_prefix": prefix})
+
+
+def canonical_url(url: str) -> str:
+    """An address in the one form that is stored and compared: lower-case host, no default port, no slash at the end.
+
+    Raises ModelError for anything but http and https, and for user names, queries, fragments, escapes and dots in the
+    path, with which one address could pass for another.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme.lower() not in _PORTS:
+        raise ModelError(
+            f"{scheme.split(':')[0][:20]!r}: is no http or https address; give one such as https://host/v1"
+        )
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ModelError("the address cannot be read; give one such as https://host/v1") from None
+    # Until these are ruled out the address may hold a secret, so it is not shown.
+    if "@" in parts.netloc:
+        raise ModelError(f"address of {parts.hostname}: has a user name or password in it; use a named key instead")
+    if "?" in url or "#" in url:
+        raise ModelError(f"address of {parts.hostname}: has a query or fragment; leave out what follows ? or #")
+    if not parts.hostname or any(not "!" <= character <= "~" or character in _UNWISE for character in url):
+        raise ModelError(f"{url!r}: has no host, or characters that an address cannot have; write it plainly")
+    path = parts.path.rstrip("/")
+    if any(segment in ("", ".", "..") for segment in path.split("/")[1:]):
+        raise ModelError(f"{url}: has empty segments or dots in its path; write it without")
+    return f"{parts.scheme}://{_host(parts, port)}{path}"
+
+
+def _host(parts: SplitResult, port: int | None) -> str:
+    host = str(parts.hostname)
+    shown = f"[{host}]" if ":" in host else host
+    return shown if port in (None, _PORTS[parts.scheme]) else f"{shown}:{port}"
+
+
+def host_of(url: str) -> str:
+    """The host of an address, with its port where that is not the default; what messages and fingerprints show."""
+    return urlsplit(url).netloc
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is of this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: str | None = None) -> Endpoint:
+    """The endpoint that a canonical location belongs to: the one with the longest prefix.
+
+    reference: the name that it is expected to have. Raises ModelError where no endpoint covers the location, where
+    another one does, and for plain HTTP to another machine.
+    """
+    covering = [endpoint for endpoint in endpoints.values() if endpoint.covers(location)]
+    if not covering:
+        known = ", ".join(sorted(endpoints)) or "none"
+        raise ModelError(
+            f"{location}: is on no endpoint of this deployment (known: {known}); add a table with "
+            f'url_prefix = "{location}" to the file that SHUFFLEBOARD_ENDPOINTS names, for every process'
+        )
+    found = max(covering, key=lambda endpoint: len(endpoint.url_prefix))
+    if reference is not None and reference != found.name:
+        known = "is not in the file" if reference not in endpoints else f"is for {endpoints[reference].url_prefix}"
+        raise ModelError(
+            f"key {reference!r} {known}; {location} belongs to endpoint {found.name}: give its name, or none"
+        )
+    if location.startswith("http:") and not (is_loopback(location) or found.allow_http):
+        raise ModelError(
+            f"{location}: is plain HTTP, which shows prompts and keys to the network; use https, or set "
+            f"allow_http = true for endpoint {found.name}"
+        )
+    return found
+
+
+def answered_from_partial(logprobs: Sequence[float | None]) -> tuple[int | None, bool]:
+    """(position of the answer, whether all is known) from log-probabilities of which some may be unknown.
+
+    logprobs: by position; None where a label is not among the most probable tokens that an endpoint lists. Such a label
+    is less probable than every label that is listed, or as probable as the last at most, so the highest known one is
+    the answer as soon as one is known; the lowest position on a tie. The probabilities are known only where all are.
+    """
+    known = [(value, position) for position, value in enumerate(logprobs) if value is not None]
+    if not known:
+        return None, False
+    highest = max(value for value, _ in known)
+    return min(position for value, position in known if value == highest), len(known) == len(logprobs)

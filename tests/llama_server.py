@@ -1,0 +1,83 @@
+"""A llama.cpp server as a process of its own, from the package xllamacpp, for tests that ask a real endpoint.
+
+    python -m tests.llama_server FILE.gguf [--exact]
+
+Its address goes to stdout once it answers. `--exact` computes with a float32 cache and without fused attention, so that
+what is left of a difference is the weights' precision. A key that requests must carry is taken from LLAMA_SERVER_KEY.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+MODEL = "SmolLM2-135M-Instruct"
+"""The name it serves any file under."""
+
+
+def main() -> None:
+    import xllamacpp
+
+    path, *flags = sys.argv[1:]
+    params = xllamacpp.CommonParams()
+    params.model.path = path
+    params.model_alias = {MODEL}
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_ctx = 2048
+    # One thread: OpenMP's threads wait by spinning, and on a busy machine two of them take a hundred times as long.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    if "--exact" in flags:
+        params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+        params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    if "LLAMA_SERVER_KEY" in os.environ:
+        params.api_keys = [os.environ["LLAMA_SERVER_KEY"]]
+    server = xllamacpp.Server(params)
+    print(server.listening_address, flush=True)
+    threading.Event().wait()
+
+
+@contextmanager
+def llama_server(path: Path, *flags: str, key: str | None = None) -> Iterator[str]:
+    """The address of a server of its own, with the path /v1; killed at the end."""
+    environment = os.environ | ({"LLAMA_SERVER_KEY": key} if key else {})
+    command = [sys.executable, "-m", "tests.llama_server", str(path), *flags]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            assert address, f"the server did not start; run it by hand: {' '.join(command)}"
+            yield f"{address}/v1"
+        finally:
+            process.kill()
+
+
+def write_float32(source: Path, target: Path) -> None:
+    """Writes a GGUF file again with all of its tensors dequantised to float32, as the local engine computes with."""
+    import gguf
+    import numpy as np
+
+    reader = gguf.GGUFReader(source)
+    writer = gguf.GGUFWriter(target, arch=reader.fields["general.architecture"].contents())
+    for name, entry in reader.fields.items():
+        if not name.startswith("GGUF.") and name not in ("general.architecture", "general.file_type"):
+            kind = entry.types[0]
+            items = entry.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
+            writer.add_key_value(name, entry.contents(), kind, items)
+    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+if __name__ == "__main__":
+    main()

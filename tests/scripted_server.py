@@ -1,0 +1,106 @@
+"""An HTTP server in this process that answers what a test tells it to, and remembers what it was asked."""
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request: path, headers in lower case, and the JSON document of its body."""
+
+    path: str
+    headers: Mapping[str, str]
+    document: Any
+
+
+@dataclass(frozen=True)
+class Answer:
+    """body: a JSON document, or the bytes themselves."""
+
+    body: Any = None
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class ScriptedServer:
+    """url: with the path /v1. asked: every request, in order. answer: what it is answered with."""
+
+    url: str
+    answer: Callable[[Asked], Answer]
+    asked: list[Asked] = field(default_factory=list)
+    most_at_once: int = 0
+
+    def paths(self) -> list[str]:
+        return [one.path for one in self.asked]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # whoever asked has gone
+            super().handle_error(request, client_address)
+
+
+@contextmanager
+def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServer]:
+    """A server on a free port of 127.0.0.1, gone at the end."""
+    lock = threading.Lock()
+    at_once = 0
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def do_POST(self) -> None:
+            nonlocal at_once
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            asked = Asked(
+                self.path,
+                {key.lower(): value for key, value in self.headers.items()},
+                json.loads(body) if body else None,
+            )
+            with lock:
+                script.asked.append(asked)
+                at_once += 1
+                script.most_at_once = max(script.most_at_once, at_once)
+            answered = script.answer(asked)
+            with lock:
+                at_once -= 1
+            content = answered.body if isinstance(answered.body, bytes) else json.dumps(answered.body).encode()
+            try:
+                self.send_response_only(answered.status)
+                for name, value in {"Content-Length": str(len(content)), **answered.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(content)
+            except OSError:  # whoever asked has gone
+                self.close_connection = True
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    with _Server(("127.0.0.1", 0), Handler) as server:
+        script = ScriptedServer(f"http://127.0.0.1:{server.server_port}/v1", answer)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        try:
+            yield script
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def in_turn(*answers: Answer) -> Callable[[Asked], Answer]:
+    """Each answer once; the last one again and again."""
+    left = list(answers)
+    return lambda _asked: left.pop(0) if len(left) > 1 else left[0]

@@ -1,0 +1,22 @@
+"""The endpoint engine: prompts in, log-probabilities or texts out, from a server that speaks OpenAI's protocol.
+
+vLLM, SGLang, the llama.cpp server and hosted services. Needs no torch.
+"""
+
+from workers.endpoint.engine import (
+    EndpointEngine,
+    EndpointPrompt,
+    EndpointScores,
+    EndpointText,
+    inspect_endpoint,
+    open_endpoint,
+)
+
+__all__ = [
+    "EndpointEngine",
+    "EndpointPrompt",
+    "EndpointScores",
+    "EndpointText",
+    "inspect_endpoint",
+    "open_endpoint",
+]

@@ -1,0 +1,270 @@
+"""Requests to one endpoint: its key, time-outs, rate, retries, and errors that say what to do.
+
+The key is in the header of a request and nowhere else. Whatever a server says is cut short, and stripped of the key,
+before it becomes part of a message or of a result.
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import httpx2
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from registry.endpoints import Endpoint, host_of, is_loopback
+from registry.errors import ModelError
+from registry.settings import Settings
+from workers.errors import EngineError, InterruptedScoringError
+
+FIRST_WAIT_SECONDS: Final = 0.5
+"""Waits are drawn evenly from 0 to this, then to twice this, and so on up to the longest."""
+MAX_BYTES: Final = 32 << 20
+"""An answer that is longer is none that was asked for."""
+REASON_LENGTH: Final = 300
+MINIMUM_KEY_LENGTH: Final = 16
+"""A shorter key is none to keep secret, and could well be a word of an answer."""
+_TRY_AGAIN: Final = frozenset({408, 425, 429})
+_REFUSED: Final = frozenset({401, 403})
+
+
+class _TryAgainError(Exception):
+    """An attempt failed in a way that another may not; wait_s: how long the server wants to be left alone."""
+
+    def __init__(self, reason: str, wait_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A server's answer: a JSON object, and the name of its software where it gives one."""
+
+    document: dict[str, Any]
+    server: str | None
+
+
+class EndpointClient:
+    """Asks one endpoint. Threads may share it; no more than `endpoint_in_flight` requests are open at once."""
+
+    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+        self.endpoint = endpoint
+        self._settings = settings
+        self._key = read_key(endpoint)
+        self._lock = threading.Lock()
+        self._next_start = 0.0
+        self._waits = wait_random_exponential(multiplier=FIRST_WAIT_SECONDS, max=settings.endpoint_wait_seconds)
+        connect_s, read_s = settings.endpoint_connect_seconds, settings.endpoint_read_seconds
+        self._http = httpx2.Client(
+            headers={"Accept": "application/json"},
+            timeout=httpx2.Timeout(connect=connect_s, read=read_s, write=read_s, pool=None),
+            limits=httpx2.Limits(max_connections=settings.endpoint_in_flight),
+            # A redirect could lead away from the host that the key is bound to.
+            follow_redirects=False,
+            # A proxy of the environment is for other machines.
+            trust_env=not is_loopback(endpoint.url_prefix),
+        )
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def get(self, url: str, *, stop: threading.Event | None = None, attempts: int | None = None) -> Reply:
+        """The JSON object at a URL."""
+        return self._ask("GET", url, None, stop, attempts)
+
+    def post(self, url: str, document: Mapping[str, Any], *, stop: threading.Event | None = None) -> Reply:
+        """The JSON object that a server answers to one."""
+        return self._ask("POST", url, document, stop, None)
+
+    def clean(self, text: str) -> str:
+        """What a server said, on one line, cut short, without the key."""
+        line = " ".join(text.replace(self._key, "[key]").split() if self._key else text.split())
+        shown = "".join(character for character in line if character.isprintable())
+        return shown if len(shown) <= REASON_LENGTH else shown[:REASON_LENGTH] + "…"
+
+    def _ask(
+        self,
+        method: str,
+        url: str,
+        document: Mapping[str, Any] | None,
+        stop: threading.Event | None,
+        attempts: int | None,
+    ) -> Reply:
+        """Asks until there is an answer, or an error that asking again does not mend.
+
+        Raises EngineError naming the host and the reason, and InterruptedScoringError once `stop` is set.
+        """
+        assert self.endpoint.covers(url), "a URL outside the endpoint"  # else its key would go there
+        stop = stop or threading.Event()
+        attempts = attempts or self._settings.endpoint_attempts
+
+        def pause(seconds: float) -> None:
+            if stop.wait(seconds):
+                raise InterruptedScoringError
+
+        retrying = Retrying(
+            retry=retry_if_exception_type(_TryAgainError),
+            stop=stop_after_attempt(attempts),
+            wait=self._wait,
+            sleep=pause,
+            reraise=True,
+        )
+        try:
+            return retrying(self._attempt, method, url, document, pause)
+        except _TryAgainError as error:
+            times = "once" if attempts == 1 else f"{attempts} times"
+            raise EngineError(f"{host_of(url)}: {error}; tried {times}: look at the server, then retry") from None
+
+    def _wait(self, state: RetryCallState) -> float:
+        assert state.outcome is not None
+        error = state.outcome.exception()
+        assert isinstance(error, _TryAgainError)
+        return self._waits(state) if error.wait_s is None else error.wait_s
+
+    def _attempt(
+        self, method: str, url: str, document: Mapping[str, Any] | None, pause: Callable[[float], None]
+    ) -> Reply:
+        pause(self._turn())
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        try:
+            with self._http.stream(method, url, json=document, headers=headers) as response:
+                body = self._body(response)
+        except httpx2.TimeoutException as error:
+            raise _TryAgainError(f"gives no answer in time ({type(error).__name__})") from None
+        except httpx2.TransportError as error:
+            reason = self.clean(str(error)) or "connection lost"
+            raise _TryAgainError(f"cannot be asked ({type(error).__name__}: {reason})") from None
+        except httpx2.DecodingError:
+            raise EngineError(f"{host_of(url)}: gives an answer that cannot be unpacked; look at the server") from None
+        if self._key and len(self._key) >= MINIMUM_KEY_LENGTH:
+            body = body.replace(self._key.encode(), b"[key]")  # what a server echoes would be stored
+        if response.status_code == httpx2.codes.OK:
+            return Reply(self._document(url, body), response.headers.get("server"))
+        raise self._refusal(url, response, body)
+
+    def _turn(self) -> float:
+        """Seconds until this request may begin, so that no more begin in a second than are allowed."""
+        rate = self._settings.endpoint_requests_per_second
+        if not rate:
+            return 0.0
+        with self._lock:
+            now = time.monotonic()
+            start = max(now, self._next_start)
+            self._next_start = start + 1 / rate
+        return start - now
+
+    def _body(self, response: httpx2.Response) -> bytes:
+        """The body, as far as it comes in time and in a sensible length."""
+        deadline = time.monotonic() + self._settings.endpoint_read_seconds
+        body = b""
+        for chunk in response.iter_bytes():
+            body += chunk
+            if time.monotonic() > deadline:
+                raise _TryAgainError("does not end its answer in time")
+            if len(body) > MAX_BYTES:
+                raise EngineError(
+                    f"{host_of(str(response.url))}: gives an answer of more than {MAX_BYTES >> 20} MiB; check the "
+                    "address, or ask for fewer log-probabilities"
+                )
+        return body
+
+    def _document(self, url: str, body: bytes) -> dict[str, Any]:
+        try:
+            document = json.loads(body)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            said = self.clean(body[: 1 << 16].decode(errors="replace"))
+            raise EngineError(f"{host_of(url)}: answers no JSON object ({said!r}); check that {url} is its address")
+        return document
+
+    def _refusal(self, url: str, response: httpx2.Response, body: bytes) -> Exception:
+        status = response.status_code
+        reason = self.clean(_reason(body)) or response.reason_phrase
+        if status in _TRY_AGAIN or status >= httpx2.codes.INTERNAL_SERVER_ERROR:
+            return self._later(f"answers {status} ({reason})", url, response.headers.get("retry-after"))
+        if response.is_redirect:
+            target = self.clean(response.headers.get("location", "another address"))
+            return EngineError(
+                f"{host_of(url)}: answers {status} and points to {target}; redirects are not followed: register the "
+                "model at its final address"
+            )
+        remedy = ""
+        if status in _REFUSED:
+            kept = _where_kept(self.endpoint) or "it has none: give it key_env"
+            remedy = f"; check the key of endpoint {self.endpoint.name} ({kept})"
+        return EngineError(f"{host_of(url)}: answers {status} ({reason}){remedy}")
+
+    def _later(self, reason: str, url: str, retry_after: str | None) -> Exception:
+        wait_s = None if retry_after is None else seconds_of(retry_after)
+        longest = self._settings.endpoint_wait_seconds
+        if wait_s is not None and wait_s > longest:
+            return EngineError(
+                f"{host_of(url)}: {reason} and asks to be left alone for {wait_s:.0f} s, longer than "
+                f"SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS={longest:g}; retry then, or ask for less at a time"
+            )
+        return _TryAgainError(reason, wait_s)
+
+
+def read_key(endpoint: Endpoint) -> str | None:
+    """The key of an endpoint; None where it needs none.
+
+    Raises ModelError, without the key, where it is missing or no text that a header can hold.
+    """
+    where = _where_kept(endpoint)
+    if endpoint.key_env is not None:
+        key = os.environ.get(endpoint.key_env, "")
+    elif endpoint.key_file is not None:
+        try:
+            key = endpoint.key_file.expanduser().read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise ModelError(f"endpoint {endpoint.name}: its {where} cannot be read ({error.strerror})") from None
+    else:
+        return None
+    key = key.strip()
+    if not key:
+        raise ModelError(f"endpoint {endpoint.name}: its {where} is empty or missing here; set it for every worker")
+    if any(not "!" <= character <= "~" for character in key):
+        raise ModelError(f"endpoint {endpoint.name}: its {where} holds blanks or characters that no key has")
+    return key
+
+
+def _where_kept(endpoint: Endpoint) -> str | None:
+    """Where an endpoint's key is, as messages say it: they are seen by more people than the file's path is for."""
+    if endpoint.key_env is not None:
+        return f"key_env {endpoint.key_env}"
+    return None if endpoint.key_file is None else "key_file"
+
+
+def seconds_of(retry_after: str) -> float | None:
+    """Seconds of a Retry-After header, which gives a number or a date; None for what is neither."""
+    if retry_after.strip().isdecimal():
+        return float(retry_after)
+    try:
+        until = parsedate_to_datetime(retry_after).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0.0, until - time.time())
+
+
+def _reason(body: bytes) -> str:
+    """What an error's body says: OpenAI's, FastAPI's and llama.cpp's forms, else the body."""
+    text = body[: 1 << 16].decode(errors="replace")
+    try:
+        document = json.loads(text)
+    except ValueError:
+        return text
+    return next((said for said in _said(document) if isinstance(said, str) and said), text)
+
+
+def _said(document: Any) -> Iterator[Any]:
+    if isinstance(document, dict):
+        error = document.get("error")
+        if isinstance(error, dict):
+            yield error.get("message")
+        yield from (error, document.get("message"), document.get("detail"))
