@@ -1,9 +1,9 @@
 #!/usr/bin/env python
 """Writes what is made from code in the documentation: `python docs/generate.py`.
 
-docs/command-line.md from the commands, docs/metrics.md from the catalogue of metrics and its guide, and the examples
-that docs/variants-and-protocols.md marks by the first line of a block. A test compares all three with what this script
-would write, so edit help texts, guide and functions themselves, never the results.
+docs/command-line.md from the commands, docs/metrics.md from the catalogue of metrics and its guide, the examples that
+docs/variants-and-protocols.md marks by the first line of a block, and the routes in docs/api.md. A test compares them
+with what this script would write, so edit help texts, guide and functions themselves, never the results.
 """
 
 import inspect
@@ -19,6 +19,7 @@ import click
 
 DOCS: Final = Path(__file__).resolve().parent
 VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
+API_PAGE: Final = DOCS / "api.md"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
 CATALOGUE: Final = "registry.metrics.catalogue"
@@ -66,6 +67,7 @@ def pages() -> dict[Path, str]:
         DOCS / "command-line.md": "\n".join(_command_line()) + "\n",
         DOCS / "metrics.md": "\n".join(_metrics()) + "\n",
         VARIANTS_PAGE: _with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")),
+        API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
     }
 
 
@@ -266,6 +268,32 @@ def _functions_inside(function: Any) -> Iterator[Any]:
             yield cell.cell_contents
 
 
+# The HTTP API
+
+_ROUTES: Final = re.compile(
+    r"(?<=^<!-- routes: written by docs/generate.py -->\n).*?(?=^<!-- /routes -->$)", re.MULTILINE | re.DOTALL
+)
+
+
+def _with_routes(page: str) -> str:
+    """A page with its table of routes filled."""
+    return _ROUTES.sub("\n".join(["", *_routes(), ""]), page)
+
+
+def _routes() -> Iterator[str]:
+    document = import_module("web.api.openapi").document()
+    for tag in document["tags"]:
+        yield from (f"### {tag['name'].capitalize()}", "", tag["description"], "")
+        yield from ("| Route | Parameters | Answer |", "|---|---|---|")
+        for path, operations in document["paths"].items():
+            operation = operations["get"]
+            if tag["name"] in operation["tags"]:
+                names = [item["name"] for item in operation["parameters"] if item["in"] == "query"]
+                listed = ", ".join(f"`{name}`" for name in names)
+                yield f"| `{path.removeprefix('/api/v1')}` | {listed} | {_cell(operation['summary'])} |"
+        yield ""
+
+
 # Variants and prompts
 
 
@@ -317,7 +345,7 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
     )
     definition = variants.parse_variants(spec)
     shape = variants.QuestionShape(question.external_id, len(question.options), question.answer)
-    asked = import_module("registry.protocols").recorded_definition(protocol, int(shots))
+    asked = import_module("registry.protocols").protocol_definition(protocol, int(shots))
     shown = definition.variants(shape)[int(variant)]
     examples = [example][: int(shots)]
     return str(prompts.build_prompt(asked, question, shown, examples, definition.inserted()).text)

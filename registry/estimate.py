@@ -3,7 +3,7 @@
 The evaluation is planned as submitting it would, in a transaction that is rolled back.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.models import Evaluation, ModelRevision, Shard
+from registry.prompts import Prompt
 from registry.queue import live_workers
 from registry.shards import shard_prompts
 
@@ -55,6 +56,15 @@ class _Planned:
     facts: dict[str, Any]
     revision: ModelRevision
     texts: list[list[str]]
+    sampled: int
+    writes: bool
+
+
+def _read(definition: Mapping[str, Any], prompt: Prompt) -> list[str]:
+    """What goes through the model for a prompt: itself, or itself with each continuation that is scored as a whole."""
+    if definition.get("score") != "sum":
+        return [prompt.text]
+    return [prompt.text + continuation for continuation in prompt.continuations]
 
 
 def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[ModelRevision], Tokenise]) -> dict[str, Any]:
@@ -103,11 +113,14 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "prompts": evaluation.prompts,
                     "prompts_left": sum(shard.prompts for shard in undone),
                 }
-                texts = [
-                    [item.prompt.text for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]
+                definition = evaluation.protocol.definition
+                shards = [
+                    [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]
                     for shard in sampled_shards(undone)
                 ]
-                planned.append(_Planned(facts, evaluation.model_revision, texts))
+                texts = [[text for prompt in prompts for text in _read(definition, prompt)] for prompts in shards]
+                sampled = sum(map(len, shards))
+                planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, "answer" in definition))
             for revision in {item.revision for item in planned}:
                 session.expunge(revision)  # what is known of it outlives the transaction
         finally:
@@ -144,16 +157,18 @@ def _estimate(item: _Planned, tokenise: Tokenise | str, rate: float | None, queu
         sequences = [tokenise(text) for text in texts]
         naive += sum(map(len, sequences))
         shared += shared_tokens(sequences)
-    sampled = sum(map(len, item.texts))
-    tokens_shared = round(shared * left / sampled)
+    tokens_shared = round(shared * left / item.sampled)
     model = f"{item.facts['model']} revision {item.facts['revision']}"
+    reason = f"no shard of {model} was scored on the queue {queue} yet" if rate is None else None
+    if item.writes:
+        rate, reason = None, "how much the model will write is not known; tokens are those of the prompts"
     return Estimate(
         **item.facts,
-        prompts_sampled=sampled,
-        tokens_naive=round(naive * left / sampled),
+        prompts_sampled=item.sampled,
+        tokens_naive=round(naive * left / item.sampled),
         tokens_shared=tokens_shared,
         seconds=None if rate is None else round(tokens_shared / rate, 1),
-        reason=f"no shard of {model} was scored on the queue {queue} yet" if rate is None else None,
+        reason=reason,
     )
 
 

@@ -70,7 +70,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     """
     definition = parse_variants(request.variants)
     one_at_a_time(session, "submit")
-    protocol_json = find_definition(session, request.protocol, request.shots, asked=True)
+    protocol_json = find_definition(session, request.protocol, request.shots)
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
     if revision.kind == "external":
@@ -81,6 +81,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     if revision.state != "ready":
         why = revision.error or "no worker has hashed its files yet; start one with: shuffleboard worker"
         raise QueueError(f"model {revision.model.name} revision {revision.number} is not ready: {why}")
+    check_askable(revision, protocol_json)
     if request.shots > version.few_shot_examples:
         raise ProtocolError(
             f"{request.shots} shots asked for, but the few-shot pool of {version.benchmark.name} holds "
@@ -89,11 +90,10 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     questions = select_questions(
         session, version, limit=request.limit, subjects=request.subjects, options=request.options
     )
-    planned, names = _plan(questions, definition, len(protocol_json["labels"]))
+    planned, names = _plan(questions, definition, protocol_json.get("labels"))
     filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
-    specification = build_specification(
-        revision, version, protocol_json, definition, {"name": "transformers"}, filter_json
-    )
+    engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
+    specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
     digest = specification_digest(specification)
     replicates = session.scalars(
         select(Evaluation).where(Evaluation.specification_digest == digest).order_by(Evaluation.replicate)
@@ -120,6 +120,23 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     session.flush()
     _store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     return evaluation, True
+
+
+def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
+    """Raises ProtocolError where a model cannot be asked this way, whatever worker asks it."""
+    if not protocol["chat_template"]:
+        return
+    name = f"model {revision.model.name} revision {revision.number}"
+    if revision.kind != "openai" and revision.chat_template is None:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: {name} has no chat template; use a protocol without one, or a model "
+            "that was tuned for conversations"
+        )
+    if revision.kind == "openai" and "answer" not in protocol:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: {name} is on an endpoint, which writes conversations down by itself and "
+            "gives no log-probabilities of what follows; use a protocol without chat template, or one that generates"
+        )
 
 
 def build_specification(
@@ -188,15 +205,19 @@ def select_questions(
 
 
 def _plan(
-    questions: Iterable[Question], definition: VariantSetDefinition, labels: int
+    questions: Iterable[Question], definition: VariantSetDefinition, labels: Sequence[str] | None
 ) -> tuple[list[PlannedQuestion], dict[int, dict[int, str]]]:
-    """Each question's number of variants, and the variants' names by number of options and ordinal."""
+    """Each question's number of variants, and the variants' names by number of options and ordinal.
+
+    labels: the protocol's; None where it names options by their texts alone.
+    """
     planned: list[PlannedQuestion] = []
     names: dict[int, dict[int, str]] = {}
     for question in questions:
-        if question.n_options > labels:
+        if labels is not None and question.n_options > len(labels):
             raise ProtocolError(
-                f"question {question.external_id} has {question.n_options} options; the protocol has {labels} labels"
+                f"question {question.external_id} has {question.n_options} options; the protocol has {len(labels)} "
+                "labels"
             )
         variants = definition.variants(QuestionShape(question.external_id, question.n_options, question.answer))
         names.setdefault(question.n_options, {variant.ordinal: variant.name for variant in variants})

@@ -275,6 +275,7 @@ class Evaluation(Base):
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     seal: Mapped[str | None] = mapped_column(Digest)
+    seal_version: Mapped[int] = mapped_column(SmallInteger, default=2, server_default="1")
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()
@@ -286,7 +287,7 @@ class Shard(Base):
     """A slice of an evaluation's questions, scored by one worker at a time.
 
     `fence` rises with every claim; only its holder may finish. Exceptions (`failures`) and expired leases (`crashes`)
-    are counted apart.
+    are counted apart. `elapsed_s`: seconds of scoring in all; `matching_s`: those of them that matching answers took.
     """
 
     __tablename__ = "shard"
@@ -315,6 +316,7 @@ class Shard(Base):
     tokens_naive: Mapped[int | None] = mapped_column(RowId)
     tokens_computed: Mapped[int | None] = mapped_column(RowId)
     elapsed_s: Mapped[float | None] = mapped_column(Double)
+    matching_s: Mapped[float | None] = mapped_column(Double)
     claimed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
@@ -408,7 +410,11 @@ class Prediction(Base):
 
 
 class Generation(Base):
-    """Text that a model wrote for one prompt."""
+    """Text that a model wrote for one prompt.
+
+    `extracted`: the answer that was found in it. `finished`: whether the model ended the text, or a stop sequence did,
+    and not the limit on tokens. All but the text are NULL where the text was imported.
+    """
 
     __tablename__ = "generation"
     __table_args__ = (
@@ -422,6 +428,9 @@ class Generation(Base):
     question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
     text: Mapped[str] = mapped_column(Text)
+    extracted: Mapped[str | None] = mapped_column(Text)
+    tokens: Mapped[int | None] = mapped_column(Integer)
+    finished: Mapped[bool | None] = mapped_column(Boolean)
 
 
 class QuestionScore(Base):

@@ -27,6 +27,7 @@ def prediction_row(
     logprobs_without_question: Sequence[float] | None = None,
     position: int | None = None,
     answered: bool = False,
+    extraction_rule: str | None = None,
 ) -> dict[str, Any]:
     """The columns of one prediction. Sequences run by position.
 
@@ -35,6 +36,7 @@ def prediction_row(
     both are given. logprobs_without_question: log P(x|C).
     answered: the answer is stated, by `position` (None: no valid answer); else it is the highest of weights or
     logprobs, the lowest position on a tie.
+    extraction_rule: what found a stated answer in a text.
     """
     order = variant.order
     right = order.index(answer) if answer in order else None
@@ -58,6 +60,7 @@ def prediction_row(
         "chosen_option": chosen,
         "correct": chosen == answer,
         "tied": tied,
+        "extraction_rule": extraction_rule,
         "label_logprobs": None if logprobs is None else list(logprobs),
         "label_probabilities": probabilities,
         "label_mass": _mass(weights, logprobs),

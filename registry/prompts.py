@@ -3,6 +3,7 @@
 Pure: the same arguments give the same prompt, whose SHA-256 is stored with each prediction.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,21 +28,38 @@ class QuestionText:
 
 
 @dataclass(frozen=True)
+class Message:
+    """One turn of a conversation; role: `system`, `user` or `assistant`."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
 class Prompt:
     """What is shown (`text`), and by position what is scored after it or what a written answer is read against.
 
     continuations: the text that stands for each position, in protocols that score; empty in those that generate.
     answers: the label or option text of each position, in protocols that generate; empty in those that score.
+    messages: with a chat template, the turns that the model's own template writes down; None without. An `assistant`
+    turn at the end is left open. `text` is then the turns for people to read.
     """
 
     text: str
     continuations: tuple[str, ...]
     answers: tuple[str, ...] = ()
+    messages: tuple[Message, ...] | None = None
 
     @property
     def digest(self) -> str:
-        """SHA-256 over the text and its continuations. The answers of a prompt follow from its text."""
-        return sha256_text("\x00".join((self.text, *self.continuations)))
+        """SHA-256 over the text, or the turns, and the continuations. The answers of a prompt follow from its text.
+
+        How a model's template writes the turns down belongs to the model's identity.
+        """
+        shown = self.text
+        if self.messages is not None:
+            shown = json.dumps([[turn.role, turn.content] for turn in self.messages], ensure_ascii=False)
+        return sha256_text("\x00".join((shown, *self.continuations)))
 
 
 def few_shot_examples(pool: Sequence[QuestionText], subject: str | None, shots: int) -> tuple[QuestionText, ...]:
@@ -77,21 +95,49 @@ def build_prompt(
     shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
     labelled = _labelled(definition, variant.labels, len(shown), question.external_id)
     instruction = _instruction(definition, question.subject, labelled)
-    blocks = [] if instruction is None else [instruction]
+    answered: list[tuple[str, str]] = []
     for example in examples:
         order = _example_order(example, variant.examples_position)
         options = [example.options[option] for option in order]
         of_example = _labelled(definition, variant.labels, len(options), example.external_id)
         block = _block(definition, example.text, example.context, options, of_example)
         right = order.index(example.answer)
-        blocks.append(block + _continuation(definition, of_example.answers[right], options[right]))
+        answered.append((block, _continuation(definition, of_example.answers[right], options[right])))
     text, context = (question.text, question.context) if variant.question_shown else ("", None)
-    blocks.append(_block(definition, text, context, shown, labelled))
-    whole = "\n\n".join(blocks)
+    last = _block(definition, text, context, shown, labelled)
+    answers: tuple[str, ...] = ()
+    continuations: tuple[str, ...] = ()
     if "answer" in definition:
-        return Prompt(whole, (), labelled.answers if definition["answer"] == "label" else tuple(shown))
-    pairs = zip(labelled.answers, shown, strict=True)
-    return Prompt(whole, tuple(_continuation(definition, label, option) for label, option in pairs))
+        answers = labelled.answers if definition["answer"] == "label" else tuple(shown)
+    else:
+        pairs = zip(labelled.answers, shown, strict=True)
+        continuations = tuple(_continuation(definition, label, option) for label, option in pairs)
+    if definition["chat_template"]:
+        messages = _messages(definition, instruction, answered, last)
+        written = "\n\n".join(f"[{turn.role}]\n{turn.content}" for turn in messages)
+        return Prompt(written, continuations, answers, messages)
+    blocks = [*([] if instruction is None else [instruction]), *(block + answer for block, answer in answered), last]
+    return Prompt("\n\n".join(blocks), continuations, answers)
+
+
+def _messages(
+    definition: Mapping[str, Any], instruction: str | None, answered: Sequence[tuple[str, str]], last: str
+) -> tuple[Message, ...]:
+    """The turns of a conversation: instruction, then question and answer for each example, then the question.
+
+    What is scored follows the cue, so in protocols that score the cue opens the assistant's turns. Where text is
+    written it ends the user's, and the assistant's last turn is left to the model.
+    """
+    cue = definition["cue"] if "answer" not in definition else ""
+
+    def asked(block: str) -> Message:
+        return Message("user", block.removesuffix(cue).removesuffix("\n") if cue else block)
+
+    turns = [] if instruction is None else [Message("system", instruction)]
+    for block, answer in answered:
+        turns += [asked(block), Message("assistant", cue + answer if cue else answer.lstrip(" "))]
+    turns.append(asked(last))
+    return (*turns, Message("assistant", cue)) if cue else tuple(turns)
 
 
 def _continuation(definition: Mapping[str, Any], label: str, option: str) -> str:

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, CursorResult, and_, case, func, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, and_, case, func, insert, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from registry.bulk import insert_predictions
 from registry.db import database_now
 from registry.digests import specification_digest
-from registry.models import QUEUES, EngineFingerprint, Evaluation, Shard, Worker
+from registry.models import QUEUES, EngineFingerprint, Evaluation, Generation, Shard, Worker
 from registry.scores import write_question_scores
 
 MAX_FAILURES: Final = 3
@@ -41,13 +41,18 @@ class Claim:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """What scoring one shard came to; `rows` are columns of `prediction` by name."""
+    """What scoring one shard came to; `rows` are columns of `prediction` by name, `generations` of `generation`.
+
+    matching_s: seconds of elapsed_s that matching answers with options took; None where none are matched.
+    """
 
     rows: Sequence[dict[str, object]]
     fingerprint: dict[str, object]
     tokens_naive: int
     tokens_computed: int
     elapsed_s: float
+    generations: Sequence[dict[str, object]] = ()
+    matching_s: float | None = None
 
 
 def claim(
@@ -126,6 +131,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
         tokens_naive=result.tokens_naive,
         tokens_computed=result.tokens_computed,
         elapsed_s=result.elapsed_s,
+        matching_s=result.matching_s,
         engine_fingerprint_id=fingerprint_id(session, result.fingerprint),
     ):
         return False
@@ -134,6 +140,8 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
         message = f"shard {shard_claim.shard_id} has {expected} prompts, but {len(result.rows)} results were given"
         raise AssertionError(message)
     insert_predictions(session, result.rows)
+    if result.generations:
+        session.execute(insert(Generation), list(result.generations))
     write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id)
     settle(session, shard_claim.evaluation_id)
     return True

@@ -24,6 +24,7 @@ from registry.models import (
     Evaluation,
     EvaluationMetric,
     EvaluationQuestion,
+    Generation,
     Prediction,
     Question,
     QuestionScore,
@@ -33,13 +34,17 @@ from registry.models import (
 from registry.pride import write_question_pride
 from registry.statistics.bootstrap import SEED, Interval
 
-SEAL_VERSION: Final = 1
+SEAL_VERSION: Final = 2
+"""What a new seal covers. Seals of version 1 leave out what a model wrote, and are checked as they were made."""
 
 NOT_SEALED: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id", "reused_from_variant"})
 """Database ids: another registry has others. A copied result is sealed like one that was scored."""
 
 LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - NOT_SEALED))
 """The columns of a prediction that its question's leaf digest covers, by name."""
+
+GENERATION_COLUMNS: Final = ("extracted", "finished", "text", "tokens")
+"""Those of what a model wrote; in a leaf digest named `generation.<column>`, from version 2 of the seal on."""
 
 
 def encode(value: Any) -> bytes:
@@ -64,29 +69,39 @@ def encode(value: Any) -> bytes:
     raise TypeError(message)
 
 
-_NAMES: Final = tuple(encode(name) for name in LEAF_COLUMNS)
+_NAMES: Final = tuple(encode(name) for name in (*LEAF_COLUMNS, *(f"generation.{name}" for name in GENERATION_COLUMNS)))
 
 
 def leaf_digest(rows: Iterable[Sequence[Any]]) -> str:
-    """SHA-256 over one question's predictions, by variant ordinal; each row holds the values of LEAF_COLUMNS.
+    """SHA-256 over one question's predictions, by variant ordinal.
+
+    Each row holds the values of LEAF_COLUMNS and, from version 2 of the seal on, of GENERATION_COLUMNS.
 
     A row is its columns that are not NULL, each after its name: columns that a later schema adds, NULL in old rows,
     leave old seals as they are.
     """
     digest = hashlib.sha256()
     for row in rows:
-        parts = [name + encode(value) for name, value in zip(_NAMES, row, strict=True) if value is not None]
+        parts = [name + encode(value) for name, value in zip(_NAMES, row, strict=False) if value is not None]
         digest.update(b"R" + struct.pack(">I", len(parts)) + b"".join(parts))
     return digest.hexdigest()
 
 
-def leaves(session: Session, evaluation_id: int) -> Iterator[tuple[str, str]]:
+def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSION) -> Iterator[tuple[str, str]]:
     """(external question id, leaf digest) of every question with predictions, streamed."""
     columns = [getattr(Prediction, name) for name in LEAF_COLUMNS]
+    query = select(Question.external_id, *columns).join(Question, Question.id == Prediction.question_id)
+    if seal_version > 1:
+        query = query.add_columns(*(getattr(Generation, name) for name in GENERATION_COLUMNS)).outerjoin(
+            Generation,
+            and_(
+                Generation.evaluation_id == Prediction.evaluation_id,
+                Generation.question_id == Prediction.question_id,
+                Generation.variant == Prediction.variant,
+            ),
+        )
     query = (
-        select(Question.external_id, *columns)
-        .join(Question, Question.id == Prediction.question_id)
-        .where(Prediction.evaluation_id == evaluation_id)
+        query.where(Prediction.evaluation_id == evaluation_id)
         .order_by(Prediction.question_id, Prediction.variant)
         .execution_options(yield_per=5000)
     )
@@ -117,6 +132,7 @@ def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any
             "claimed_at": shard.claimed_at.isoformat() if shard.claimed_at else None,
             "finished_at": shard.finished_at.isoformat() if shard.finished_at else None,
             "elapsed_s": repr(shard.elapsed_s) if shard.elapsed_s is not None else None,
+            **({"matching_s": repr(shard.matching_s)} if shard.matching_s is not None else {}),
             "tokens_naive": shard.tokens_naive,
             "tokens_computed": shard.tokens_computed,
             "engine_fingerprint": fingerprint.document if fingerprint else None,
@@ -128,10 +144,10 @@ def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any
 def manifest(session: Session, evaluation: Evaluation) -> dict[str, Any]:
     """What the seal is taken over: specification, provenance and one leaf digest per question."""
     return {
-        "seal_version": SEAL_VERSION,
+        "seal_version": evaluation.seal_version,
         "specification": evaluation.specification,
         "shards": shard_provenance(session, evaluation.id),
-        "questions": dict(sorted(leaves(session, evaluation.id))),
+        "questions": dict(sorted(leaves(session, evaluation.id, evaluation.seal_version))),
     }
 
 
@@ -167,6 +183,7 @@ def seal(session: Session, evaluation_id: int) -> bool:
     if missing is not None:
         raise SealError(f"evaluation {evaluation_id}: question {missing} has not all of its predictions; not sealed")
     write_question_pride(session, evaluation_id)
+    evaluation.seal_version = SEAL_VERSION
     digest, now = compute_seal(session, evaluation), session.scalar(select(database_now()))
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, now, "complete"
     session.flush()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
+from registry.endpoints import answered_from_partial
 from registry.models import Evaluation, EvaluationQuestion, Question
 from registry.predictions import prediction_row
 from registry.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
@@ -37,21 +38,49 @@ class ShardPrompt:
             logprobs_without_question=without_question,
         )
 
+    def stated_row(self, position: int | None, extraction_rule: str | None = None) -> dict[str, object]:
+        """The prediction that an answer without probabilities amounts to; position None: there is no valid answer."""
+        return prediction_row(
+            evaluation_id=self.evaluation_id,
+            question_id=self.question_id,
+            options=self.question.options,
+            answer=self.question.answer,
+            variant=self.variant,
+            inserted=self.inserted,
+            prompt_digest=self.prompt.digest,
+            position=position,
+            answered=True,
+            extraction_rule=extraction_rule,
+        )
 
-def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float]]) -> list[dict[str, object]]:
-    """The predictions of scored prompts.
+
+def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | None]]) -> list[dict[str, object]]:
+    """The predictions of scored prompts; log-probabilities by position, None where one is not known.
 
     A variant that shows the question is paired with the one that shows the same options in the same order without it.
+    Where some are unknown the answer is the highest known one, and probabilities are unknown.
     """
+    known = [_all_known(values) for values in logprobs]
     without = {
         (item.question_id, item.variant.order): values
-        for item, values in zip(prompts, logprobs, strict=True)
+        for item, values in zip(prompts, known, strict=True)
         if not item.variant.question_shown
     }
-    return [
-        item.row(values, without.get((item.question_id, item.variant.order)) if item.variant.question_shown else None)
-        for item, values in zip(prompts, logprobs, strict=True)
-    ]
+    rows = []
+    for item, values, partial in zip(prompts, known, logprobs, strict=True):
+        if values is None:
+            position, _ = answered_from_partial(partial)
+            tied = position is not None and partial.count(partial[position]) > 1
+            rows.append(item.stated_row(position) | {"tied": tied})
+        else:
+            counterpart = without.get((item.question_id, item.variant.order)) if item.variant.question_shown else None
+            rows.append(item.row(values, counterpart))
+    return rows
+
+
+def _all_known(values: Sequence[float | None]) -> list[float] | None:
+    known = [value for value in values if value is not None]
+    return known if len(known) == len(values) else None
 
 
 def question_text(question: Question) -> QuestionText:

@@ -17,6 +17,7 @@ from registry.models import BenchmarkVersion, ModelRevision, Prediction, Questio
 
 ROOT = Path(__file__).resolve().parent.parent
 MMLU = ROOT / "registry" / "samples" / "mmlu.jsonl"
+CSQA = ROOT / "registry" / "samples" / "csqa.jsonl"
 
 
 def question(number: int, *, subject: str | None = "physics", options: int = 4, **changes: Any) -> dict[str, Any]:

@@ -70,14 +70,30 @@ question_metrics: Final = _view(
 prediction_detail: Final = _view(
     "prediction_detail",
     {
-        BigInteger(): "evaluation_id question_id variant answer chosen_position chosen_option",
-        Text(): "variant_name extraction_rule generation",
+        BigInteger(): "evaluation_id question_id variant answer chosen_position chosen_option generation_tokens",
+        Text(): "external_id subject variant_name extraction_rule generation extracted",
         Boolean(): "question_shown own_options unchanged correct tied accuracy_normalized npsq_accuracy "
-        "choice_only_accuracy choice_sensitivity choice_sensitivity_normalized",
+        "generation_finished choice_only_accuracy choice_sensitivity choice_sensitivity_normalized",
         SmallIntArray(): "shown",
         DoubleArray(): "label_logprobs label_probabilities logprobs_without_question",
         Double(): "label_mass answer_probability brier_score entropy npsq_correct",
         Digest(): "prompt_digest",
+    },
+)
+adversarial_effects: Final = _view(
+    "adversarial_effects",
+    {
+        BigInteger(): "evaluation_id variant questions npsq_questions",
+        Text(): "distractor",
+        Double(): "flipped accuracy_original accuracy accuracy_change accuracy_normalized_original accuracy_normalized "
+        "npsq_flipped npsq_accuracy_original npsq_accuracy",
+    },
+)
+option_probability: Final = _view(
+    "option_probability",
+    {
+        BigInteger(): "evaluation_id question_id variant position option",
+        Double(): "logprob_nats probability logprob_without_question_nats",
     },
 )
 

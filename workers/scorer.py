@@ -1,7 +1,8 @@
 """The scorer: keeps one model loaded and scores shards with it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -9,10 +10,13 @@ import structlog
 from sqlalchemy import Engine
 
 from registry.db import read_session
-from registry.models import ModelRevision
+from registry.extraction import extract
+from registry.models import Evaluation, ModelRevision
 from registry.queue import Claim, ShardResult
-from registry.reuse import reusable
-from registry.shards import rows_of, shard_prompts
+from registry.reuse import Reused, reusable
+from registry.settings import get_settings
+from registry.shards import ShardPrompt, rows_of, shard_prompts
+from workers.asking import EndpointModel, LocalModel
 from workers.fingerprint import code_identity, package_versions
 
 ENGINES: Final = ("trie", "batched", "reference")
@@ -58,8 +62,9 @@ class TransformersScorer:
         self._engine_name = engine
         self._memory_bytes = memory_mb and memory_mb << 20
         self._budget_tokens: int | None = None
-        self._loaded: Any = None
-        self._engine: Any = None
+        self._model: Any = None
+        self._how: dict[str, object] = {}
+        self._matchers: dict[tuple[str, str], Any] = {}
 
     @property
     def budget_tokens(self) -> int:
@@ -89,80 +94,147 @@ class TransformersScorer:
         return package_versions()
 
     def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
-        """Builds the shard's prompts, loads its model if another is loaded, and scores what was not scored before."""
-        from workers.engine import ScoringPrompt
-
+        """Builds the shard's prompts, loads its model if another is loaded, and asks it what was not asked before."""
         with read_session(engine) as session:
+            evaluation = session.get_one(Evaluation, claim.evaluation_id)
+            definition, replicate = evaluation.protocol.definition, evaluation.replicate
             prompts = shard_prompts(session, claim.shard_id)
             self._load(session.get_one(ModelRevision, claim.model_revision_id))
+        self._model.budget_tokens = self.budget_tokens
+        if "answer" in definition:
+            return self._read_answers(definition, replicate, prompts, should_stop)
         started = time.perf_counter()
-        self._engine.budget_tokens = self.budget_tokens
-        fingerprint = self._fingerprint()
-        with read_session(engine) as session:
-            reused = reusable(session, claim.evaluation_id, fingerprint, prompts)
+        reused: dict[int, Reused] = {}
+        if self._model.reusable:
+            with read_session(engine) as session:
+                reused = reusable(session, claim.evaluation_id, self._fingerprint(definition), prompts)
         asked = [item for place, item in enumerate(prompts) if place not in reused]
-        scored = self._engine.score(
-            [ScoringPrompt(item.prompt.text, item.prompt.continuations, item.question_id) for item in asked],
-            should_stop=should_stop,
-        )
+        scored = self._model.score(asked, whole=definition["score"] != "first-token", should_stop=should_stop)
         new = iter(scored.logprobs)
         rows = rows_of(
             prompts, [reused[place].logprobs if place in reused else next(new) for place in range(len(prompts))]
         )
         for place, source in reused.items():
             rows[place] |= source.pointer()
-        saved = sum(len(self._loaded.tokenizer(prompts[place].prompt.text)["input_ids"]) for place in reused)
         return ShardResult(
             rows=rows,
-            fingerprint=fingerprint,
-            tokens_naive=scored.tokens_naive + saved,
+            fingerprint=self._fingerprint(definition),
+            tokens_naive=scored.tokens_naive + sum(self._model.tokens(prompts[place]) for place in reused),
             tokens_computed=scored.tokens_computed,
             elapsed_s=time.perf_counter() - started,
         )
+
+    def _read_answers(
+        self, definition: Mapping[str, Any], replicate: int, prompts: list[ShardPrompt], should_stop: Callable[[], bool]
+    ) -> ShardResult:
+        """Has the model write, finds the answers in its texts and, where a protocol says so, matches them."""
+        matcher = self._matcher(definition.get("matching"))
+        started = time.perf_counter()
+        # A replicate draws anew; a prompt that is shown twice in an evaluation is answered the same way twice.
+        seeds = [f"{item.prompt.digest}:{replicate}" for item in prompts]
+        written, naive, computed = self._model.write(prompts, seeds, definition["generation"], should_stop)
+        found = [
+            extract(definition, text.text, item.prompt.answers) for item, text in zip(prompts, written, strict=True)
+        ]
+        positions = [None if answer is None else answer.position for answer in found]
+        matching = time.perf_counter()
+        if matcher is not None:
+            texts = [(place, answer.text) for place, answer in enumerate(found) if answer is not None]
+            options = [prompts[place].prompt.answers for place, _ in texts]
+            for (place, _), match in zip(texts, matcher.match([text for _, text in texts], options), strict=True):
+                positions[place] = match.position
+        ended = time.perf_counter()
+        fingerprint = self._fingerprint(definition)
+        if matcher is not None:
+            fingerprint["matching"] = {
+                **definition["matching"],
+                "embedder_digest": matcher.digest(),
+                "sentence-transformers": version("sentence-transformers"),
+            }
+        return ShardResult(
+            rows=[
+                item.stated_row(position, None if answer is None else answer.rule)
+                for item, position, answer in zip(prompts, positions, found, strict=True)
+            ],
+            fingerprint=fingerprint,
+            tokens_naive=naive,
+            tokens_computed=computed,
+            elapsed_s=ended - started,
+            generations=[
+                {
+                    "evaluation_id": item.evaluation_id,
+                    "question_id": item.question_id,
+                    "variant": item.variant.ordinal,
+                    # PostgreSQL's text holds no NUL.
+                    "text": text.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+                    "extracted": None if answer is None else answer.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+                    "tokens": text.tokens,
+                    "finished": text.finished,
+                }
+                for item, text, answer in zip(prompts, written, found, strict=True)
+            ],
+            matching_s=None if matcher is None else ended - matching,
+        )
+
+    def _matcher(self, matching: Mapping[str, Any] | None) -> Any:
+        """What matches answers as a protocol says, loaded; None where it matches none."""
+        if matching is None:
+            return None
+        key = (matching["embedder"], matching["similarity"])
+        if key not in self._matchers:
+            from workers.matching import SentenceMatcher
+
+            matcher = SentenceMatcher(*key)
+            matcher.match(["ready"], [["ready"]])  # loading it is not what matching takes
+            self._matchers[key] = matcher
+        return self._matchers[key]
 
     def _load(self, revision: ModelRevision) -> None:
         if self.loaded_model_revision_id == revision.id:
             return
         quiet_libraries()
+        self.unload()
+        started = time.perf_counter()
+        self._model = self._endpoint(revision) if revision.kind == "openai" else self._local(revision)
+        self.loaded_model_revision_id = revision.id
+        elapsed = round(time.perf_counter() - started, 1)
+        _log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
+
+    def _local(self, revision: ModelRevision) -> LocalModel:
         from workers.artifacts import model_folder
         from workers.engine import load_model, open_engine
 
-        self.unload()
-        started = time.perf_counter()
         folder = model_folder(revision, self.home)
-        self._loaded = load_model(
+        loaded = load_model(
             folder,
             dtype=revision.dtype or "float32",
             quantisation=revision.quantisation,
             device=self._device_name,
         )
-        self._engine = open_engine(
-            self._loaded, self._engine_name, budget_tokens=self.budget_tokens, memory_bytes=self._memory_bytes
+        opened = open_engine(
+            loaded, self._engine_name, budget_tokens=self.budget_tokens, memory_bytes=self._memory_bytes
         )
-        self.loaded_model_revision_id = revision.id
-        elapsed = round(time.perf_counter() - started, 1)
-        settings = self._engine.settings()
-        how = {name: settings[name] for name in ("engine", "strategy", "because") if name in settings}
-        _log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **how)
+        settings = opened.settings()
+        self._how = {name: settings[name] for name in ("engine", "strategy", "because") if name in settings}
+        return LocalModel(loaded, opened)
+
+    def _endpoint(self, revision: ModelRevision) -> EndpointModel:
+        from workers.endpoint import open_endpoint
+
+        assert revision.location is not None
+        assert revision.requested_revision is not None
+        self._how = {"engine": "openai-endpoint"}
+        return EndpointModel(open_endpoint(revision.location, revision.requested_revision, None, get_settings()))
 
     def unload(self) -> None:
         """Lets go of the loaded model's memory."""
-        self._loaded = self._engine = None
+        if self._model is not None:
+            self._model.close()
+        self._model = None
         self.loaded_model_revision_id = None
 
-    def _fingerprint(self) -> dict[str, object]:
-        import torch
-
-        return {
-            "code": code_identity(),
-            "packages": package_versions(),
-            **self._engine.settings(),
-            "device": self.device(),
-            "dtype": self._loaded.dtype,
-            "quantisation": self._loaded.quantisation,
-            "threads": torch.get_num_threads(),
-            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        }
+    def _fingerprint(self, definition: Mapping[str, Any]) -> dict[str, object]:
+        return {"code": code_identity(), "packages": package_versions(), **self._model.settings(definition)}
 
 
 def quiet_libraries() -> None:

@@ -10,7 +10,7 @@ from registry.cli.common import engine_of, json_option, note, print_json, print_
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
 from registry.models import Protocol
-from registry.protocols import PRESETS, can_be_scored, find_definition, import_protocol, read_protocol_file
+from registry.protocols import PRESETS, find_definition, import_protocol, read_protocol_file
 from registry.protocols.store import known_definitions
 
 
@@ -37,7 +37,6 @@ def list_command(as_json: bool) -> None:
         "protocol": "Protocol",
         "kind": "Kind",
         "format": "Format",
-        "scored": "Can be asked",
         "digest": "Digest",
     }
     print_table([row | {"digest": row["digest"][:12]} for row in rows], headings, "no protocol")
@@ -49,7 +48,6 @@ def _document(definition: dict[str, Any]) -> dict[str, Any]:
         "protocol": name,
         "kind": "preset" if name in PRESETS else "shipped" if name in known_definitions() else "imported",
         "format": definition["format"],
-        "scored": can_be_scored(definition),
         "shots": definition["shots"],
         "digest": specification_digest(definition),
     }

@@ -6,25 +6,20 @@ depend on how a float is written.
 """
 
 from registry.protocols.custom import SHIPPED, read_protocol_file
-from registry.protocols.presets import PRESETS, SCORED
+from registry.protocols.presets import PRESETS
 from registry.protocols.store import (
-    can_be_scored,
     find_definition,
     import_protocol,
     protocol_definition,
-    recorded_definition,
     store_protocol,
 )
 
 __all__ = [
     "PRESETS",
-    "SCORED",
     "SHIPPED",
-    "can_be_scored",
     "find_definition",
     "import_protocol",
     "protocol_definition",
     "read_protocol_file",
-    "recorded_definition",
     "store_protocol",
 ]

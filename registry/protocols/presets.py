@@ -127,9 +127,6 @@ PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
     "match-dash": {"format": "match-dash", **_MATCH, "option": "- {option}"},
 }
 
-SCORED: Final = frozenset({"symbols"})
-"""Formats that a worker can ask today. Outputs of the others can be imported."""
-
 SIMILARITIES: Final = ("cosine", "dot", "euclidean", "manhattan")
 """How an extracted answer is compared with the options."""
 

@@ -13,7 +13,7 @@ from registry.digests import specification_digest
 from registry.errors import ProtocolError
 from registry.models import Protocol
 from registry.protocols.custom import shipped_definitions
-from registry.protocols.presets import PRESETS, SCORED
+from registry.protocols.presets import PRESETS
 
 MAX_SHOTS: Final = 100
 
@@ -25,12 +25,7 @@ def known_definitions() -> Mapping[str, Mapping[str, Any]]:
     return presets | shipped_definitions()
 
 
-def can_be_scored(definition: Mapping[str, Any]) -> bool:
-    """Whether a worker can ask a model this way today."""
-    return definition["format"] in SCORED and not definition["chat_template"]
-
-
-def recorded_definition(name: str, shots: int = 0) -> dict[str, Any]:
+def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
     """The definition of a preset, or of a protocol that ships, with `shots` examples.
 
     Raises ProtocolError for an unknown name or a number of shots out of range.
@@ -40,25 +35,19 @@ def recorded_definition(name: str, shots: int = 0) -> dict[str, Any]:
     return _with_shots(known_definitions()[name], shots)
 
 
-def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
-    """As recorded_definition, of what a model can be asked: ProtocolError for the others, naming those that can."""
-    return _asked(recorded_definition(name, shots))
-
-
-def find_definition(session: Session, name: str, shots: int = 0, *, asked: bool = False) -> dict[str, Any]:
+def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, Any]:
     """The definition that a name means, with `shots` examples; of imported ones the newest of that name.
 
-    asked: only what a model can be asked. Raises ProtocolError as protocol_definition does.
+    Raises ProtocolError as protocol_definition does.
     """
     if name in known_definitions():
-        return protocol_definition(name, shots) if asked else recorded_definition(name, shots)
+        return protocol_definition(name, shots)
     row = session.scalar(select(Protocol).where(Protocol.name == name).order_by(Protocol.id.desc()).limit(1))
     if row is None:
         imported = session.scalars(select(Protocol.name).distinct().order_by(Protocol.name))
         known = ", ".join(dict.fromkeys([*known_definitions(), *imported]))
         raise ProtocolError(f"unknown protocol {name!r}; use one of {known} (shuffleboard protocols import FILE)")
-    definition = _with_shots(row.definition, shots)
-    return _asked(definition) if asked else definition
+    return _with_shots(row.definition, shots)
 
 
 def _with_shots(definition: Mapping[str, Any], shots: int) -> dict[str, Any]:
@@ -66,17 +55,6 @@ def _with_shots(definition: Mapping[str, Any], shots: int) -> dict[str, Any]:
         raise ProtocolError(f"shots {shots}: give a number from 0 to {MAX_SHOTS}")
     # A copy to the ground: what comes with the code stays as it is whatever a caller does.
     return {**deepcopy(dict(definition)), "shots": shots}
-
-
-def _asked(definition: dict[str, Any]) -> dict[str, Any]:
-    if not can_be_scored(definition):
-        name, format_ = definition["name"], definition["format"]
-        what = f"{format_} with a chat template" if format_ in SCORED else format_
-        raise ProtocolError(
-            f"protocol {name}: no worker can ask {what} yet, only {', '.join(sorted(SCORED))}; outputs of models that "
-            f"were asked this way can be imported: shuffleboard evaluations import FILE --protocol {name}"
-        )
-    return definition
 
 
 def store_protocol(session: Session, definition: Mapping[str, Any]) -> Protocol:

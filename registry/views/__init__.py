@@ -23,6 +23,8 @@ VIEWS: Final = (
     "option_probability",
     "adversarial_effects",
     "evaluation_provenance",
+    "evaluation_seconds",
+    "extraction_counts",
     "board_standings",
     "board_headlines",
     "published_results",

@@ -17,7 +17,8 @@ select
     shard.tokens_naive,
     shard.tokens_computed,
     engine_fingerprint.digest as engine_fingerprint_digest,
-    engine_fingerprint.document as engine_fingerprint
+    engine_fingerprint.document as engine_fingerprint,
+    shard.matching_s
 from shard
 left join worker on worker.id = shard.worker_id
 left join engine_fingerprint on engine_fingerprint.id = shard.engine_fingerprint_id

@@ -32,7 +32,10 @@ select
     prediction.choice_only_accuracy,
     prediction.choice_sensitivity,
     prediction.choice_sensitivity_normalized,
-    generation.text as generation
+    generation.text as generation,
+    generation.extracted,
+    generation.tokens as generation_tokens,
+    generation.finished as generation_finished
 from prediction
 inner join evaluation on evaluation.id = prediction.evaluation_id
 inner join question on question.id = prediction.question_id

@@ -318,7 +318,7 @@ def test_the_shipped_suites_are_there_after_setting_up(registry: Registry) -> No
         names = set(session.scalars(select(Suite.name)))
         seventeen = find_suite(session, "goliakova-17")
     of_papers = {"goliakova-17", "gupta-mmlu", "cavalin-4", "nowak", "cho"}
-    assert names == {"robustness-core", "nowak-labels", "nowak-embedders", "nowak-similarity"} | of_papers
+    assert names == {"robustness-core", "belebele-4", "nowak-labels", "nowak-embedders", "nowak-similarity"} | of_papers
     assert len(seventeen.definition["tasks"]) == 17
 
 

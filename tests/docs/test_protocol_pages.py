@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.protocols import PRESETS, SCORED, read_protocol_file
+from registry.protocols import PRESETS, read_protocol_file
 from registry.protocols.presets import SAMPLINGS, SIMILARITIES
 from registry.protocols.store import known_definitions
 from tests.docs.pages import DOCS, blocks, code, first_cells, read, sections
@@ -17,11 +17,6 @@ def test_every_preset_has_a_row_and_every_shipped_protocol_too() -> None:
     assert list(dict.fromkeys(name for name in presets if name in PRESETS)) == list(PRESETS)
     shipped = {name for cell in first_cells(sections(PAGE)["Protocols of your own"]) for name in code(cell)}
     assert shipped == set(known_definitions()) - set(PRESETS)
-
-
-def test_what_workers_ask_is_said() -> None:
-    sentence = next(line for line in sections(PAGE)["All presets"].splitlines() if line.startswith("Workers ask"))
-    assert set(code(sentence.partition(" today")[0])) == SCORED
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.tiny import VOCABULARY, as_loaded, largest_difference, random_model
-from tests.engine.tokenizers import letters
+from tests.engine.tokenizers import letters, tokenizer_of_kind
 from workers.engine import (
     ENGINES,
     EngineError,
@@ -76,6 +76,31 @@ def test_a_continuation_that_merges_with_the_prompt_takes_the_merged_token_with_
     assert [len(tokenised.context), *map(len, tokenised.continuations)] == [1, 1, 2]
     (values,) = open_engine(loaded).score_continuations([ScoringPrompt("xa", ("b", "c"))]).logprobs
     assert values == pytest.approx(continuations_reference(loaded, [ScoringPrompt("xa", ("b", "c"))]).logprobs[0])
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("special", ["bos_token", "eos_token"])
+def test_after_an_empty_text_a_continuation_begins_the_text(name: str, special: str) -> None:
+    """This tokenizer adds no special token of its own, so the one it knows stands for the empty text."""
+    loaded = as_loaded(random_model("llama", torch.float64), letters(**{special: "$"}))
+    (values,) = open_engine(loaded, name).score_continuations([ScoringPrompt("", ("cd", "c"))]).logprobs
+    (start,), tokens = encoder(loaded.tokenizer)("$"), encoder(loaded.tokenizer)("cd")
+    logprobs = next_token_logprobs(loaded, [start, *tokens])
+    by_hand = [logprobs[place, token].item() for place, token in enumerate(tokens)]
+    assert values == pytest.approx([sum(by_hand), by_hand[0]])
+
+
+def test_a_tokenizer_s_own_beginning_is_not_doubled() -> None:
+    encode = encoder(tokenizer_of_kind("llama3"))
+    assert encode("") == [1]
+    tokenised = tokenise_continuations(encode, ScoringPrompt("", (" Paris", " London")))
+    assert tokenised.context == [1]
+    assert all(1 not in ids for ids in tokenised.continuations)
+
+
+def test_after_an_empty_text_a_tokenizer_without_special_tokens_cannot_begin(loaded: LoadedModel) -> None:
+    with pytest.raises(EngineError, match="gives 'cd' no token of its own"):
+        open_engine(loaded).score_continuations([ScoringPrompt("", ("cd", "c"))])
 
 
 def test_a_continuation_without_a_token_is_refused(loaded: LoadedModel) -> None:

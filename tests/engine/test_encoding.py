@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.engine.tokenizers import KINDS, tokenizer_of_kind
 from workers.engine import encoding
 from workers.engine.encoding import OutOfStepError, SteppingEncoder, encode_all
-from workers.engine.tokens import Encode, encoder
+from workers.engine.tokens import ScoringPrompt, encoder
 
 WORDS = [
     "force",
@@ -57,7 +57,12 @@ def in_full(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
 @given(texts_that_begin_alike())
 def test_stepping_gives_the_tokens_of_the_whole_text(kind: str, texts: list[str]) -> None:
     tokenizer = tokenizer_of_kind(kind)
-    assert encode_all(tokenizer, lambda encode: [encode(text) for text in texts]) == in_full(tokenizer, texts)
+    assert encoded(tokenizer, texts) == in_full(tokenizer, texts)
+
+
+def encoded(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    prompts = [ScoringPrompt(text, ()) for text in texts]
+    return encode_all(tokenizer, prompts, lambda encode, prompt: encode(prompt.text))
 
 
 class Counting(SteppingEncoder):
@@ -90,7 +95,7 @@ def test_a_common_beginning_is_not_read_again(kind: str) -> None:
 def test_where_reading_from_the_middle_differs_texts_are_read_in_full(kind: str) -> None:
     tokenizer = tokenizer_of_kind(kind)
     texts = [f"{EXAMPLES}\n\nIs {word} a unit?\nAnswer:{label}" for word in WORDS for label in ("", " A", " B")]
-    assert encode_all(tokenizer, lambda encode: [encode(text) for text in texts]) == in_full(tokenizer, texts)
+    assert encoded(tokenizer, texts) == in_full(tokenizer, texts)
 
 
 def test_a_tokenizer_that_looks_far_back_is_found_out_by_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +116,4 @@ def test_a_tokenizer_that_looks_far_back_is_found_out_by_the_checks(monkeypatch:
         [wrong(text) for text in texts]
     monkeypatch.setattr(encoding, "SteppingEncoder", Wrong)
 
-    def read(encode: Encode) -> list[list[int]]:
-        return [encode(text) for text in texts]
-
-    assert encode_all(tokenizer, read) == expected
+    assert encoded(tokenizer, texts) == expected

@@ -87,8 +87,13 @@ def tokenizer_of_kind(kind: str, size: int = 400) -> Any:
 
 
 @lru_cache
-def letters() -> Any:
-    """One token for each letter of the tiny models' vocabulary, which merges nothing but the pair `ab`."""
+def letters(**special: str) -> Any:
+    """One token for each letter of the tiny models' vocabulary, which merges nothing but the pair `ab`.
+
+    special: letters that stand for special tokens, such as bos_token; none is put into a text by itself.
+    """
     alphabet = {chr(33 + token): token for token in range(VOCABULARY - 4)}
     vocabulary = alphabet | {" ": VOCABULARY - 4, "\n": VOCABULARY - 3, "ab": VOCABULARY - 2, "?": alphabet["?"]}
-    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE(vocabulary, [("a", "b")])), pad_token="!")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.BPE(vocabulary, [("a", "b")])), pad_token="!", **special
+    )

@@ -4,21 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
 
 from registry.cli import main
 from registry.db import read_session, write_session
 from registry.errors import ProtocolError
-from registry.evaluations import EvaluationRequest, find_evaluation, submit
-from registry.models import Evaluation, Protocol
+from registry.evaluations import find_evaluation
 from registry.outputs import ImportRequest, import_outputs
 from registry.protocols import (
     PRESETS,
-    SCORED,
     find_definition,
     import_protocol,
     protocol_definition,
-    recorded_definition,
     store_protocol,
 )
 from registry.protocols.custom import custom_definition
@@ -40,21 +36,8 @@ def test_outputs_of_every_way_of_asking_are_imported(registry: Registry, protoco
     with read_session(registry.engine) as session:
         evaluation = find_evaluation(session, evaluation_id)
         assert evaluation.seal is not None
-        assert evaluation.protocol.definition == recorded_definition(protocol, 3)
-        assert evaluation.specification["protocol"] == recorded_definition(protocol, 3)
-
-
-@pytest.mark.parametrize("protocol", [name for name in PRESETS if name not in SCORED])
-def test_what_cannot_be_asked_yet_is_refused_at_submitting(registry: Registry, protocol: str) -> None:
-    registry.benchmark("b", four_options(2))
-    with (
-        pytest.raises(ProtocolError, match=f"protocol {protocol}: no worker can ask {protocol} yet, only symbols"),
-        write_session(registry.engine) as session,
-    ):
-        submit(session, EvaluationRequest("m", "b", "original", protocol))
-    with read_session(registry.engine) as session:
-        assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
-        assert session.scalar(select(func.count()).select_from(Protocol)) == 0
+        assert evaluation.protocol.definition == protocol_definition(protocol, 3)
+        assert evaluation.specification["protocol"] == protocol_definition(protocol, 3)
 
 
 def test_a_changed_definition_is_another_protocol_that_the_name_means_from_then_on(registry: Registry) -> None:
@@ -72,17 +55,6 @@ def test_a_changed_definition_is_another_protocol_that_the_name_means_from_then_
         # The older one again: it is there, and the name goes on meaning the newer one.
         assert import_protocol(session, first)[1] is False
         assert find_definition(session, "mine") == second
-
-
-def test_what_is_asked_of_a_model_must_be_askable(registry: Registry) -> None:
-    with write_session(registry.engine) as session:
-        import_protocol(session, changed("So:"))
-        import_protocol(session, changed("So:", "texts", "hybrid"))
-        assert find_definition(session, "mine", asked=True)["cue"] == "So:"
-        assert find_definition(session, "symbols", 5, asked=True) == protocol_definition("symbols", 5)
-        for name in ("texts", "hybrid"):
-            with pytest.raises(ProtocolError, match=f"protocol {name}: no worker can ask hybrid yet, only symbols"):
-                find_definition(session, name, asked=True)
 
 
 @pytest.mark.parametrize("shots", [-1, 101])
@@ -129,7 +101,6 @@ def test_from_a_file_to_the_list(
     assert run("import", path)[0] == f"protocol mine {document['digest'][:12]} is there already\n"
     listed = {row["protocol"]: row for row in json.loads(run("list", "--json")[0])["protocols"]}
     assert {listed[name]["kind"] for name in PRESETS} == {"preset"}
-    assert [name for name, row in listed.items() if row["scored"]] == ["symbols"]
     assert (listed["match-x"]["kind"], listed["mine"]["kind"]) == ("shipped", "imported")
     assert listed["mine"]["digest"] == document["digest"]
     shown = json.loads(run("show", "mine", "--shots", 5, "--json")[0])

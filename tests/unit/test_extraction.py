@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from registry.extraction import Extracted, extract, rule_counts
-from registry.protocols import recorded_definition
+from registry.protocols import protocol_definition
 
 DATA = Path(__file__).parent.parent / "data"
-MATCH = recorded_definition("match-dash")
-SELECT = recorded_definition("select-letter")
-FIRST_LETTER = recorded_definition("first-letter")
+MATCH = protocol_definition("match-dash")
+SELECT = protocol_definition("select-letter")
+FIRST_LETTER = protocol_definition("first-letter")
 OPTIONS = ("a stone", "a cloud", "light")
 LABELS = ("A", "B", "C", "D")
 

@@ -4,7 +4,7 @@ import pytest
 
 from registry.errors import ProtocolError
 from registry.prompts import Prompt, QuestionText, build_prompt
-from registry.protocols import PRESETS, recorded_definition
+from registry.protocols import PRESETS, protocol_definition
 from registry.variants import QuestionShape, VariantShown, parse_variants
 
 QUESTION = QuestionText("q1", "high_school_physics", None, "What falls?", ("a stone", "a cloud", "light"), 0)
@@ -40,7 +40,7 @@ MATCH = (
 def prompt(
     name: str, question: QuestionText = QUESTION, variant: VariantShown = IDENTITY, shots: int = 0, **inserted: str
 ) -> Prompt:
-    return build_prompt(recorded_definition(name, shots), question, variant, EXAMPLES[:shots])
+    return build_prompt(protocol_definition(name, shots), question, variant, EXAMPLES[:shots])
 
 
 def under(name: str, variants: str, ordinal: int, shots: int = 0, question: QuestionText = QUESTION) -> Prompt:
@@ -49,7 +49,7 @@ def under(name: str, variants: str, ordinal: int, shots: int = 0, question: Ques
     shape = QuestionShape(question.external_id, len(question.options), question.answer)
     (shown,) = [variant for variant in definition.variants(shape) if variant.ordinal == ordinal]
     return build_prompt(
-        recorded_definition(name, shots), question, shown, EXAMPLES[:shots], inserted=definition.inserted()
+        protocol_definition(name, shots), question, shown, EXAMPLES[:shots], inserted=definition.inserted()
     )
 
 
@@ -162,7 +162,7 @@ def _options(found: Prompt) -> tuple[str, ...]:
 def test_a_text_that_goes_on_with_an_option_has_no_fixed_words() -> None:
     beginning = QuestionText("h1", None, None, "A man is on a roof. He", ("sings.", "falls."), 1)
     found = build_prompt(
-        recorded_definition("cloze-continuation", 1), beginning, VariantShown(0, "original", (0, 1)), EXAMPLES[:1]
+        protocol_definition("cloze-continuation", 1), beginning, VariantShown(0, "original", (0, 1)), EXAMPLES[:1]
     )
     assert found.text == "What floats? wood\n\nA man is on a roof. He"
     assert found.continuations == (" sings.", " falls.")
@@ -170,7 +170,7 @@ def test_a_text_that_goes_on_with_an_option_has_no_fixed_words() -> None:
 
 def test_texts_with_braces_are_shown_as_they_are() -> None:
     braces = QuestionText("q3", None, None, "{question} {x}?", ("{label}", "{option}"), 0)
-    found = build_prompt(recorded_definition("match-letter"), braces, VariantShown(0, "original", (0, 1)))
+    found = build_prompt(protocol_definition("match-letter"), braces, VariantShown(0, "original", (0, 1)))
     assert found.text.endswith("Question: {question} {x}?\nOptions:\nA. {label}\nB. {option}\nAnswer:")
 
 
@@ -277,3 +277,52 @@ def test_examples_kept_stay_as_they_are_while_the_question_s_answer_moves(name: 
     assert kept.startswith(prompt(name, shots=2).text.rpartition("\n\n")[0])
     assert kept.rpartition("\n\n")[2] == moved.rpartition("\n\n")[2]
     assert kept != moved
+
+
+# With a chat template
+
+
+def in_chat(name: str, shots: int = 0) -> Prompt:
+    definition = protocol_definition(name, shots) | {"chat_template": True}
+    return build_prompt(definition, QUESTION, IDENTITY, EXAMPLES[:shots])
+
+
+def turns(prompt: Prompt) -> list[tuple[str, str]]:
+    assert prompt.messages is not None
+    return [(turn.role, turn.content) for turn in prompt.messages]
+
+
+def test_where_labels_are_scored_the_cue_opens_the_assistant_s_turns() -> None:
+    found = in_chat("symbols", 1)
+    assert turns(found) == [
+        ("system", HEADER),
+        ("user", "What floats?\nA. wood\nB. iron"),
+        ("assistant", "Answer: A"),
+        ("user", LETTERED.removesuffix("\nAnswer:")),
+        ("assistant", "Answer:"),
+    ]
+    assert found.continuations == (" A", " B", " C")
+
+
+def test_where_text_is_written_the_assistant_s_turn_is_left_to_the_model() -> None:
+    found = in_chat("select-letter", 1)
+    assert turns(found) == [
+        ("system", SELECT_LETTER),
+        ("user", "Question: What floats?\nOptions:\nA. wood\nB. iron\nAnswer:"),
+        ("assistant", "The answer is A"),
+        ("user", QUESTION_LETTERED),
+    ]
+    assert found.answers == ("A", "B", "C")
+
+
+def test_a_protocol_without_an_instruction_has_no_system_turn() -> None:
+    assert turns(in_chat("cloze")) == [("user", "Question: What falls?"), ("assistant", "Answer:")]
+
+
+def test_turns_are_told_apart_in_the_digest() -> None:
+    chat = in_chat("symbols")
+    plain = build_prompt(protocol_definition("symbols"), QUESTION, IDENTITY)
+    moved = Prompt(chat.text, chat.continuations, messages=tuple(reversed(chat.messages or ())))
+    assert len({chat.digest, plain.digest, moved.digest}) == 3
+    shown = LETTERED.removesuffix("\nAnswer:")
+    assert chat.text == f"[system]\n{HEADER}\n\n[user]\n{shown}\n\n[assistant]\nAnswer:"

@@ -10,14 +10,11 @@ import pytest
 
 from registry.boards.definition import evaluations_asked, read_suite_file
 from registry.digests import specification_digest
-from registry.errors import IngestError, ProtocolError
+from registry.errors import IngestError
 from registry.protocols import (
     PRESETS,
-    SCORED,
-    can_be_scored,
     protocol_definition,
     read_protocol_file,
-    recorded_definition,
 )
 from registry.protocols.custom import custom_definition, shipped_definitions
 from registry.protocols.store import known_definitions
@@ -45,35 +42,23 @@ def test_the_preset_that_evaluations_were_made_with_keeps_its_digest() -> None:
 def test_the_eight_presets_differ() -> None:
     names = ("symbols", "hybrid", "cloze", "first-letter", "select-letter", "select-dash", "match-letter", "match-dash")
     assert tuple(PRESETS) == names
-    assert len({specification_digest({**recorded_definition(name), "name": ""}) for name in names}) == 8
+    assert len({specification_digest({**protocol_definition(name), "name": ""}) for name in names}) == 8
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_with_examples_is_itself_with_their_number(name: str) -> None:
-    assert recorded_definition(name, 5) == recorded_definition(name) | {"shots": 5}
+    assert protocol_definition(name, 5) == protocol_definition(name) | {"shots": 5}
 
 
 def test_what_a_caller_does_to_a_definition_does_not_change_the_preset() -> None:
-    recorded_definition("match-dash")["generation"]["stop"].append("!")
-    assert recorded_definition("match-dash")["generation"]["stop"] == ["\nQuestion:"]
-
-
-@pytest.mark.parametrize("name", [name for name in PRESETS if name not in SCORED])
-def test_what_no_worker_can_ask_is_refused_with_what_it_can(name: str) -> None:
-    with pytest.raises(ProtocolError, match=f"protocol {name}: no worker can ask {name} yet, only symbols; .*import"):
-        protocol_definition(name)
-    assert not can_be_scored(recorded_definition(name))
-
-
-def test_symbols_with_a_chat_template_cannot_be_asked_yet() -> None:
-    assert can_be_scored(custom("symbols", cue="So:"))
-    assert not can_be_scored(custom("symbols", chat_template=True))
+    protocol_definition("match-dash")["generation"]["stop"].append("!")
+    assert protocol_definition("match-dash")["generation"]["stop"] == ["\nQuestion:"]
 
 
 @pytest.mark.parametrize("name", ["select-letter", "select-dash", "match-letter", "match-dash"])
 def test_generation_is_the_model_s_own_else_the_values_that_the_paper_prints(name: str) -> None:
     # Nowak et al., Table 4: temperature 0.6, top-k 20, top-p 0.95, min-p 0.
-    assert recorded_definition(name)["generation"] == {
+    assert protocol_definition(name)["generation"] == {
         "sampling": "model",
         "temperature": "0.6",
         "top_k": 20,
@@ -83,7 +68,7 @@ def test_generation_is_the_model_s_own_else_the_values_that_the_paper_prints(nam
         "max_tokens": 512,
         "stop": ["\nQuestion:"],
     }
-    assert recorded_definition(name)["extraction"]["match"] == "last"
+    assert protocol_definition(name)["extraction"]["match"] == "last"
 
 
 # Custom protocols
@@ -95,7 +80,7 @@ def test_a_custom_protocol_is_its_base_with_some_keys_changed(tmp_path: Path) ->
         'name = "mine"\nbase = "match-dash"\ncue = "So:"\n'
         "[generation]\ntemperature = 0.70\nmax_tokens = 64\n[extraction]\nmatch = 'first'\n[matching]\nsimilarity = 'dot'\n"
     )
-    base = recorded_definition("match-dash")
+    base = protocol_definition("match-dash")
     assert read_protocol_file(path) == base | {
         "name": "mine",
         "cue": "So:",

@@ -7,10 +7,8 @@ import torch
 from workers.engine.encoding import encode_all
 from workers.engine.loading import LoadedModel
 from workers.engine.tokens import (
-    Encode,
     ScoredPrompts,
     ScoringPrompt,
-    TokenisedContinuations,
     check_length,
     checked_logprobs,
     tokenise,
@@ -37,7 +35,7 @@ def score_batched(
     Prompts are sorted by length, padded on the left and given explicit positions, so that padding changes nothing.
     should_stop is asked between batches; a true answer raises InterruptedScoringError.
     """
-    tokenised = encode_all(loaded.tokenizer, lambda encode: [tokenise(encode, prompt) for prompt in prompts])
+    tokenised = encode_all(loaded.tokenizer, prompts, tokenise)
     contexts = [prompt.context for prompt in tokenised]
     results: list[list[float]] = [[] for _ in prompts]
     for index, logprobs in _last_logprobs(loaded, contexts, [1] * len(contexts), batch_tokens, should_stop):
@@ -54,11 +52,7 @@ def continuations_batched(
     should_stop: Callable[[], bool] | None = None,
 ) -> ScoredPrompts:
     """Log-probabilities of whole continuations; equals `continuations_reference` within float32 rounding."""
-
-    def read(encode: Encode) -> list[TokenisedContinuations]:
-        return [tokenise_continuations(encode, prompt) for prompt in prompts]
-
-    tokenised = encode_all(loaded.tokenizer, read)
+    tokenised = encode_all(loaded.tokenizer, prompts, tokenise_continuations)
     asked = [(prompt.context, continuation) for prompt in tokenised for continuation in prompt.continuations]
     contexts = [context + continuation[:-1] for context, continuation in asked]
     sums = [0.0] * len(asked)

@@ -8,11 +8,12 @@ earlier tokens hold for both texts: tokenizers cut a text into words and merge w
 before. That is a habit of tokenizers and not a promise, so some texts of every call are read in full and compared.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from workers.engine.tokens import Encode, encoder
+from workers.engine.chat import encode_rendered
+from workers.engine.tokens import Encode, ScoringPrompt, encoder
 
 OVERLAP = 64
 """Characters before the difference from which a text is read again."""
@@ -50,6 +51,8 @@ class SteppingEncoder:
 
     def __call__(self, text: str) -> list[int]:
         """Token ids of the whole text. Raises OutOfStepError where a check fails."""
+        if not text:
+            return self._in_full(text)
         reading = self._step(text) or self._read(text)
         self._previous = reading
         self._count += 1
@@ -116,11 +119,22 @@ def _cut(reading: _Reading, limit: int, special: int) -> int | None:
     return None
 
 
-def encode_all(tokenizer: Any, read: Callable[[Encode], T]) -> T:
-    """What `read` makes of an encoder that steps; read again with one that does not, where stepping fails."""
-    if getattr(tokenizer, "is_fast", False):
+def encoder_for(tokenizer: Any, prompts: Sequence[ScoringPrompt]) -> Encode:
+    """Tokenises whole texts of such prompts, one by one. Either all of them or none were written by a chat template."""
+    if any(prompt.chat for prompt in prompts):
+        return lambda text: encode_rendered(tokenizer, text)
+    return encoder(tokenizer)
+
+
+def encode_all(
+    tokenizer: Any, prompts: Sequence[ScoringPrompt], tokenise: Callable[[Encode, ScoringPrompt], T]
+) -> list[T]:
+    """Each prompt tokenised by an encoder that steps; again with one that does not, where stepping fails."""
+    if getattr(tokenizer, "is_fast", False) and not any(prompt.chat for prompt in prompts):
+        stepping = SteppingEncoder(tokenizer)
         try:
-            return read(SteppingEncoder(tokenizer))
+            return [tokenise(stepping, prompt) for prompt in prompts]
         except OutOfStepError:
             pass
-    return read(encoder(tokenizer))
+    encode = encoder_for(tokenizer, prompts)
+    return [tokenise(encode, prompt) for prompt in prompts]

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 import torch
 
+from workers.engine.encoding import encoder_for
 from workers.engine.loading import LoadedModel
 from workers.engine.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     check_length,
     checked_logprobs,
-    encoder,
     tokenise,
     tokenise_continuations,
 )
@@ -18,7 +18,7 @@ from workers.engine.tokens import (
 
 def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> ScoredPrompts:
     """Log-probabilities of each continuation's first token, from one forward pass per prompt."""
-    encode = encoder(loaded.tokenizer)
+    encode = encoder_for(loaded.tokenizer, prompts)
     results = []
     tokens = 0
     for prompt in prompts:
@@ -32,7 +32,7 @@ def score_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> Sc
 
 def continuations_reference(loaded: LoadedModel, prompts: Sequence[ScoringPrompt]) -> ScoredPrompts:
     """Log-probabilities of whole continuations, summed over their tokens, from one forward pass for each."""
-    encode = encoder(loaded.tokenizer)
+    encode = encoder_for(loaded.tokenizer, prompts)
     results = []
     tokens = 0
     for prompt in prompts:

@@ -16,11 +16,13 @@ class ScoringPrompt:
     """A text and the continuations that are scored after it, one per position.
 
     group: prompts of one question. What several groups share (instruction, examples) is kept for later calls.
+    chat: whether a chat template wrote the text, with the special tokens that belong there.
     """
 
     text: str
     continuations: tuple[str, ...]
     group: Hashable = None
+    chat: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,23 @@ class ScoredPrompts:
 
 
 def encoder(tokenizer: Any) -> Encode:
-    """Tokenises whole texts, one by one."""
+    """Tokenises whole texts, one by one; an empty text as what begins every text."""
 
     def encode(text: str) -> list[int]:
-        return tokenizer(text)["input_ids"]
+        return tokenizer(text)["input_ids"] if text else beginning(tokenizer)
 
     return encode
+
+
+def beginning(tokenizer: Any) -> list[int]:
+    """What a model sees of an empty text, so that something can follow it.
+
+    The special tokens that the tokenizer gives it; else the beginning-of-text token, else the end-of-text token, which
+    stood before every text that such a model was trained on. Empty when the tokenizer has none of them.
+    """
+    ids: list[int] = tokenizer("")["input_ids"]
+    known = [token for token in (tokenizer.bos_token_id, tokenizer.eos_token_id) if token is not None]
+    return ids or known[:1]
 
 
 def tokenise(encode: Encode, prompt: ScoringPrompt) -> TokenisedPrompt:
@@ -91,13 +104,17 @@ def tokenise_continuations(encode: Encode, prompt: ScoringPrompt) -> TokenisedCo
     """Tokenises each continuation together with its prompt; the context is what the prompt has in common with all.
 
     Where a continuation changes how the end of the prompt is cut into tokens, that end counts to every continuation, so
-    that all of them are conditioned on the same context. Equal continuations are allowed.
+    that all of them are conditioned on the same context. After an empty text the context is what `beginning` says.
+    Equal continuations are allowed.
     Raises EngineError when a continuation has no token, or the context none.
     """
     if not prompt.continuations:
         raise EngineError("a prompt has no continuation to score")
+    context = encode(prompt.text)
     encoded = [encode(prompt.text + continuation) for continuation in prompt.continuations]
-    length = _common_length([encode(prompt.text), *encoded])
+    if not prompt.text:
+        encoded = [ids if ids[: len(context)] == context else context + ids for ids in encoded]
+    length = _common_length([context, *encoded])
     for text, ids in zip(prompt.continuations, encoded, strict=True):
         if length == 0 or len(ids) <= length:
             raise EngineError(

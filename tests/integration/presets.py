@@ -1,0 +1,150 @@
+"""The real model under every preset, through the queue; NPSQ against an outside witness.
+
+`python -m tests.integration.presets 24` runs it on so many questions of each sample and prints what was found.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import get_engine, read_session, write_session
+from registry.evaluations import EvaluationRequest, find_evaluation, select_questions, submit
+from registry.migrate import upgrade
+from registry.model_revisions import RevisionRequest, add_revision
+from registry.prompts import Prompt
+from registry.protocols import PRESETS
+from registry.settings import Settings
+from registry.shards import prompts_of
+from tests.bench.bench_scoring import PEER, ROOT, smollm2
+from tests.commands import shuffleboard_json
+from tests.population import CSQA, MMLU
+from workers.artifacts import inspect_files
+from workers.loop import WorkerLoop
+from workers.scorer import TransformersScorer
+
+SCORED = ("symbols", "hybrid", "cloze")
+BENCHMARKS = {"mmlu": MMLU, "csqa": CSQA}
+
+
+def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = None) -> dict[tuple[str, str], int]:
+    """Asks the model in `folder` under every preset; (benchmark, preset) to evaluation id.
+
+    Scored presets under `choice-only` on so many questions of each benchmark, written ones on the original order of
+    `texts` questions.
+    """
+    url = f"sqlite:///{home / 'shuffleboard.db'}"
+    upgrade(url)
+    engine = get_engine(url)
+    request = RevisionRequest("huggingface", str(folder)).checked()
+    files = inspect_files(request)
+    ids = {}
+    with write_session(engine) as session:
+        add_revision(session, "SmolLM2", request, files=files)
+        for benchmark, path in BENCHMARKS.items():
+            import_benchmark(session, read_benchmark(path), name=benchmark)
+            for preset in PRESETS:
+                variants, limit = ("choice-only", questions) if preset in SCORED else ("original", texts or questions)
+                asked = EvaluationRequest("SmolLM2", benchmark, variants, preset, limit=limit)
+                ids[benchmark, preset] = submit(session, asked)[0].id
+    loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.1), TransformersScorer(home, "cpu"), ["cpu"])
+    loop.start()
+    try:
+        loop.run(until_idle=True)
+    finally:
+        loop.stop()
+    return ids
+
+
+def npsq(with_question: Sequence[float], without: Sequence[float]) -> list[float]:
+    """(log P(x|Q,C) − log P(x|C)) / −log P(x|C) of each choice (Cho et al.)."""
+    return [(one - other) / -other for one, other in zip(with_question, without, strict=True)]
+
+
+def witnessed(url: str, evaluation_ids: Sequence[int], folder: Path) -> list[dict[str, dict[str, float]]]:
+    """npsq_correct and npsq_accuracy by evaluation and question, from lm-evaluation-harness's log-likelihoods alone."""
+    asked: list[list[tuple[str, int, Prompt]]] = []
+    with read_session(get_engine(url)) as session:
+        for evaluation_id in evaluation_ids:
+            evaluation = find_evaluation(session, evaluation_id)
+            questions = select_questions(session, evaluation.benchmark_version, limit=evaluation.questions)
+            prompts = prompts_of(session, evaluation, questions)
+            asked.append([(item.question.external_id, item.question.answer, item.prompt) for item in prompts])
+    lines = [
+        json.dumps({"prompt": prompt.text, "continuations": prompt.continuations})
+        for listed in asked
+        for _, _, prompt in listed
+    ]
+    command = [PEER, ROOT / "tests" / "peer" / "harness_scores.py", folder]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True)
+    logprobs = iter(json.loads(line)["logprobs"] for line in done.stdout.splitlines())
+    found = []
+    for listed in asked:
+        of_evaluation = {}
+        for external_id, answer, _ in listed[::2]:  # each question, then without it
+            values = npsq(next(logprobs), next(logprobs))
+            chosen = values.index(max(values))
+            of_evaluation[external_id] = {"npsq_correct": values[answer], "npsq_accuracy": float(chosen == answer)}
+        found.append(of_evaluation)
+    return found
+
+
+def stored(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
+    """The same as the registry reports them."""
+    document = shuffleboard_json("metrics", evaluation_id, "--per-question", database_url=url)
+    assert document["complete"]
+    return {
+        question: {name: values[name] for name in ("npsq_correct", "npsq_accuracy")}
+        for question, values in document["per_question"].items()
+    }
+
+
+def largest_differences(url: str, evaluation_ids: Sequence[int], folder: Path) -> list[float]:
+    """Between stored and witnessed values over all questions, by evaluation."""
+    differences = []
+    for evaluation_id, theirs in zip(evaluation_ids, witnessed(url, evaluation_ids, folder), strict=True):
+        ours = stored(url, evaluation_id)
+        assert ours.keys() == theirs.keys()
+        differences.append(max(abs(ours[q][name] - value) for q in ours for name, value in theirs[q].items()))
+    return differences
+
+
+def main() -> None:
+    questions = int(sys.argv[1]) if len(sys.argv) > 1 else 24
+    folder = smollm2(ROOT / "build" / "bench" / "smollm2")
+    with tempfile.TemporaryDirectory() as home:
+        ids = ask_all(folder, Path(home), questions)
+        url = f"sqlite:///{home}/shuffleboard.db"
+        for (benchmark, preset), evaluation_id in ids.items():
+            shown = shuffleboard_json("evaluations", "show", evaluation_id, database_url=url)
+            print(f"{benchmark} {preset}: {shown['state']}, {questions} questions", end="")
+            if preset in SCORED:
+                [difference] = largest_differences(url, [evaluation_id], folder)
+                print(f", NPSQ differs from the harness's by at most {difference:.1e}")
+            else:
+                print(f", seconds {seconds(url, evaluation_id)}, rules {rules(url, evaluation_id)}")
+
+
+def seconds(url: str, evaluation_id: int) -> dict[str, float]:
+    """What asking and matching took."""
+    with get_engine(url).connect() as connection:
+        row = connection.exec_driver_sql(
+            f"SELECT asking_s, matching_s FROM evaluation_seconds WHERE evaluation_id = {evaluation_id}"
+        ).one()
+    return {"asking": round(row[0], 1), "matching": None if row[1] is None else round(row[1], 2)}
+
+
+def rules(url: str, evaluation_id: int) -> dict[str, int]:
+    """How many texts each rule found an answer in."""
+    with get_engine(url).connect() as connection:
+        rows = connection.exec_driver_sql(
+            f"SELECT extraction_rule, prompts FROM extraction_counts WHERE evaluation_id = {evaluation_id}"
+        )
+        return dict(map(tuple, rows))
+
+
+if __name__ == "__main__":
+    main()

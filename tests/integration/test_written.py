@@ -1,0 +1,206 @@
+"""What a model writes or only partly says, through the queue, from a server that answers as it is told to."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from registry.db import get_engine, read_session, write_session
+from registry.errors import ProtocolError
+from registry.evaluations import EvaluationRequest, submit
+from registry.model_revisions import RevisionRequest, add_revision
+from registry.models import Evaluation, Generation, Prediction, Shard
+from registry.protocols import import_protocol
+from registry.protocols.custom import custom_definition
+from registry.reports import provenance_document, verify_evaluation
+from registry.settings import Settings, get_settings
+from tests.population import add_benchmark, add_model, question
+from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
+from workers.loop import WorkerLoop
+from workers.scorer import TransformersScorer
+
+CHAT = custom_definition({"name": "select-chat", "base": "select-letter", "chat_template": True}, "here")
+SCORED_CHAT = custom_definition({"name": "symbols-chat", "base": "symbols", "chat_template": True}, "here")
+
+
+class Registry:
+    """A model on a server, two questions of four options, and a worker."""
+
+    def __init__(self, url: str, server: ScriptedServer, settings: Settings) -> None:
+        self.engine = get_engine(url)
+        self.server = server
+        self.settings = settings
+
+    def submit(self, protocol: str, **request: Any) -> int:
+        with write_session(self.engine) as session:
+            return submit(session, EvaluationRequest("served", "bench", "original", protocol, **request))[0].id
+
+    def ask(self, protocol: str, **request: Any) -> int:
+        """Submits and works until nothing is left."""
+        evaluation_id = self.submit(protocol, **request)
+        scorer = TransformersScorer(self.settings.home)
+        loop = WorkerLoop(self.engine, self.settings, scorer, ["cpu"])
+        loop.start()
+        try:
+            loop.run(until_idle=True)
+        finally:
+            loop.stop()
+            scorer.unload()
+        with read_session(self.engine) as session:
+            shard = session.scalars(select(Shard).where(Shard.evaluation_id == evaluation_id)).one()
+            assert session.get_one(Evaluation, evaluation_id).state == "complete", shard.error
+        return evaluation_id
+
+    def stored(self, evaluation_id: int) -> list[tuple[Prediction, Generation | None]]:
+        with read_session(self.engine) as session:
+            query = (
+                select(Prediction, Generation)
+                .outerjoin(
+                    Generation,
+                    (Generation.evaluation_id == Prediction.evaluation_id)
+                    & (Generation.question_id == Prediction.question_id),
+                )
+                .where(Prediction.evaluation_id == evaluation_id)
+                .order_by(Prediction.question_id)
+            )
+            return [(row[0], row[1]) for row in session.execute(query)]
+
+
+Open = Callable[[Callable[[Asked], Answer]], Registry]
+
+
+@pytest.fixture
+def opened(sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Opens the registry on a server that answers so."""
+    servers = []
+
+    def open_on(answer: Callable[[Asked], Answer]) -> Registry:
+        server = scripted_server(
+            lambda asked: Answer({"data": [{"id": "m"}]}) if "models" in asked.path else answer(asked)
+        )
+        script = server.__enter__()
+        servers.append(server)
+        path = tmp_path / "endpoints.toml"
+        path.write_text(f'[here]\nurl_prefix = "{script.url}"\n')
+        monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", str(path))
+        get_settings.cache_clear()
+        with write_session(get_engine(sqlite_database)) as session:
+            add_benchmark(session, tmp_path, [question(number) for number in (1, 2)])
+            revision = add_revision(session, "served", RevisionRequest("openai", script.url, "m").checked())[0]
+            revision.state = "ready"
+            import_protocol(session, CHAT)
+            import_protocol(session, SCORED_CHAT)
+        return Registry(sqlite_database, script, Settings(home=tmp_path, poll_seconds=0.05, endpoints=str(path)))
+
+    yield open_on
+    for server in servers:
+        server.__exit__(None, None, None)
+
+
+def listing(top: dict[str, float]) -> Answer:
+    """The most probable tokens, as completions list them."""
+    first = max(top, key=lambda token: top[token])
+    logprobs = {"tokens": [first], "token_logprobs": [top[first]], "top_logprobs": [top]}
+    return Answer({"choices": [{"text": first, "finish_reason": "length", "logprobs": logprobs}]})
+
+
+def writing(text: str, finish: str = "stop") -> Answer:
+    usage = {"prompt_tokens": 20, "completion_tokens": 5}
+    return Answer({"choices": [{"text": text, "finish_reason": finish}], "usage": usage})
+
+
+def test_labels_that_a_server_does_not_list_stay_unknown(opened: Open) -> None:
+    def answer(asked: Asked) -> Answer:
+        if "number 1" in asked.document["prompt"]:
+            return listing({" A": -3.0, " B": -0.5, " C": -1.5, " D": -4.0})
+        return listing({" C": -0.25, " the": -1.0, " B": -1.75})
+
+    registry = opened(answer)
+    evaluation_id = registry.ask("symbols")
+    (whole, _), (partial, _) = registry.stored(evaluation_id)
+    assert (whole.chosen_position, whole.label_logprobs) == (1, [-3.0, -0.5, -1.5, -4.0])
+    assert sum(whole.label_probabilities or ()) == pytest.approx(1)
+    assert (partial.chosen_position, partial.correct, partial.tied) == (2, True, False)
+    nothing = (partial.label_logprobs, partial.label_probabilities, partial.label_mass, partial.brier_score)
+    assert nothing == (None, None, None, None)
+
+
+def test_what_is_written_is_read_and_stored_with_the_rule_that_found_the_answer(opened: Open) -> None:
+    def answer(asked: Asked) -> Answer:
+        if "number 1" in asked.document["prompt"]:
+            return writing("It is not A.\nThe answer is (B).")
+        return writing("I cannot say\x00", "length")
+
+    registry = opened(answer)
+    evaluation_id = registry.ask("select-letter")
+    (found, text), (nothing, cut) = registry.stored(evaluation_id)
+    assert text is not None
+    assert cut is not None
+    assert (found.chosen_position, found.correct, found.extraction_rule) == (1, True, "answer-is")
+    assert (text.extracted, text.tokens, text.finished) == ("B", 5, True)
+    assert (nothing.chosen_position, nothing.correct, nothing.extraction_rule) == (None, False, None)
+    assert (cut.text, cut.extracted, cut.finished) == ("I cannot say\N{REPLACEMENT CHARACTER}", None, False)
+
+
+def test_a_replicate_draws_anew_and_the_same_prompt_the_same(opened: Open) -> None:
+    registry = opened(lambda _: writing("The answer is A"))
+    registry.ask("select-letter")
+    registry.ask("select-letter", new_replicate=True)
+    seeds = [asked.document["seed"] for asked in registry.server.asked if "completions" in asked.path]
+    assert len(seeds) == len(set(seeds)) == 4
+
+
+def test_a_conversation_is_sent_as_turns(opened: Open) -> None:
+    registry = opened(lambda _: writing_in_chat("The answer is A"))
+    evaluation_id = registry.ask("select-chat")
+    asked = next(asked for asked in registry.server.asked if asked.path.endswith("/chat/completions"))
+    system, user = asked.document["messages"]
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert system["content"].startswith("Answer the multiple choice question.")
+    assert user["content"].startswith("Question: Which is number 1?\nOptions:\nA. option 1.0\n")
+    assert [row.chosen_position for row, _ in registry.stored(evaluation_id)] == [0, 0]
+
+
+def writing_in_chat(text: str) -> Answer:
+    return Answer({"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]})
+
+
+def test_the_seal_covers_what_was_written(opened: Open) -> None:
+    registry = opened(lambda _: writing("The answer is A"))
+    evaluation_id = registry.ask("select-letter")
+    with read_session(registry.engine) as session:
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+    with registry.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TRIGGER sealed_generation_update")
+        connection.execute(update(Generation).values(text="The answer is B"))
+    with read_session(registry.engine) as session:
+        (problem,) = verify_evaluation(session, evaluation_id)["problems"]
+    assert problem.startswith("seal: ")
+
+
+def test_a_server_s_results_are_never_taken_for_others(opened: Open) -> None:
+    registry = opened(lambda _: listing({" A": -0.1, " B": -2.0, " C": -3.0, " D": -4.0}))
+    registry.ask("symbols")
+    evaluation_id = registry.ask("symbols", limit=1)
+    ((row, _),) = registry.stored(evaluation_id)
+    assert row.reused_from_evaluation_id is None
+    with read_session(registry.engine) as session:
+        (shard,) = provenance_document(session, evaluation_id)["shards"]
+    assert shard["engine_fingerprint"]["engine"] == "openai-endpoint"
+
+
+def test_a_server_is_not_asked_for_log_probabilities_after_a_conversation(opened: Open) -> None:
+    registry = opened(lambda _: writing(""))
+    with pytest.raises(ProtocolError, match="protocol symbols-chat: model served revision 1 is on an endpoint"):
+        registry.submit("symbols-chat")
+
+
+def test_a_model_without_a_chat_template_is_not_asked_for_a_conversation(opened: Open) -> None:
+    registry = opened(lambda _: writing(""))
+    with write_session(registry.engine) as session:
+        add_model(session, "plain")
+        with pytest.raises(ProtocolError, match="model plain revision 1 has no chat template; use a protocol without"):
+            submit(session, EvaluationRequest("plain", "bench", "original", "select-chat"))
+        assert session.scalars(select(Evaluation)).all() == []
