@@ -15,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec chaos gpu docs migration bench bench-scoring bench-import bench-statistics check format constraints clean
+.PHONY: help setup demo services peer test spec chaos gpu docs migration bench bench-scoring bench-import bench-statistics bench-web bench-gpu screenshots check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ $(PEER)/.installed: tests/peer/requirements.txt
 	@touch $@
 
 test: setup services peer ## Run the tests (PYTEST_ARGS=...)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 spec: setup services ## Run the executable specification of the metrics
 	$(BIN)/python -m pytest tests/spec $(PYTEST_ARGS)
@@ -74,6 +74,15 @@ bench-statistics: setup ## Time the bootstrap against its plain form
 
 bench-import: setup services ## Import a million predictions into both databases
 	$(BIN)/python -m tests.bench.bench_import $(ARGS)
+
+bench-web: setup services ## Time the pages on 500 models × 60 benchmarks (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_web $(ARGS)
+
+bench-gpu: setup ## Score prompts on a GPU by the trie and in plain batches (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_gpu $(ARGS)
+
+screenshots: setup services ## Take the pictures of docs/images again
+	$(BIN)/python -m docs.screenshots
 
 check: setup ## Lint, formatting, types, imports
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ ShuffleboardError
 ├── ScoringError        a prompt that cannot be scored
 ├── QueueError          work that may not be moved to the asked-for state
 ├── SealError           an attempt to change sealed results, or results that do not match their seal
+├── RemoteError         another registry that does not answer, or not as the API does
 └── DatabaseError       a database that is missing, out of date or not writable
 
 Messages name the thing, the value and the remedy. The command line prints them without a traceback; the web maps
@@ -68,6 +69,10 @@ class QueueError(ShuffleboardError):
 
 class SealError(ShuffleboardError):
     """Sealed results would be changed, or do not match their seal."""
+
+
+class RemoteError(ShuffleboardError):
+    """Another registry does not answer, or not as the API does."""
 
 
 class DatabaseError(ShuffleboardError):

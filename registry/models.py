@@ -256,6 +256,23 @@ class Evaluation(Base):
         _one_of("state", EVALUATION_STATES),
         CheckConstraint("(seal IS NULL) = (sealed_at IS NULL)", name="sealed"),
         Index("ix_evaluation_state", "state"),
+        # The leaderboard: which evaluations can be compared, and whether a newer replicate stands for one.
+        Index(
+            "ix_evaluation_comparable",
+            "benchmark_version_id",
+            "protocol_id",
+            "variant_set_id",
+            "id",
+            postgresql_include=["model_revision_id", "questions"],
+            postgresql_where=text("seal IS NOT NULL"),
+            sqlite_where=text("seal IS NOT NULL"),
+        ),
+        Index(
+            "ix_evaluation_replicated",
+            "specification_digest",
+            postgresql_where=text("replicate > 0"),
+            sqlite_where=text("replicate > 0"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -487,6 +504,17 @@ class EvaluationMetric(Base):
     """
 
     __tablename__ = "evaluation_metric"
+    __table_args__ = (
+        # The leaderboard sorts by one metric over all questions.
+        Index(
+            "ix_evaluation_metric_metric",
+            "metric",
+            "evaluation_id",
+            postgresql_include=["definition_version", "value"],
+            postgresql_where=text("scope = 'all'"),
+            sqlite_where=text("scope = 'all'"),
+        ),
+    )
 
     evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
     scope: Mapped[str] = mapped_column(Text, primary_key=True)

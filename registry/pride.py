@@ -107,10 +107,13 @@ def _outcome(
 def write_question_pride(session: Session, evaluation_id: int) -> None:
     """Writes PriDe's answers of a complete evaluation and the set and prior behind them; does nothing the second time.
 
-    Nothing is written where no group of questions has a prior: then the metric is undefined.
+    Nothing is written where no group of questions has a prior, as without probabilities: then the metric is undefined.
     """
     known = session.scalars(select(QuestionPride.question_id).filter_by(evaluation_id=evaluation_id).limit(1)).first()
-    if known is not None:
+    probable = select(Prediction.question_id).where(
+        Prediction.evaluation_id == evaluation_id, Prediction.label_probabilities.is_not(None)
+    )
+    if known is not None or session.scalars(probable.limit(1)).first() is None:
         return
     found = compute_pride(session, evaluation_id)
     if not found.priors:

@@ -30,6 +30,12 @@ ROOT = Path(__file__).resolve().parent.parent
 ENGINES = ("sqlite", "postgresql")
 
 
+# Tests that run side by side share the cores; read when torch is imported.
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
+    _share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _share)))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests marked gpu where there is none: nothing else may be skipped."""
     if item.get_closest_marker("gpu") is None:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from registry.prompts import QuestionText, build_prompt
 from registry.protocols import PRESETS, read_protocol_file
 from registry.protocols.presets import SAMPLINGS, SIMILARITIES
 from registry.protocols.store import known_definitions
+from registry.variants import QuestionShape, parse_variants
 from tests.docs.pages import DOCS, blocks, code, first_cells, read, sections
 
 PAGE = DOCS / "variants-and-protocols.md"
@@ -36,3 +38,13 @@ def test_the_example_of_a_protocol_is_valid(tmp_path: Path) -> None:
     definition = read_protocol_file(path)
     assert definition["generation"]["max_tokens"] == 128
     assert definition["extraction"]["match"] == "first"
+
+
+def test_the_conversation_that_is_scored_is_what_its_protocol_makes(tmp_path: Path) -> None:
+    (protocol,), (shown,) = blocks(PAGE, "toml chat"), blocks(PAGE, "text chat")
+    path = tmp_path / "p.toml"
+    path.write_text(protocol.text, encoding="utf-8")
+    options = ("joule", "newton", "watt", "pascal")
+    question = QuestionText("q1", "high_school_physics", None, "Which of these is a unit of force?", options, 1)
+    (variant,) = parse_variants("original").variants(QuestionShape("q1", 4, 1))
+    assert build_prompt(read_protocol_file(path), question, variant).text == shown.text.removesuffix("\n")
