@@ -79,6 +79,7 @@ bench-web: setup services ## Time the pages on 500 models × 60 benchmarks (ARGS
 	$(BIN)/python -m tests.bench.bench_web $(ARGS)
 
 bench-gpu: setup ## Score prompts on a GPU by the trie and in plain batches (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_gpu --write-prompts build/bench/prompts.jsonl
 	$(BIN)/python -m tests.bench.bench_gpu $(ARGS)
 
 screenshots: setup services ## Take the pictures of docs/images again

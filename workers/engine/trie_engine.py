@@ -244,6 +244,11 @@ class TrieEngine:
             + 4 * longest * states // config.num_hidden_layers
             + 3 * 4 * heads * BLOCK * (longest + BLOCK)  # scores of a block
             + 3 * 4 * READ_ROWS * min(VOCABULARY_CHUNK, config.vocab_size)
+            # A slice of the vocabulary head as float32, where the model holds it narrower.
+            + (self._loaded.model.dtype.itemsize < 4)
+            * 4
+            * min(VOCABULARY_CHUNK, config.vocab_size)
+            * config.hidden_size
         )
         per_token = 4 * (8 * config.hidden_size + 8 * heads * size + 8 * key_heads * size + 4 * inner)
         left = int(PLANNED_SHARE * self.memory_bytes) - UNPLANNED_BYTES - fixed

@@ -1,0 +1,173 @@
+"""Times the website over a large registry on PostgreSQL: `python -m tests.bench.bench_web [OPTIONS]`.
+
+tests/bench/generate_registry.py fills a database of a throw-away server; with --url, one that it has filled already.
+Each address is asked for through the application, without a network, first once unmeasured, then --requests times. The
+table says what an answer takes (median and 95th percentile), how many statements it sends, how much of the time the
+database takes, and how large it is.
+
+Options: --requests 30  --models 500  --benchmarks 60  --predictions 350000  --url URL  --only NAME
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, event, func, select
+
+from registry.db import get_engine, read_session
+from registry.migrate import upgrade
+from registry.models import Evaluation, EvaluationQuestion
+from tests.bench.generate_registry import EXPLORED, Size, fill
+from tests.services import PostgresServer, postgres_execute
+from web import create_app
+
+
+@dataclass
+class Database:
+    """What was sent to the database since it was last looked at."""
+
+    statements: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One address: seconds of each request, what it sent to the database, and the size of its answer."""
+
+    seconds: list[float]
+    statements: int
+    database_seconds: float
+    size: int
+
+    def line(self, name: str) -> str:
+        """A line of the table."""
+        in_order = sorted(self.seconds)
+        p95 = in_order[min(len(in_order) - 1, int(0.95 * len(in_order)))]
+        return (
+            f"{name:58} {1000 * statistics.median(in_order):8.1f} {1000 * p95:8.1f} {self.statements:6} "
+            f"{1000 * self.database_seconds:8.1f} {self.size / 1024:8.0f}"
+        )
+
+
+def addresses(
+    model: str, benchmark: str, evaluations: int, sealed: int, explored: int, questions: Sequence[int]
+) -> Iterator[tuple[str, str]]:
+    """(what it is, address); pages first."""
+    question = questions[len(questions) // 2]
+    yield "board", "/"
+    yield "board, tenth page", f"/?page={max(1, min(10, evaluations // 100))}"
+    yield "board, one list", "/?group=no"
+    yield "board, one benchmark", f"/?benchmark={benchmark}"
+    yield "model", f"/models/{model}"
+    yield "benchmark", f"/benchmarks/{benchmark}"
+    yield "models", "/models"
+    yield "evaluation", f"/evaluations/{sealed}"
+    yield "question explorer, evaluation", f"/evaluations/{explored}"
+    yield "question explorer, flips", f"/evaluations/{explored}?only=flips"
+    yield "question explorer, middle", f"/evaluations/{explored}?page={max(1, len(questions) // 50)}"
+    yield "question explorer, question", f"/evaluations/{explored}/questions/{question}"
+    yield "question", f"/questions/{question}"
+    yield "queue", "/queue"
+    api = "/api/v1"
+    yield "API leaderboard, 100 rows", f"{api}/leaderboard?per_page=100"
+    yield "API leaderboard, 1000 rows", f"{api}/leaderboard"
+    yield "API leaderboard, filtered", f"{api}/leaderboard?family=family-3&min_parameters=1000000000&per_page=100"
+    yield "API model", f"{api}/models/{model}"
+    yield "API evaluations", f"{api}/evaluations"
+    yield "API evaluation", f"{api}/evaluations/{sealed}"
+    yield "API questions, 100", f"{api}/evaluations/{explored}/questions"
+    yield "API predictions, 1000", f"{api}/evaluations/{explored}/predictions"
+    yield "API predictions, last pages", f"{api}/evaluations/{explored}/predictions?cursor={question}.0"
+    yield "API question", f"{api}/questions/{question}"
+
+
+@contextmanager
+def watching(engine: Engine) -> Iterator[Database]:
+    """Counts and times the statements of an engine."""
+    seen = Database()
+
+    def before(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        context.began = time.perf_counter()
+
+    def after(_connection: Any, _cursor: Any, _statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        seen.statements += 1
+        seen.seconds += time.perf_counter() - context.began
+
+    event.listen(engine, "before_cursor_execute", before)
+    event.listen(engine, "after_cursor_execute", after)
+    yield seen
+    event.remove(engine, "before_cursor_execute", before)
+    event.remove(engine, "after_cursor_execute", after)
+
+
+def measure(client: FlaskClient, engine: Engine, address: str, requests: int) -> Measured:
+    """Asks for an address again and again."""
+    response = client.get(address)
+    assert response.status_code == 200, f"{address}: {response.status_code} {response.text[:500]}"
+    seconds = []
+    with watching(engine) as seen:
+        for _ in range(requests):
+            started = time.perf_counter()
+            client.get(address)
+            seconds.append(time.perf_counter() - started)
+    return Measured(seconds, seen.statements // requests, seen.seconds / requests, len(response.data))
+
+
+def measure_all(url: str, requests: int, only: str) -> None:
+    """Prints the table."""
+    engine = get_engine(url)
+    client = create_app(database_url=url).test_client()
+    with read_session(engine) as session:
+        first = session.get_one(Evaluation, session.scalars(select(func.min(Evaluation.id))).one())
+        model, benchmark = first.model_revision.model.name, first.benchmark_version.benchmark.name
+        listed = select(Evaluation.id).order_by(Evaluation.id.desc())
+        explored = next(
+            row
+            for row in session.scalars(listed)
+            if session.get_one(Evaluation, row).benchmark_version.benchmark.name == EXPLORED
+        )
+        of_it = select(EvaluationQuestion.question_id).filter_by(evaluation_id=explored).order_by("question_id")
+        questions = session.scalars(of_it).all()
+        evaluations = session.scalars(select(func.count()).select_from(Evaluation)).one()
+    print(f"{evaluations} evaluations, {len(questions)} questions explored, {requests} requests each")
+    print(f"{'':58} {'median':>8} {'p95':>8} {'SQL':>6} {'in SQL':>8} {'answer':>8}")
+    print(f"{'':58} {'ms':>8} {'ms':>8} {'':>6} {'ms':>8} {'KiB':>8}")
+    for name, address in addresses(model, benchmark, evaluations, first.id, explored, questions):
+        if only in name:
+            print(measure(client, engine, address, requests).line(name), flush=True)
+
+
+def main() -> None:
+    """Fills a database and measures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=30)
+    parser.add_argument("--models", type=int, default=Size.models)
+    parser.add_argument("--benchmarks", type=int, default=Size.benchmarks)
+    parser.add_argument("--predictions", type=int, default=Size.predictions)
+    parser.add_argument("--url", default=None, help="a database that is filled already")
+    parser.add_argument("--only", default="", help="only addresses whose name contains this")
+    options = parser.parse_args()
+    if options.url is not None:
+        measure_all(options.url, options.requests, options.only)
+        return
+    size = Size(options.models, options.benchmarks, predictions=options.predictions)
+    with PostgresServer() as server, tempfile.TemporaryDirectory() as folder:
+        postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
+        url = server.database_url("bench")
+        upgrade(url)
+        started = time.perf_counter()
+        fill(get_engine(url), Path(folder), size)
+        print(f"filled in {time.perf_counter() - started:.0f} s")
+        measure_all(url, options.requests, options.only)
+        get_engine(url).dispose()
+
+
+if __name__ == "__main__":
+    main()

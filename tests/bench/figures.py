@@ -1,0 +1,54 @@
+"""What the scoring benchmarks report: operations counted and differences found. Imports nothing of the registry."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from workers.engine.trie import TokenTrie
+
+NEAR_TIE = 1e-4
+"""A first choice ahead by less than this is a matter of rounding."""
+
+
+class Work:
+    """What a Llama-shaped model has to compute: two operations for each weight and token.
+
+    config: the model's configuration.
+    """
+
+    def __init__(self, config: Any) -> None:
+        hidden, heads, key_heads = config.hidden_size, config.num_attention_heads, config.num_key_value_heads
+        size = config.head_dim or hidden // heads
+        projections = hidden * size * (2 * heads + 2 * key_heads) + 3 * hidden * config.intermediate_size
+        self.layer_weights = config.num_hidden_layers * projections
+        self._per_pair = 4 * config.num_hidden_layers * heads * size
+        self._per_read = 2 * hidden * config.vocab_size
+
+    def of_trie(self, trie: TokenTrie) -> tuple[float, float]:
+        """Operations of the weights, and with them those of attention, of every token with all on its path."""
+        return self._counted(len(trie), len(set(trie.last)), sum(depth + 1 for depth in trie.depth))
+
+    def of_prompts(self, lengths: Sequence[int]) -> tuple[float, float]:
+        """The same for prompts of so many tokens that are each computed in full."""
+        return self._counted(sum(lengths), len(lengths), sum(length * (length + 1) // 2 for length in lengths))
+
+    def _counted(self, tokens: int, read: int, pairs: int) -> tuple[float, float]:
+        weights = 2 * self.layer_weights * tokens + self._per_read * read
+        return weights, weights + self._per_pair * pairs
+
+
+def probabilities(logprobs: Sequence[float]) -> list[float]:
+    """Renormalised over the labels."""
+    highest = max(logprobs)
+    weights = [math.exp(value - highest) for value in logprobs]
+    return [weight / math.fsum(weights) for weight in weights]
+
+
+def compare(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """(largest difference of a probability, prompts whose first choice differs although it is no near tie)."""
+    largest, changed = 0.0, 0
+    for left, right in zip(map(probabilities, one), map(probabilities, other), strict=True):
+        largest = max(largest, *(abs(a - b) for a, b in zip(left, right, strict=True)))
+        first, second = sorted(right, reverse=True)[:2]
+        changed += left.index(max(left)) != right.index(first) and first - second > NEAR_TIE
+    return largest, changed

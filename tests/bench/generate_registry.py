@@ -1,0 +1,312 @@
+"""A made-up registry of any size, seeded: `fill(engine, Size(...))`. It measures how pages and routes scale.
+
+Models and benchmarks are registered by the registry's own functions. The evaluations, far too many for those, are
+written by COPY into the tables' own columns, as sealing leaves them: shards done, questions, question scores, and every
+metric over all questions. The values are random, but each model has a skill that they lean on. One evaluation of one
+more benchmark has its predictions too, under all orders of four options.
+"""
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from typing import Any
+
+from sqlalchemy import Engine, Table, select, text, update
+from sqlalchemy.orm import Session
+from sqlalchemy.types import TypeDecorator
+
+from registry.bulk import insert_predictions
+from registry.db import write_session
+from registry.digests import sha256_text, specification_digest
+from registry.evaluations import build_specification, store_variant_set, store_variants
+from registry.metrics import METRICS
+from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
+from registry.models import (
+    BenchmarkVersion,
+    EngineFingerprint,
+    Evaluation,
+    EvaluationMetric,
+    EvaluationQuestion,
+    ModelRevision,
+    Question,
+    QuestionScore,
+    Shard,
+    Worker,
+)
+from registry.predictions import prediction_row
+from registry.protocols import protocol_definition, store_protocol
+from registry.scores import write_question_scores
+from registry.variants import QuestionShape, VariantShown, parse_variants
+from tests.population import add_benchmark, question
+
+WORKER = "00000000-0000-0000-0000-00000000be9c"
+SEALED = datetime(2026, 1, 1, tzinfo=UTC)
+EXPLORED = "explored"
+PROMPTS_A_SHARD = 4096
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much to make. predictions: of the one evaluation that has them; whole questions of 24 orders."""
+
+    models: int = 500
+    benchmarks: int = 60
+    questions: int = 10
+    predictions: int = 350_000
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Names and ids to ask for."""
+
+    model: str
+    benchmark: str
+    evaluation_id: int
+    explored_evaluation_id: int
+    explored_question_id: int
+    evaluations: int
+
+
+def fill(engine: Engine, folder: Any, size: Size) -> Filled:
+    """Fills an empty PostgreSQL database that has the schema; folder: for benchmark files."""
+    rng = random.Random(size.seed)
+    with write_session(engine) as session:
+        session.add(Worker(id=WORKER, host="bench", pid=1, device="cpu", versions={}))
+        session.add(EngineFingerprint(digest=sha256_text("engine"), document={"engine": "made up"}))
+        revisions = [_revision(session, number) for number in range(size.models)]
+        versions = [
+            add_benchmark(session, folder, _lines(size.questions), f"benchmark-{number:03}")
+            for number in range(size.benchmarks)
+        ]
+        session.flush()
+        _evaluations(session, rng, revisions, versions, "cyclic")
+        listed = list(session.scalars(select(Evaluation.id).order_by(Evaluation.id)))
+        explored = add_benchmark(session, folder, _lines(max(1, size.predictions // 24)), EXPLORED)
+        _evaluations(session, rng, revisions[:1], [explored], "full", scores=False)
+        explored_id = session.scalars(select(Evaluation.id).order_by(Evaluation.id.desc()).limit(1)).one()
+        asked = list(session.scalars(select(Question).filter_by(benchmark_version_id=explored.id).order_by("ordinal")))
+        _predictions(session, rng, explored_id, asked)
+        write_question_scores(session, explored_id)
+        sealed = {"state": "complete", "seal": text("sha256(specification_digest)"), "sealed_at": _sealed_at()}
+        session.execute(update(Evaluation).values(sealed))
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("VACUUM ANALYZE"))
+    return Filled("model-000", "benchmark-000", listed[0], explored_id, asked[len(asked) // 2].id, len(listed) + 1)
+
+
+def _sealed_at() -> Any:
+    """A minute after the other."""
+    return text(f"timestamptz '{SEALED.isoformat()}' + evaluation.id * interval '1 minute'")
+
+
+def _revision(session: Session, number: int) -> ModelRevision:
+    name = f"model-{number:03}"
+    files = ModelFiles(sha256_text(name), sha256_text("tokenizer"), None, "0" * 40)
+    row = add_revision(session, name, RevisionRequest("huggingface", f"made-up/{name}"), files=files)[0]
+    row.model.family = f"family-{number % 20}"
+    row.model.parameters = 10**8 * (1 + number)
+    return row
+
+
+def _lines(questions: int) -> list[dict[str, Any]]:
+    return [question(number, subject=f"subject {number % 5}") for number in range(questions)]
+
+
+def _evaluations(
+    session: Session,
+    rng: random.Random,
+    revisions: Sequence[ModelRevision],
+    versions: Sequence[BenchmarkVersion],
+    variants: str,
+    *,
+    scores: bool = True,
+) -> None:
+    """Every revision on every version: evaluations with shards, questions and metrics, not sealed yet."""
+    definition = parse_variants(variants)
+    protocol_json = protocol_definition("symbols")
+    protocol, variant_set = store_protocol(session, protocol_json), store_variant_set(session, definition)
+    shown = definition.variants(QuestionShape("q0", 4, 0))
+    store_variants(session, variant_set, {4: {variant.ordinal: variant.name for variant in shown}})
+    filter_json = {"limit": None, "subjects": None}
+    made = []
+    for version in versions:
+        for revision in revisions:
+            document = build_specification(
+                revision, version, protocol_json, definition, {"name": "made up"}, filter_json
+            )
+            made.append(
+                {
+                    "specification": document,
+                    "specification_digest": specification_digest(document),
+                    "replicate": 0,
+                    "model_revision_id": revision.id,
+                    "benchmark_version_id": version.id,
+                    "protocol_id": protocol.id,
+                    "variant_set_id": variant_set.id,
+                    "state": "running",
+                    "priority": 0,
+                    "questions": version.questions,
+                    "prompts": version.questions * len(shown),
+                    "created_at": SEALED - timedelta(days=1),
+                    "started_at": SEALED - timedelta(hours=1),
+                }
+            )
+    newest = session.scalar(select(Evaluation.id).order_by(Evaluation.id.desc()).limit(1)) or 0
+    copy(session, Evaluation.__table__, made)
+    query = select(Evaluation.id, Evaluation.model_revision_id, Evaluation.benchmark_version_id)
+    rows = session.execute(query.where(Evaluation.id > newest).order_by(Evaluation.id)).all()
+    asked = {
+        version.id: list(session.scalars(select(Question.id).filter_by(benchmark_version_id=version.id)))
+        for version in versions
+    }
+    shards = _shards(session, [(row.id, asked[row.benchmark_version_id]) for row in rows], len(shown))
+    skills = {revision.id: rng.uniform(0.3, 0.9) for revision in revisions}
+    copy(session, EvaluationQuestion.__table__, _questions(rows, asked, shards, len(shown)))
+    copy(session, EvaluationMetric.__table__, (item for row in rows for item in _metrics(rng, row, skills)))
+    if scores:
+        copy(session, QuestionScore.__table__, (item for row in rows for item in _scores(rng, row, skills, asked)))
+
+
+def _shards(session: Session, evaluations: Sequence[tuple[int, Sequence[int]]], n_variants: int) -> dict[int, int]:
+    """One done shard for each evaluation; returns evaluation to shard."""
+    copy(
+        session,
+        Shard.__table__,
+        (
+            {
+                "evaluation_id": evaluation_id,
+                "ordinal": 0,
+                "queue": "cpu",
+                "state": "done",
+                "prompts": len(questions) * n_variants,
+                "fence": 1,
+                "failures": 0,
+                "crashes": 0,
+                "worker_id": WORKER,
+                "engine_fingerprint_id": 1,
+                "tokens_naive": 1000,
+                "tokens_computed": 300,
+                "elapsed_s": 1.5,
+                "claimed_at": SEALED - timedelta(hours=1),
+                "finished_at": SEALED,
+            }
+            for evaluation_id, questions in evaluations
+        ),
+    )
+    return {row.evaluation_id: row.id for row in session.execute(select(Shard.evaluation_id, Shard.id))}
+
+
+def _questions(rows: Any, asked: dict[int, list[int]], shards: dict[int, int], n_variants: int) -> Iterable[Any]:
+    for row in rows:
+        for question_id in asked[row.benchmark_version_id]:
+            yield {
+                "evaluation_id": row.id,
+                "question_id": question_id,
+                "n_variants": n_variants,
+                "shard_id": shards[row.id],
+            }
+
+
+def _metrics(rng: random.Random, row: Any, skills: dict[int, float]) -> Iterable[dict[str, Any]]:
+    """Every metric over all questions."""
+    for name, metric in METRICS.items():
+        value = min(1.0, max(0.0, rng.gauss(skills[row.model_revision_id], 0.1)))
+        yield {
+            "evaluation_id": row.id,
+            "scope": "all",
+            "metric": name,
+            "definition_version": metric.definition_version,
+            "value": value,
+            "n": 1000,
+            "interval_low": max(0.0, value - 0.02),
+            "interval_high": min(1.0, value + 0.02),
+            "computed_at": SEALED,
+            "interval_method": "made up",
+        }
+
+
+def _scores(
+    rng: random.Random, row: Any, skills: dict[int, float], asked: dict[int, list[int]]
+) -> Iterable[dict[str, Any]]:
+    """Question scores under four orders."""
+    for question_id in asked[row.benchmark_version_id]:
+        correct = sum(rng.random() < skills[row.model_revision_id] for _ in range(4))
+        yield {
+            "evaluation_id": row.id,
+            "question_id": question_id,
+            "expected": 4,
+            "stored": 4,
+            "original_correct": correct > rng.randrange(4),
+            "variants": 4,
+            "valid": 4,
+            "correct": correct,
+            "first_option": rng.randrange(4),
+            "agreeing": max(1, correct),
+            "equal_pairs": correct * (correct - 1) // 2,
+            "others": 3,
+            "others_correct": min(3, correct),
+            "shown": 4,
+            "shown_correct": correct,
+            "probability_variants": 4,
+            "answer_probability_sum": correct * 0.8,
+            "brier_score_sum": 4 - correct * 0.9,
+            "entropy_sum": 1.2,
+        }
+
+
+def _predictions(session: Session, rng: random.Random, evaluation_id: int, questions: Sequence[Question]) -> None:
+    """Every order of every question, answered at random, a batch at a time."""
+    orders = list(permutations(range(4)))
+    batch: list[dict[str, Any]] = []
+    for item in questions:
+        options = [option.text for option in item.options]
+        for ordinal, order in enumerate(orders):
+            logprobs = [-rng.expovariate(1.0) - 0.01 for _ in order]
+            batch.append(
+                prediction_row(
+                    evaluation_id=evaluation_id,
+                    question_id=item.id,
+                    options=options,
+                    answer=item.answer,
+                    variant=VariantShown(ordinal, "", order),
+                    inserted={},
+                    prompt_digest="0" * 64,
+                    logprobs=logprobs,
+                )
+            )
+        if len(batch) > 20_000:
+            insert_predictions(session, batch)
+            batch = []
+    insert_predictions(session, batch)
+
+
+def copy(session: Session, table: Any, rows: Iterable[dict[str, Any]]) -> None:
+    """Writes rows, given as column name to value, all with the same columns, by COPY."""
+    assert isinstance(table, Table)
+    connection = session.connection()
+    listed = iter(rows)
+    first = next(listed, None)
+    if first is None:
+        return
+    columns = [table.columns[name] for name in first]
+    names = ", ".join(column.name for column in columns)
+
+    def values(row: dict[str, Any]) -> list[Any]:
+        return [_driver_value(column.type, row[column.name], connection.dialect) for column in columns]
+
+    with connection.connection.cursor().copy(f"COPY {table.name} ({names}) FROM STDIN") as stream:
+        stream.write_row(values(first))
+        for row in listed:
+            stream.write_row(values(row))
+
+
+def _driver_value(kind: Any, value: Any, dialect: Any) -> Any:
+    if isinstance(value, dict):
+        return json.dumps(value)
+    if value is None or not isinstance(kind, TypeDecorator):
+        return value
+    return kind.process_bind_param(value, dialect)
