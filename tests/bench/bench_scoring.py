@@ -11,7 +11,6 @@ Options: --threads 1,2  --repeats 2  --model FOLDER  --questions FILE [--fewshot
 
 import argparse
 import json
-import math
 import os
 import subprocess
 import sys
@@ -26,7 +25,8 @@ from registry.benchmarks import read_benchmark
 from registry.prompts import QuestionText, build_prompt, few_shot_examples
 from registry.protocols import protocol_definition
 from registry.variants import QuestionShape, parse_variants
-from workers.engine.trie import TokenTrie, build_trie
+from tests.bench.figures import Work, compare
+from workers.engine.trie import build_trie
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "registry" / "samples"
@@ -43,7 +43,6 @@ NAMES = {
 BATCH_SIZES = (1, 4, 8, 16)
 SAMPLE_QUESTIONS = 5
 SAMPLE_ORDERS = 4
-NEAR_TIE = 1e-4
 
 Prompt = tuple[str, list[str], str]
 
@@ -130,50 +129,11 @@ def smollm2(folder: Path) -> Path:
     return folder
 
 
-class Work:
-    """What a model has to compute, counted from its configuration: two operations for each weight and token."""
-
-    def __init__(self, folder: Path) -> None:
-        from transformers import AutoConfig, AutoTokenizer
-
-        config = AutoConfig.from_pretrained(folder)
-        self._tokenizer = AutoTokenizer.from_pretrained(folder)
-        hidden, heads, key_heads = config.hidden_size, config.num_attention_heads, config.num_key_value_heads
-        size = config.head_dim or hidden // heads
-        projections = hidden * size * (2 * heads + 2 * key_heads) + 3 * hidden * config.intermediate_size
-        self._per_token = 2 * config.num_hidden_layers * projections
-        self._per_pair = 4 * config.num_hidden_layers * heads * size
-        self._per_leaf = 2 * hidden * config.vocab_size
-
-    def trie(self, case: Case) -> TokenTrie:
-        return build_trie([self._tokenizer(text)["input_ids"] for text, _, _ in case.prompts])
-
-    def operations(self, trie: TokenTrie) -> tuple[float, float]:
-        """Of a trie: those of the weights, and with them those of attention, of every token with all on its path."""
-        weights = self._per_token * len(trie) + self._per_leaf * len(set(trie.last))
-        return weights, weights + self._per_pair * sum(depth + 1 for depth in trie.depth)
-
-
-def probabilities(logprobs: Sequence[float]) -> list[float]:
-    """Renormalised over the labels."""
-    highest = max(logprobs)
-    weights = [math.exp(value - highest) for value in logprobs]
-    return [weight / math.fsum(weights) for weight in weights]
-
-
-def compare(one: Sequence[Sequence[float]], other: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """(largest difference of a probability, prompts whose first choice differs although it is no near tie)."""
-    largest, changed = 0.0, 0
-    for left, right in zip(map(probabilities, one), map(probabilities, other), strict=True):
-        largest = max(largest, *(abs(a - b) for a, b in zip(left, right, strict=True)))
-        first, second = sorted(right, reverse=True)[:2]
-        changed += left.index(max(left)) != right.index(first) and first - second > NEAR_TIE
-    return largest, changed
-
-
 def measure(cases: Sequence[Case], model: Path, threads: int, repeats: int) -> None:
     """Prints the table of one number of threads."""
-    work = Work(model)
+    from transformers import AutoConfig, AutoTokenizer
+
+    work, tokenizer = Work(AutoConfig.from_pretrained(model)), AutoTokenizer.from_pretrained(model)
     clock = "cpu_s" if threads == 1 else "wall_s"
     best: dict[tuple[int, str], dict[str, Any]] = {}
     with ExitStack() as stack:
@@ -202,10 +162,10 @@ def measure(cases: Sequence[Case], model: Path, threads: int, repeats: int) -> N
         "| peak MiB | largest difference of a probability | first choices changed |\n" + "|---" * 9 + "|"
     )
     for number, case in enumerate(cases):
-        trie = work.trie(case)
+        trie = build_trie([tokenizer(text)["input_ids"] for text, _, _ in case.prompts])
         naive = sum(trie.depth[node] + 1 for node in trie.last)
         sampled = sum(trie.depth[trie.last[index]] + 1 for index in case.sample)
-        weights, with_attention = work.operations(trie)
+        weights, with_attention = work.of_trie(trie)
         exact = best[number, "trie"]["logprobs"]
         harness_s = best[number, "harness"][clock] * naive / sampled
         for kind in ENGINES:

@@ -16,8 +16,7 @@ from tests.bench.bench_scoring import ROOT, SAMPLES, SUBJECT, make_case, read_qu
 from workers.engine import ScoringPrompt, TrieEngine, load_model
 
 KINDS = {
-    "matrix products of the layers and the head": ("mkldnn::_linear_pointwise", "mkldnn::_linear"),
-    "products of attention": ("aten::bmm", "aten::baddbmm"),
+    "matrix products, those of attention too": ("mkldnn::_linear_pointwise", "mkldnn::_linear"),
     "softmax of attention": ("aten::_softmax",),
     "gathering and copying": ("aten::index_select", "aten::cat", "aten::copy_", "aten::index", "aten::clone"),
 }

@@ -116,7 +116,7 @@ def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None
         (("leaderboard", "--as-of", "2026-01-01"), 2, "--as-of goes with --board"),
         (("boards", "show", "nothing"), 1, "no board 'nothing'"),
         (("boards", "import", "/nowhere.toml"), 1, "/nowhere.toml: cannot be read"),
-        (("suites", "show", "nothing"), 1, "no suite 'nothing'; known: cavalin-4"),
+        (("suites", "show", "nothing"), 1, "no suite 'nothing'; known: belebele-4"),
         (("evaluations", "submit", "--model", "m"), 2, "give one --benchmark and --variants, or --suite, or --board"),
         (("evaluations", "submit", "--model", "m", "--suite", "x", "--shots", "5"), 2, "leave out --shots"),
         (("evaluations", "submit", "--model", "m", "--board", "x", "--benchmark", "b"), 2, "leave out --benchmark"),
