@@ -9,7 +9,7 @@ from flask import Flask, request, url_for
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, boards, formats, metrics, pages, responses
+from web import api, boards, comparing, formats, metrics, overview, pages, parameters, responses
 
 
 def create_app(settings: Settings | None = None, *, database_url: str | None = None) -> Flask:
@@ -20,21 +20,40 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.url_map.strict_slashes = False
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(formats.FILTERS)
-    app.jinja_env.globals.update(formats.GLOBALS, static=_static_urls(app), here=_here, version=__version__)
+    app.jinja_env.globals.update(
+        formats.GLOBALS, static=_static_urls(app), here=_here, there=_there, version=__version__
+    )
     responses.install(app)
     app.register_blueprint(pages.blueprint)
     app.register_blueprint(api.blueprint)
     app.register_blueprint(metrics.blueprint)
     app.register_blueprint(boards.blueprint)
+    app.register_blueprint(comparing.blueprint)
+    app.register_blueprint(overview.blueprint)
     return app
 
 
 def _static_urls(app: Flask) -> Any:
     """File name → address with the content's digest, so that browsers may keep a file for good."""
     folder = Path(str(app.static_folder))
-    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest()[:12] for file in folder.iterdir()}
+    digests = {
+        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 365 * 24 * 3600
     return lambda name: url_for("static", filename=name, v=digests[name])
+
+
+def _there(endpoint: str, **changes: Any) -> str:
+    """The address of another form of the same part of the leaderboard, with some parameters changed."""
+    kept = {
+        key: value for key, value in request.args.items() if key in pages.SELECTION or key in ("sort", "order", "group")
+    }
+    if any(request.args.getlist("metrics")):
+        kept["metrics"] = ",".join(parameters.metrics(request.args))
+    given = {key: value for key, value in (kept | changes).items() if value not in (None, "")}
+    return url_for(endpoint, **given)
 
 
 def _here(**changes: Any) -> str:

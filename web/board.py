@@ -1,10 +1,13 @@
-"""The leaderboard's order: filters, groups, ranks. Pure functions over rows of `queries.board`."""
+"""The leaderboard's order: filters, groups, ranks. Pure functions over rows of `queries.board`.
+
+They are the definition. Over thousands of evaluations `web.standings` has the database do the same.
+"""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from registry.metrics import METRICS
 from registry.ranks import ranks
@@ -15,6 +18,8 @@ from web.views import Row
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
 SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
 FILTERS: Final = ("benchmark", "variants", "protocol", "shots", "model", "q")
+GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
+"""What the members of a group have in common."""
 ARGUMENTS: Final = (*FILTERS, "sort", "order", "metrics", "group", "page", "per_page")
 
 
@@ -77,8 +82,16 @@ def group_key(row: Row) -> tuple[Any, ...]:
         row["protocol"],
         row["shots"],
         row["protocol_id"],
-        json.dumps(row["question_filter"], sort_keys=True),
+        json.dumps(_part(row), sort_keys=True),
     )
+
+
+def _part(row: Row) -> Row | None:
+    """The question filter where it leaves questions out; None for the whole benchmark, which stands first."""
+    if "part" in row:
+        return cast("Row | None", row["part"])
+    question_filter: Row = row["question_filter"]
+    return question_filter if any(value is not None for value in question_filter.values()) else None
 
 
 def ranked(rows: Sequence[Row], metric: str) -> list[Row]:
@@ -108,11 +121,12 @@ def ordered(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
     """The rows by one column, NULL last whatever the direction; equal ones by model, then evaluation."""
     settled = sorted(rows, key=lambda row: (row["model"].casefold(), row["evaluation_id"]))
     known = [row for row in settled if row[sort] is not None]
-    known.sort(key=lambda row: _comparable(row[sort]), reverse=order == "desc")
+    known.sort(key=lambda row: comparable(row[sort]), reverse=order == "desc")
     return known + [row for row in settled if row[sort] is None]
 
 
-def _comparable(value: Any) -> Any:
+def comparable(value: Any) -> Any:
+    """A value to sort by: letter case does not count."""
     return value.casefold() if isinstance(value, str) else value
 
 
@@ -136,8 +150,8 @@ def make(rows: Sequence[Row], request: BoardRequest) -> Board:
     if request.grouped:
         # Stable: within a group the chosen order stays. Sorting by what a group has in common moves whole groups.
         complete.sort(key=group_key)
-        if request.sort in ("benchmark", "variants", "protocol", "shots"):
-            complete.sort(key=lambda row: _comparable(row[request.sort]), reverse=request.order == "desc")
+        if request.sort in GROUP_COLUMNS:
+            complete.sort(key=lambda row: comparable(row[request.sort]), reverse=request.order == "desc")
     incomplete = [row for row in kept if not row["complete"]]
     incomplete.sort(key=lambda row: -row["evaluation_id"])
     return Board(complete, incomplete)
@@ -146,3 +160,8 @@ def make(rows: Sequence[Row], request: BoardRequest) -> Board:
 def groups(rows: Sequence[Row]) -> list[list[Row]]:
     """Neighbouring rows of one group together."""
     return [list(group) for _, group in groupby(rows, key=group_key)]
+
+
+def moves_answers(row: Row) -> bool:
+    """Whether a row is under answer-moving variants, whatever their parameters."""
+    return bool(row["variants"].partition(":")[0] == "answer-moving")

@@ -1,11 +1,10 @@
 """Boards on the web: what an organisation publishes, as it stands and as it stood."""
 
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
-from flask import Blueprint, jsonify, render_template, request, url_for
+from flask import Blueprint, render_template, request, url_for
 from flask.typing import ResponseReturnValue
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.boards.reading import board_rows, find_snapshot, snapshot_as_of, snapshots_of
@@ -14,13 +13,15 @@ from registry.digests import DIGEST_LENGTH
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
 from registry.models import Board, BoardEntry, BoardSnapshot, Evaluation
-from web import parameters, queries
+from web import charts, parameters, queries, story
 from web.responses import session
 from web.views import Row
 
 blueprint = Blueprint("boards", __name__)
 
 ARGUMENTS: Final = ("as_of", "sort", "order")
+SNAPSHOTS: Final = 20
+"""How many snapshots of a board its page looks back on."""
 
 
 def public_boards(database: Session) -> list[Board]:
@@ -33,29 +34,13 @@ def is_public(board: Board) -> bool:
     return all(entry.benchmark_version.visibility == "public" for entry in board.entries)
 
 
-def _board(name: str) -> Board:
+def public_board(name: str) -> Board:
+    """The newest version of a board. NotFoundError for one that not everybody may see."""
     board = find_board(session(), parameters.name("board", name))
     if not is_public(board):
         listed = ", ".join(item.name for item in public_boards(session())) or "none"
         raise NotFoundError(f"no board {name!r}; known: {listed}")
     return board
-
-
-def read_time(arguments: parameters.Arguments) -> datetime | None:
-    """`as_of`: a date, taken to its end, or a time; UTC where no zone is given."""
-    value = parameters.text(arguments, "as_of")
-    if value is None:
-        return None
-    try:
-        # A "+" of a zone arrives as a blank where a URL was not encoded.
-        moment = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
-        if len(value) == len("2026-11-21"):
-            moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise UsageError(
-            f"as_of={parameters.shorten(value)}: give a date or time such as 2026-11-21 or 2026-11-21T13:00"
-        ) from None
 
 
 def snapshot_document(snapshot: BoardSnapshot) -> Row:
@@ -110,6 +95,7 @@ def in_progress(database: Session, board: Board) -> list[Row]:
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sort, order = _sorted(document["rows"], document)
+    history = snapshots_of(session(), snapshot.board.name)[:SNAPSHOTS]
     return render_template(
         "board.html",
         document=document,
@@ -119,27 +105,106 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         current=current,
         as_of=request.args.get("as_of", ""),
         waiting=in_progress(session(), snapshot.board) if current else [],
-        history=snapshots_of(session(), snapshot.board.name)[:20],
+        history=history,
+        moved=_moved(history[::-1], sort, [(row["model"], row["revision"]) for row in rows]),
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
+        scatters=_scatters(document),
+        lucky=_lucky(document),
     )
+
+
+def _moved(history: list[BoardSnapshot], column: str, models: list[tuple[str, int]]) -> list[Row]:
+    """How the models' values in a column changed from snapshot to snapshot, with the points of a small line.
+
+    history: oldest first; those without the column are passed over. points: 0 to 100 along, by time; 0 to 20 down, from
+    the highest value of all models to the lowest. Empty for fewer than two snapshots.
+    """
+    known = [item for item in history if any(one["name"] == column for one in item.document["columns"])]
+    if len(known) < 2:
+        return []
+    begin, end = known[0].as_of, known[-1].as_of
+    span = (end - begin).total_seconds() or 1.0
+    values: dict[tuple[str, int], list[tuple[BoardSnapshot, Row]]] = {}
+    for item in known:
+        for row in item.document["rows"]:
+            if row["values"][column]["value"] is not None:
+                values.setdefault((row["model"], row["revision"]), []).append((item, row["values"][column]))
+    numbers = [standing["value"] for points in values.values() for _, standing in points]
+    low, high = min(numbers, default=0.0), max(numbers, default=1.0)
+    found = []
+    for model, revision in models:
+        points = values.get((model, revision), [])
+        if points:
+            places = [
+                (100 * (item.as_of - begin).total_seconds() / span, 20 * (high - one["value"]) / ((high - low) or 1.0))
+                for item, one in points
+            ]
+            found.append(
+                {
+                    "model": model,
+                    "revision": revision,
+                    "first": points[0][1],
+                    "last": points[-1][1],
+                    "since": points[0][0].as_of,
+                    "snapshots": len(points),
+                    "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in places),
+                    "end": places[-1],
+                }
+            )
+    return found
+
+
+def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
+    """(Variants, protocol) → metric → column, of accuracy and worst accuracy, where a board has both."""
+    columns: dict[tuple[str, str | None], dict[str, str]] = {}
+    for column in document["columns"]:
+        if column["metric"] in ("accuracy", "worst_accuracy"):
+            columns.setdefault((column["variants"], column.get("protocol")), {})[column["metric"]] = column["name"]
+    return {way: names for way, names in columns.items() if len(names) == 2}
+
+
+def _lucky(document: Row) -> list[Row]:
+    """Models whose accuracy is mostly luck of the order, in the first way of asking that tells."""
+    for names in _in_one_way(document).values():
+        return story.of_board(document["rows"], names["accuracy"], names["worst_accuracy"])
+    return []
+
+
+def _scatters(document: Row) -> list[Row]:
+    """Accuracy and worst accuracy of the complete models, wherever a board has both in one way of asking."""
+    found = []
+    for (variants, protocol), names in _in_one_way(document).items():
+        points = [
+            {"model": row["model"], **{metric: row["values"][name]["value"] for metric, name in names.items()}}
+            for row in document["rows"]
+            if row["complete"]
+        ]
+        points = [point for point in points if None not in point.values()]
+        if len(points) > 1:
+            asked = variants if protocol is None else f"{variants}, {protocol}"
+            found.append({"asked": asked, "points": points, "chart": charts.accuracy_and_worst(points)})
+    return found
 
 
 @blueprint.get("/boards")
 def boards() -> ResponseReturnValue:
     """Every public board."""
     items = [(board, board_definition(board)) for board in public_boards(session())]
-    return render_template("boards.html", boards=items)
+    newest = select(BoardSnapshot.board_id, func.max(BoardSnapshot.as_of)).group_by(BoardSnapshot.board_id)
+    as_of = {row[0]: row[1] for row in session().execute(newest)}
+    return render_template("boards.html", boards=items, as_of=as_of)
 
 
 @blueprint.get("/boards/<name>")
 def board(name: str) -> ResponseReturnValue:
     """A board as it stands, or as of a date."""
-    found = _board(name)
-    moment = read_time(request.args)
+    found = public_board(name)
+    moment = parameters.time(request.args, "as_of", end=True)
     return _page(snapshot_as_of(session(), found.name, moment), current=moment is None)
 
 
-def _snapshot(digest: str) -> BoardSnapshot:
+def public_snapshot(digest: str) -> BoardSnapshot:
+    """The snapshot of a digest. NotFoundError where not everybody may see its board."""
     if len(digest) != DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
         raise UsageError(f"snapshot {parameters.shorten(digest)}: give its digest, {DIGEST_LENGTH} hexadecimal digits")
     found = find_snapshot(session(), digest)
@@ -151,54 +216,4 @@ def _snapshot(digest: str) -> BoardSnapshot:
 @blueprint.get("/snapshots/<digest>")
 def snapshot(digest: str) -> ResponseReturnValue:
     """A board as it once stood: the permanent address of a snapshot."""
-    return _page(_snapshot(digest), current=False)
-
-
-@blueprint.get("/api/v1/boards")
-def boards_json() -> ResponseReturnValue:
-    """Every public board."""
-    parameters.only(request.args, ())
-    return jsonify({"items": [_listed(item) for item in public_boards(session())]})
-
-
-def _listed(board: Board) -> dict[str, Any]:
-    definition = board_definition(board)
-    return {
-        "board": board.name,
-        "version": board.version,
-        "digest": board.digest,
-        "title": definition.title,
-        "suite": {"name": board.suite.name, "version": board.suite.version},
-        "columns": list(definition.columns),
-        "url": url_for("boards.board", name=board.name),
-    }
-
-
-@blueprint.get("/api/v1/boards/<name>")
-def board_json(name: str) -> ResponseReturnValue:
-    """A board as it stands, or as of a date, with its definition, rows and digest."""
-    parameters.only(request.args, ("as_of",))
-    return jsonify(snapshot_document(snapshot_as_of(session(), _board(name).name, read_time(request.args))))
-
-
-@blueprint.get("/api/v1/boards/<name>/snapshots")
-def snapshots_json(name: str) -> ResponseReturnValue:
-    """Every snapshot of a board, newest first."""
-    parameters.only(request.args, ())
-    items = [
-        {
-            "as_of": item.as_of,
-            "digest": item.digest,
-            "board_version": item.document["board_version"],
-            "url": url_for("boards.snapshot", digest=item.digest),
-        }
-        for item in snapshots_of(session(), _board(name).name)
-    ]
-    return jsonify({"items": items})
-
-
-@blueprint.get("/api/v1/snapshots/<digest>")
-def snapshot_json(digest: str) -> ResponseReturnValue:
-    """A board as it once stood."""
-    parameters.only(request.args, ())
-    return jsonify(snapshot_document(_snapshot(digest)))
+    return _page(public_snapshot(digest), current=False)

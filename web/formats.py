@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from string import ascii_uppercase
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -27,9 +28,26 @@ def percent(value: float | None) -> str:
     return DASH if value is None else f"{100 * value:.1f}\u202f%"
 
 
+def whole_percent(value: float) -> str:
+    """A fraction as a percentage without decimals, as sentences say it."""
+    return f"{100 * value:.0f}\u202f%"
+
+
 def points(value: float) -> str:
     """A difference of fractions in percentage points."""
     return f"{100 * value:.1f} points"
+
+
+def signed_points(value: float) -> str:
+    """A change of a fraction in percentage points, with its sign."""
+    # Rounded first: a change of less than half a tenth has no sign.
+    rounded = round(100 * value, 1)
+    return f"{rounded:+.1f} points" if rounded else "0.0 points"
+
+
+def p_value(value: float) -> str:
+    """A probability as tests state it: three decimals, or that it is smaller."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def why_null(metric: str, row: Row) -> str:
@@ -101,6 +119,11 @@ def chosen_questions(question_filter: Row | None) -> str | None:
     return ", ".join(parts) or None
 
 
+def letter(position: int) -> str:
+    """How pages name a position, whatever labels the model was shown: those stand in the exact prompt."""
+    return ascii_uppercase[position] if position < len(ascii_uppercase) else str(position + 1)
+
+
 def json_text(document: Any) -> str:
     """A JSON document to be read: indented, keys sorted."""
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
@@ -134,7 +157,10 @@ def range_bar(row: Row) -> dict[str, Any] | None:
 
 FILTERS: Final = {
     "percent": percent,
+    "whole_percent": whole_percent,
     "points": points,
+    "signed_points": signed_points,
+    "p_value": p_value,
     "when": when,
     "duration": duration,
     "count": count,
@@ -160,6 +186,7 @@ def arrow_words(metric: str) -> str:
 GLOBALS: Final = {
     "arrow": arrow,
     "arrow_words": arrow_words,
+    "letter": letter,
     "scope_name": scope_name,
     "metric_text": metric_text,
     "why_null": why_null,

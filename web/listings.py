@@ -1,5 +1,6 @@
 """SELECTs behind the lists of benchmarks, models and workers. Functions take the session first."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Double, Select, and_, func, select, type_coerce
@@ -10,7 +11,7 @@ from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, Mode
 from registry.progress import ACTIVE, overall, progress_of_several
 from registry.queue import differing_versions, queues_without_worker, worker_is_live
 from web.queries import hub_name
-from web.views import PUBLIC, Row, rows_of
+from web.views import PUBLIC, Row, measured_and_published, rows_of
 
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:
@@ -81,7 +82,50 @@ def benchmark_questions(session: Session, benchmark_version_id: int, *, limit: i
     return rows_of(session, query)
 
 
+def subjects(session: Session, benchmark: str) -> list[str]:
+    """Every subject of a benchmark's public versions."""
+    query = (
+        select(Question.subject)
+        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Question.benchmark_version_id, PUBLIC))
+        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
+        .where(Benchmark.name == benchmark, Question.subject.is_not(None), ~Question.few_shot)
+    )
+    return sorted(filter(None, session.scalars(query.distinct())))
+
+
+# Printed results
+
+
+def printed(session: Session, metrics: Sequence[str], *, benchmark: str | None, q: str | None) -> list[Row]:
+    """Numbers that papers print of these metrics: one row per table, model, benchmark and protocol.
+
+    Each row has `origin` and the metrics, None where the table has no such number. benchmark: only printed benchmarks
+    whose name is a part of this one, in letters and digits, whatever their case; q: a part of the model's name.
+    """
+    c = measured_and_published.c
+    query = select(c.origin, c.model, c.benchmark, c.protocol, c.metric, c.value)
+    found: dict[tuple[str, str, str, str], Row] = {}
+    for row in rows_of(session, query.where(c.origin != "measured", c.metric.in_(metrics))):
+        key = (row["origin"], row["benchmark"] or "", row["model"] or "", row["protocol"] or "")
+        named = benchmark is None or (key[1] and _plain(key[1]) in _plain(benchmark))
+        if named and (q or "").casefold() in key[2].casefold():
+            names = dict(zip(("origin", "benchmark", "model", "protocol"), key, strict=True))
+            found.setdefault(key, names | dict.fromkeys(metrics))[row["metric"]] = row["value"]
+    return [found[key] for key in sorted(found)]
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
 # Models and workers
+
+
+def model_choices(session: Session) -> dict[str, list[str]]:
+    """What models can be told apart by: every family, and every kind of revision."""
+    query = select(Model.family, ModelRevision.kind).join(ModelRevision, ModelRevision.model_id == Model.id).distinct()
+    rows = rows_of(session, query)
+    return {key: sorted({row[key] for row in rows} - {None}) for key in ("family", "kind")}
 
 
 def models(session: Session) -> list[Row]:

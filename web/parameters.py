@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 from werkzeug.datastructures import MultiDict
@@ -12,7 +13,8 @@ from registry.names import check_name
 
 Arguments = MultiDict[str, str]
 
-DEFAULT_METRICS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
+DEFAULT_METRICS: Final = ("accuracy", "worst_accuracy", "fluctuation_rate", "cora", "npsq_accuracy")
+"""The five headline metrics, as in the view `board_headlines`; in the catalogue's order."""
 MAX_PAGE: Final = 1_000_000
 
 # 18 digits fit the database's 64-bit integers; [0-9] since int() also reads other scripts' digits.
@@ -64,6 +66,23 @@ def text(arguments: Arguments, key: str) -> str | None:
     if len(value) > 200 or "\x00" in value:
         raise UsageError(f"{key}={shorten(value)}: give up to 200 characters of plain text")
     return value or None
+
+
+def time(arguments: Arguments, key: str, *, end: bool) -> datetime | None:
+    """A date or a time, UTC where no zone is given; a date is taken to its end if `end`, else to its beginning."""
+    value = text(arguments, key)
+    if value is None:
+        return None
+    try:
+        # A "+" of a zone arrives as a blank where a URL was not encoded.
+        moment = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
+        if end and len(value) == len("2026-11-21"):
+            moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise UsageError(
+            f"{key}={shorten(value)}: give a date or time such as 2026-11-21 or 2026-11-21T13:00"
+        ) from None
 
 
 def metrics(arguments: Arguments) -> tuple[str, ...]:

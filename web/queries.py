@@ -16,6 +16,7 @@ from sqlalchemy import (
     func,
     not_,
     select,
+    tuple_,
     type_coerce,
 )
 from sqlalchemy.orm import Session
@@ -58,7 +59,10 @@ UNFINISHED: Final = ("queued", "running", "paused", "failed")
 
 
 def board(session: Session) -> list[Row]:
-    """Every row of the view `leaderboard` on a public benchmark version, with what ranking groups need."""
+    """Every row of the view `leaderboard` on a public benchmark version, with what ranking groups need.
+
+    What `web.board` defines the leaderboard over; pages and routes read it a page at a time, from `web.standings`.
+    """
     query = (
         select(
             leaderboard,
@@ -73,21 +77,6 @@ def board(session: Session) -> list[Row]:
         .order_by(leaderboard.c.evaluation_id)
     )
     return rows_of(session, query)
-
-
-def board_counts(session: Session, metrics: Sequence[str]) -> dict[int, dict[str, Row]]:
-    """Evaluation → metric → over how many questions it is a mean, and its interval."""
-    query = select(
-        evaluation_metrics.c.evaluation_id,
-        evaluation_metrics.c.metric,
-        evaluation_metrics.c.n,
-        evaluation_metrics.c.interval_low,
-        evaluation_metrics.c.interval_high,
-    ).where(evaluation_metrics.c.scope == "all", evaluation_metrics.c.metric.in_(metrics))
-    counts: dict[int, dict[str, Row]] = {}
-    for row in rows_of(session, query):
-        counts.setdefault(row.pop("evaluation_id"), {})[row.pop("metric")] = row
-    return counts
 
 
 def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
@@ -136,11 +125,12 @@ def evaluations(
     states: Sequence[str] | None = None,
     model: str | None = None,
     benchmark: str | None = None,
+    conditions: Iterable[ColumnElement[bool]] = (),
     limit: int,
     offset: int = 0,
 ) -> tuple[list[Row], int]:
     """Evaluations with their progress, newest first, and how many there are in all."""
-    query = _evaluations()
+    query = _evaluations().where(*conditions)
     if states is not None:
         query = query.where(Evaluation.state.in_(states))
     if model is not None:
@@ -253,29 +243,42 @@ QUESTION_FILTERS: Final[dict[str, tuple[str, ColumnElement[bool] | None]]] = {
 """Filter → label and condition. A question without a valid answer somewhere may be among the flips as well."""
 
 
-def question_counts(session: Session, evaluation_id: int) -> dict[str, int]:
-    """How many questions each filter keeps."""
+def question_counts(
+    session: Session, evaluation_id: int, among: Select[*tuple[Any, ...]] | None = None
+) -> dict[str, int]:
+    """How many questions each filter keeps, of those whose ids `among` selects."""
     kept = [
         (func.count() if condition is None else func.count().filter(condition)).label(name)
         for name, (_, condition) in QUESTION_FILTERS.items()
     ]
-    row = rows_of(session, _questions(select(*kept), evaluation_id))[0]
+    row = rows_of(session, _questions(select(*kept), evaluation_id, among))[0]
     return {name: int(value) for name, value in row.items()}
 
 
-def _questions(query: Select[*tuple[Any, ...]], evaluation_id: int) -> Select[*tuple[Any, ...]]:
-    return (
+def _questions(
+    query: Select[*tuple[Any, ...]], evaluation_id: int, among: Select[*tuple[Any, ...]] | None
+) -> Select[*tuple[Any, ...]]:
+    found = (
         query.select_from(question_metrics)
         .outerjoin(_o, and_(_o.evaluation_id == _m.evaluation_id, _o.question_id == _m.question_id))
         .join(Question, Question.id == _m.question_id)
         .where(_m.evaluation_id == evaluation_id)
     )
+    return found if among is None else found.where(_m.question_id.in_(among))
 
 
-def questions(session: Session, evaluation_id: int, *, only: str, limit: int, offset: int) -> list[Row]:
+def questions(
+    session: Session,
+    evaluation_id: int,
+    *,
+    only: str,
+    limit: int,
+    offset: int,
+    among: Select[*tuple[Any, ...]] | None = None,
+) -> list[Row]:
     """Questions of an evaluation in the benchmark's order, with their metrics and counts."""
     condition = QUESTION_FILTERS[only][1]
-    query = _questions(select(question_metrics, *_COUNTS, Question.text), evaluation_id)
+    query = _questions(select(question_metrics, *_COUNTS, Question.text), evaluation_id, among)
     if condition is not None:
         query = query.where(condition)
     return rows_of(session, query.order_by(Question.ordinal).limit(limit).offset(offset))
@@ -286,6 +289,15 @@ def predictions(session: Session, evaluation_id: int, question_id: int) -> list[
     c = prediction_detail.c
     query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
     return rows_of(session, query.order_by(c.variant))
+
+
+def predictions_after(session: Session, evaluation_id: int, after: tuple[int, int] | None, *, limit: int) -> list[Row]:
+    """Predictions of an evaluation by question and variant, from behind `after` on: (question, variant)."""
+    c = prediction_detail.c
+    query = select(prediction_detail).where(c.evaluation_id == evaluation_id)
+    if after is not None:
+        query = query.where(tuple_(c.question_id, c.variant) > tuple_(*after))
+    return rows_of(session, query.order_by(c.question_id, c.variant).limit(limit))
 
 
 def asked_question(session: Session, evaluation_id: int, question_id: int) -> tuple[Row, int]:

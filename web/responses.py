@@ -131,6 +131,10 @@ def _finish(response: Response) -> Response:
         response.headers.setdefault(key, value)
     if request.endpoint != "static":
         response.headers.setdefault("Cache-Control", "no-cache")
+    if request.path.startswith(API) and response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
+        # Of the content, so that it holds whatever a number came from; 304 where the client has it already.
+        response.add_etag()
+        response.make_conditional(request)
     return response
 
 

@@ -89,6 +89,22 @@ adversarial_effects: Final = _view(
         "npsq_flipped npsq_accuracy_original npsq_accuracy",
     },
 )
+evaluation_seconds: Final = _view(
+    "evaluation_seconds",
+    {
+        BigInteger(): "evaluation_id prompts tokens_naive tokens_computed",
+        Double(): "asking_s matching_s",
+    },
+)
+extraction_counts: Final = _view(
+    "extraction_counts", {BigInteger(): "evaluation_id prompts correct", Text(): "extraction_rule"}
+)
+run_accuracy: Final = _view(
+    "run_accuracy", {BigInteger(): "evaluation_id variant questions correct", Text(): "scope", Double(): "accuracy"}
+)
+measured_and_published: Final = _view(
+    "measured_and_published", {Text(): "origin model benchmark protocol metric", Double(): "value"}
+)
 option_probability: Final = _view(
     "option_probability",
     {

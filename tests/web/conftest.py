@@ -15,6 +15,7 @@ from sqlalchemy import Engine
 
 from registry.db import get_engine
 from tests import services
+from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
 from web import create_app
 
@@ -44,6 +45,51 @@ def sqlite_site(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory)
     site = _site(f"sqlite:///{folder / 'site.db'}", folder)
     yield site
     site.engine.dispose()
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A site of imported outputs, whose pages have charts."""
+
+    engine: Engine
+    outputs: Outputs
+    client: FlaskClient
+
+
+def _drawn(url: str, folder: Path) -> Drawn:
+    engine = get_engine(url)
+    return Drawn(engine, fill(engine, folder), create_app(database_url=url).test_client())
+
+
+@pytest.fixture(scope="session")
+def sqlite_drawn(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawn]:
+    """The shared site of imported outputs on SQLite."""
+    folder = tmp_path_factory.mktemp("drawn")
+    shutil.copyfile(sqlite_template, folder / "drawn.db")
+    drawn = _drawn(f"sqlite:///{folder / 'drawn.db'}", folder)
+    yield drawn
+    drawn.engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def postgresql_drawn(
+    postgres_server: services.PostgresServer | services.OutsidePostgres,
+    postgresql_template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Drawn]:
+    """The shared site of imported outputs on PostgreSQL."""
+    name = f"shuffleboard_drawn_{uuid.uuid4().hex}"
+    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
+    drawn = _drawn(postgres_server.database_url(name), tmp_path_factory.mktemp("drawn"))
+    yield drawn
+    drawn.engine.dispose()
+    services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def drawn(request: pytest.FixtureRequest) -> Drawn:
+    """The shared site of imported outputs on each engine in turn."""
+    return request.getfixturevalue(f"{request.param}_drawn")
 
 
 @pytest.fixture(scope="session")

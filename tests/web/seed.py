@@ -131,11 +131,14 @@ def evaluate(
     *,
     variants: str = "cyclic",
     limit: int | None = None,
+    subjects: tuple[str, ...] = (),
     shards: int | None = None,
 ) -> int:
     """Submits an evaluation and scores it, all of it and its seal or only the first shards. Returns its id."""
     with write_session(engine) as session:
-        request = EvaluationRequest(model=model, benchmark=benchmark, variants=variants, limit=limit, shard_prompts=16)
+        request = EvaluationRequest(
+            model=model, benchmark=benchmark, variants=variants, limit=limit, subjects=subjects, shard_prompts=16
+        )
         evaluation_id = submit(session, request)[0].id
     done = 0
     while shards is None or done < shards:

@@ -1,5 +1,7 @@
 """Boards as pages and as JSON: as they stand, as they stood, and what must not be shown."""
 
+import re
+
 import pytest
 from sqlalchemy import select, text
 
@@ -9,6 +11,7 @@ from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.models import BoardSnapshot
 from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, right
+from tests.web.test_charts import cells
 
 COLUMNS = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic", "accuracy_variance@cyclic")
 
@@ -75,6 +78,25 @@ def test_a_snapshot_keeps_its_address_and_its_rows(own):
     assert len(listed) == 2
     as_of = own.client.get("/api/v1/boards/main", query_string={"as_of": before["as_of"]})
     assert as_of.get_json()["digest"] == before["digest"]
+
+
+def test_a_board_says_how_its_numbers_and_ranks_moved(own):
+    load(own, benchmarks=("capitals",))
+    assert "How it moved" not in body(own.client, "/boards/main")
+    with write_session(own.engine) as session:
+        add_model(session, "aaa")
+    evaluate(own.engine, "aaa", "capitals", right)
+    refresh_boards(own.engine)
+    page = body(own.client, "/boards/main")
+    rows = {row[0].split(" ")[0]: row[1:] for row in cells(page, "Worst accuracy of every model over the board")}
+    assert rows["beta"][1:5] == ["75.0%", "75.0%", "3", "4"]
+    assert rows["alpha"][1:5] == ["100.0%", "100.0%", "1", "1"]
+    points = re.findall(r'<polyline points="([^"]*)"/>', page)
+    # All but the newcomer are on both snapshots; the best value is on top.
+    assert sorted(len(line.split()) for line in points) == [1, 2, 2, 2, 2, 2]
+    assert "0.0,0.0 100.0,0.0" in points
+    as_of = own.client.get("/api/v1/boards/main").get_json()["as_of"]
+    assert f'as of <time datetime="{as_of}"' in body(own.client, "/boards")
 
 
 def test_a_board_over_a_hidden_benchmark_is_nowhere(own):

@@ -13,16 +13,23 @@ PAGES = (
     "/?group=no",
     "/?sort=fluctuation_rate",
     "/?metrics=accuracy",
+    "/?benchmark=capitals&subject=world&published=yes",
+    "/overview",
+    "/overview?metric=fluctuation_rate",
     "/models",
     "/models/alpha",
     "/benchmarks",
     "/benchmarks/capitals",
+    "/benchmarks/capitals/answer-moving",
     "/evaluations/{alpha}",
     "/evaluations/{slow}",
     "/evaluations/{delta}?only=flips",
     "/evaluations/{delta}/questions/{q7}",
     "/evaluations/{silent}/questions/{q1}",
     "/questions/{q7}",
+    "/compare",
+    "/compare?left={alpha}",
+    "/compare?left={alpha}&right={beta}",
     "/queue",
     "/metrics-guide",
 )
@@ -35,7 +42,9 @@ def address(pattern, seeded):
 
 def text_of(response):
     assert response.status_code == 200, response.text
-    return " ".join(re.sub(r"<[^>]+>", " ", response.text).replace("\u202f", " ").split())
+    # Charts and the tables beside them are read by test_charts.py.
+    text = re.sub(r"<figure.*?</figure>", " ", response.text, flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", text).replace("\u202f", " ").split())
 
 
 class Tags(HTMLParser):
@@ -81,7 +90,10 @@ def test_every_page_is_well_formed_and_keeps_to_the_content_security_policy(clie
     assert response.headers["Referrer-Policy"] == "same-origin"
     tags = parsed(response)
     assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
-    assert all(given.get("src") for tag, given in tags.tags if tag == "script")
+    # A block of JSON is never run; what runs comes from a file.
+    assert all(
+        given.get("src") or given.get("type") == "application/json" for tag, given in tags.tags if tag == "script"
+    )
     assert [tag for tag, _ in tags.tags].count("h1") == 1
 
 
@@ -103,7 +115,7 @@ def test_every_link_on_a_page_leads_somewhere(client, seeded, pattern):
 
 
 def test_the_board_ranks_equal_values_equally_and_shows_how_many_questions_stand_behind_a_number(client, seeded):
-    text = text_of(client.get("/?benchmark=capitals"))
+    text = text_of(client.get("/?benchmark=capitals&metrics=worst_accuracy,average_accuracy"))
     ranked = re.findall(r"(\d) (alpha|beta|gamma|delta|silent) rev", text)
     assert ranked == [("1", "alpha"), ("2", "silent"), ("3", "beta"), ("3", "gamma"), ("5", "delta")]
     assert "87.5 % 8/8" in text
@@ -136,7 +148,7 @@ def test_metrics_are_chosen_by_name(client, seeded):
 def test_an_undefined_metric_is_a_dash_that_says_why_never_a_zero(own):
     client = own.client
     evaluation = evaluate(own.engine, "alpha", "capitals", right, variants="original")
-    response = client.get(f"/evaluations/{evaluation}")
+    response = client.get(f"/evaluations/{evaluation}?metrics=fluctuation_rate")
     assert "Fluctuation rate is undefined here" in response.text
     assert "–" in response.text
     row = client.get(f"/api/v1/evaluations/{evaluation}").json
@@ -253,6 +265,18 @@ BAD = (
     (f"/?page={MAX_PAGE + 1}", "page"),
     ("/?per_page=100000", "per_page"),
     ("/?shots=many", "shots"),
+    ("/?shots=5", "shots"),
+    ("/?benchmark=nothing", "use one of capitals, hostile"),
+    ("/?benchmark=secret", "use one of capitals, hostile"),
+    ("/?variants=full", "use one of cyclic"),
+    ("/?protocol=cloze", "use one of symbols"),
+    ("/?benchmark=capitals&subject=mars", "use one of europe, world"),
+    ("/?family=nobody", "use one of toy"),
+    ("/?kind=nonsense", "use one of huggingface"),
+    ("/?min_parameters=many", "min_parameters"),
+    ("/?sealed_from=yesterday", "sealed_from"),
+    ("/?published=perhaps", "use one of yes, no"),
+    ("/leaderboard.csv?benchmark=nothing", "use one of capitals, hostile"),
     ("/?q=%00", "q"),
     ("/evaluations/x", "evaluation"),
     ("/evaluations/-1", "evaluation"),
@@ -333,5 +357,7 @@ def test_a_page_asks_the_database_as_often_for_many_evaluations_as_for_few(own):
     for variants in ("original", "random2", "full"):
         for model in ("alpha", "beta", "delta"):
             evaluate(own.engine, model, "capitals", right, variants=variants)
-    assert statements_of(own, PAGES) == few
-    assert max(few.values()) <= 20
+    many = statements_of(own, PAGES)
+    # Fewer are fine: sums over a sealed evaluation are kept.
+    assert {page: count for page, count in many.items() if count > few[page]} == {}
+    assert max(few.values()) <= 22

@@ -22,6 +22,7 @@ async function swap(address, focus = null) {
     return;
   }
   place.replaceWith(document.adoptNode(fetched));
+  document.dispatchEvent(new Event("swapped"));
   history.pushState(null, "", address);
   showing = location.pathname + location.search;
   const target = focus && fetched.querySelector(`[data-key="${CSS.escape(focus)}"]`);

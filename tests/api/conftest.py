@@ -1,0 +1,49 @@
+"""The seeded registry of tests/web with a board on it and printed results, on each engine in turn."""
+
+import pytest
+from flask.testing import FlaskClient
+
+from registry.db import write_session
+from registry.published import load_published
+from tests.web.conftest import Site, own, postgresql_site, sqlite_site
+from tests.web.seed import Seeded
+from tests.web.test_boards import load
+
+__all__ = ["own", "postgresql_site", "sqlite_site"]
+
+
+def _with_board(site: Site) -> Site:
+    load(site)
+    with write_session(site.engine) as session:
+        load_published(session)
+    return site
+
+
+@pytest.fixture(scope="session")
+def sqlite_registry(sqlite_site: Site) -> Site:
+    """The registry on SQLite."""
+    return _with_board(sqlite_site)
+
+
+@pytest.fixture(scope="session")
+def postgresql_registry(postgresql_site: Site) -> Site:
+    """The registry on PostgreSQL."""
+    return _with_board(postgresql_site)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def site(request: pytest.FixtureRequest) -> Site:
+    """The registry on each engine in turn."""
+    return request.getfixturevalue(f"{request.param}_registry")
+
+
+@pytest.fixture
+def client(site: Site) -> FlaskClient:
+    """A client of the application on it."""
+    return site.client
+
+
+@pytest.fixture
+def seeded(site: Site) -> Seeded:
+    """What it holds."""
+    return site.seeded

@@ -1,0 +1,126 @@
+"""The client against a server that really listens."""
+
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from werkzeug.serving import make_server
+
+from registry.client import Client
+from registry.db import read_session
+from registry.errors import NotFoundError, RemoteError, UsageError
+from registry.metrics.catalogue import ALL_NAMES
+from registry.reports import evaluation_metrics
+from tests.web.conftest import Site
+
+
+@pytest.fixture(scope="module")
+def address(sqlite_registry: Site) -> Iterator[str]:
+    """Where the registry listens."""
+    server = make_server("127.0.0.1", 0, sqlite_registry.client.application, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def remote(address: str) -> Client:
+    return Client(address + "/", token="a-token")
+
+
+def test_the_leaderboard_is_filtered_and_sorted_there(remote):
+    rows = remote.leaderboard(benchmark="capitals", variants="cyclic")
+    assert [(row["model"], row["rank"]) for row in rows] == [
+        ("alpha", 1),
+        ("silent", 2),
+        ("beta", 3),
+        ("gamma", 3),
+        ("delta", 5),
+        ("slow", None),
+    ]
+    last_first = remote.leaderboard(benchmark="capitals", sort="model", order="desc")
+    assert last_first[0]["model"] == "silent"
+    assert remote.leaderboard(sealed_to=datetime(2020, 1, 1, tzinfo=UTC)) == []
+
+
+def test_evaluations_are_listed_and_shown(remote, sqlite_registry):
+    seeded = sqlite_registry.seeded
+    listed = [row["evaluation_id"] for row in remote.evaluations(benchmark="capitals", state="complete")]
+    assert listed == sorted(
+        (seeded.evaluations[name] for name in ("alpha", "beta", "gamma", "delta", "silent")), reverse=True
+    )
+    shown = remote.evaluation(seeded.evaluations["beta"])
+    assert shown["metrics"]["average_accuracy"] == pytest.approx(0.8125)
+    assert remote.provenance(seeded.evaluations["beta"]) == shown["provenance"]
+
+
+@pytest.mark.parametrize("name", ["beta", "slow"])
+def test_metrics_are_those_of_the_command_line(remote, sqlite_registry, name):
+    evaluation_id = sqlite_registry.seeded.evaluations[name]
+    with read_session(sqlite_registry.engine) as session:
+        expected = evaluation_metrics(session, evaluation_id, per_question=True)
+    found = remote.metrics(evaluation_id, per_question=True)
+    assert found.keys() == expected.keys()
+    assert found["per_question"].keys() == expected["per_question"].keys()
+    for external_id, values in expected["per_question"].items():
+        assert found["per_question"][external_id] == pytest.approx(values, nan_ok=False), external_id
+    assert {key: found[key] for key in ("evaluation", "questions", "scored", "complete")} == {
+        key: expected[key] for key in ("evaluation", "questions", "scored", "complete")
+    }
+    assert found["metrics"].keys() == set(ALL_NAMES)
+    assert found["metrics"] == pytest.approx(expected["metrics"])
+    assert "per_question" not in remote.metrics(evaluation_id)
+
+
+def test_predictions_come_page_by_page_and_none_is_left_out(remote, sqlite_registry, monkeypatch):
+    asked = []
+    plain = Client._open
+    monkeypatch.setattr(Client, "_open", lambda self, where: asked.append(where) or plain(self, where))
+    found = remote.predictions(sqlite_registry.seeded.evaluations["beta"], per_page=5)
+    keys = [(row["question_id"], row["variant"]) for row in found]
+    assert keys == sorted(keys)
+    assert len(set(keys)) == 32
+    assert len(asked) == 7
+
+
+def test_boards_are_listed_and_shown_as_they_stand_or_stood(remote):
+    assert [item["board"] for item in remote.boards()] == ["main"]
+    board = remote.board("main")
+    assert [row["model"] for row in board["rows"]][:2] == ["alpha", "silent"]
+    assert remote.board("main", as_of=board["as_of"])["digest"] == board["digest"]
+    with pytest.raises(NotFoundError, match="did not stand at that time"):
+        remote.board("main", as_of="1999-01-01")
+
+
+def test_models_and_benchmarks_are_listed(remote):
+    assert {item["model"] for item in remote.models()} >= {"alpha", "slow"}
+    assert {item["benchmark"] for item in remote.benchmarks()} == {"capitals", "hostile"}
+
+
+def test_problems_are_errors_in_the_words_of_the_registry(remote):
+    with pytest.raises(NotFoundError, match="no evaluation 4711; "):
+        remote.evaluation(4711)
+    with pytest.raises(UsageError, match="sort='nonsense': use one of"):
+        remote.leaderboard(sort="nonsense")
+    with pytest.raises(UsageError, match="use up to 200 letters"):
+        remote.board("a b")
+
+
+def test_a_server_that_is_none_is_said_to_be(address):
+    with pytest.raises(RemoteError, match="does not answer"):
+        Client("http://127.0.0.1:1", timeout_s=5).boards()
+    with pytest.raises(RemoteError, match="is a registry there"):
+        Client(address + "/metrics-guide").boards()
+    for wrong in ("shuffleboard.example.org", "file:///etc/passwd", "https://", "http://host/?x=1"):
+        with pytest.raises(UsageError, match="no address of a registry"):
+            Client(wrong)
+
+
+def test_a_page_elsewhere_is_not_followed(remote, monkeypatch):
+    monkeypatch.setattr(Client, "_get", lambda *_: {"items": [], "next": "http://elsewhere.invalid/api/v1/x"})
+    with pytest.raises(RemoteError, match="leads on to another server"):
+        list(remote.evaluations())

@@ -1,0 +1,135 @@
+"""Barriers: axe-core on every kind of page, wide and narrow, light and dark; and the keyboard alone.
+
+That headings sort by the keyboard, and say so, is in test_browser.py.
+"""
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.web.test_browser import page, served
+
+VENDOR = Path(__file__).parent / "vendor"
+AXE = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
+RUN = """
+async () => {
+  const { violations } = await axe.run(document, { resultTypes: ["violations"] });
+  return violations.filter(({ impact }) => ["serious", "critical"].includes(impact))
+    .flatMap(({ id, nodes }) => nodes.slice(0, 5).map((node) => `${id}: ${node.html.slice(0, 120)}`));
+}
+"""
+PLANTED = """
+() => {
+  const text = document.createElement("p");
+  text.textContent = "Hardly to be read";
+  text.className = "planted";
+  text.style.color = "color-mix(in srgb, var(--ink) 30%, var(--ground))";
+  document.querySelector("main").append(text, document.createElement("button"));
+}
+"""
+# What the width changes and what the scheme changes do not meet: colours are the same at every width.
+LOOKS = (({"width": 1280, "height": 900}, "light"), ({"width": 390, "height": 844}, "dark"))
+
+
+def seeded_pages(seeded):
+    """A page of every kind that needs no chart, on the seeded site."""
+    evaluations, questions = seeded.evaluations, seeded.questions
+    return (
+        "/",
+        "/?group=no",
+        "/?benchmark=capitals&subject=world&published=yes&sealed_from=2020-01-01",
+        "/?sort=nonsense",
+        "/models",
+        "/models/alpha",
+        "/benchmarks",
+        "/benchmarks/capitals",
+        f"/evaluations/{evaluations['slow']}",
+        f"/questions/{questions['q7']}",
+        "/compare",
+        f"/compare?left={evaluations['alpha']}",
+        "/queue",
+        "/metrics-guide",
+    )
+
+
+def drawn_pages(outputs):
+    """A page of every kind that has charts, on the site of imported outputs."""
+    evaluations = outputs.evaluations
+    cyclic = evaluations["leaning", "cyclic", "symbols"]
+    return (
+        "/boards",
+        f"/evaluations/{outputs.parted}",
+        "/boards/order",
+        "/overview",
+        "/benchmarks/mixed/answer-moving",
+        f"/evaluations/{evaluations['leaning', 'adversarial', 'symbols']}",
+        f"/evaluations/{cyclic}",
+        f"/evaluations/{cyclic}/questions/{outputs.questions['m4']}",
+        "/compare?left=leaning&right=steady&benchmark=mixed",
+    )
+
+
+@pytest.fixture
+def sites(sqlite_site, sqlite_drawn):
+    """Addresses of every kind of page."""
+    with served(sqlite_site.client.application) as plain, served(sqlite_drawn.client.application) as charted:
+        yield [
+            *(plain + path for path in seeded_pages(sqlite_site.seeded)),
+            *(charted + path for path in drawn_pages(sqlite_drawn.outputs)),
+        ]
+
+
+def test_axe_finds_no_serious_barrier_on_any_page(chromium, sites):
+    found = {}
+    with page(chromium, errors=True) as opened:
+        for address in sites:
+            path = re.sub(r"^http://[^/]+", "", address)
+            opened.goto(address)
+            expect(opened.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0)
+            opened.evaluate(AXE)
+            for size, scheme in LOOKS:
+                opened.set_viewport_size(size)
+                opened.emulate_media(color_scheme=scheme)
+                if barriers := opened.evaluate(RUN):
+                    found[path, scheme] = barriers
+        # What is planted is found: the check does check, under the page's policy and in its colours.
+        opened.evaluate(PLANTED)
+        assert {barrier.partition(":")[0] for barrier in opened.evaluate(RUN)} == {"button-name", "color-contrast"}
+    assert found == {}
+
+
+def test_the_packaged_script_is_the_one_that_is_written_down():
+    listed = re.findall(r"^\| `(\S+)` .* `([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.MULTILINE)
+    assert listed == [("axe.min.js", hashlib.sha256((VENDOR / "axe.min.js").read_bytes()).hexdigest())]
+
+
+CONTROLS = """
+() => [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
+  .filter((control) => control.checkVisibility() && control.type !== "hidden").length
+"""
+FOCUSED = """
+() => {
+  const control = document.activeElement, style = getComputedStyle(control), box = control.getBoundingClientRect();
+  control.dataset.reached = "yes";
+  const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+  return outlined && box.right > 0 && box.bottom > 0 ? null : control.outerHTML.slice(0, 120);
+}
+"""
+
+
+def test_every_control_is_reached_by_tab_and_shows_that_it_is(chromium, sites):
+    with page(chromium) as opened:
+        for address in (one for one in sites if one.endswith(("/?group=no", "/boards/order", "&benchmark=mixed"))):
+            opened.goto(address)
+            expect(opened.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0)
+            opened.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+            controls = opened.evaluate(CONTROLS)
+            assert controls > 10
+            # A date has a stop for its day, month, year and calendar each.
+            for _ in range(controls + 3 * opened.locator("[type=date]").count()):
+                opened.keyboard.press("Tab")
+                assert opened.evaluate(FOCUSED) is None, address
+            assert opened.locator("[data-reached]").count() == controls, address

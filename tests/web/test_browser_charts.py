@@ -1,0 +1,147 @@
+"""Charts in a real browser: drawn under the policy, on narrow screens, in both schemes; tables without scripts."""
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from tests.web.test_browser import page, served
+
+# Text against its ground must reach 4.5 : 1 (WCAG 2.2, 1.4.3), whatever the scheme.
+CONTRAST = """
+() => {
+  const channel = (v) => { v /= 255; return v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; };
+  const parse = (c) => { const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
+  const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const poor = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.textContent.trim() || element.closest(".unseen, .skip, option, noscript, title")) continue;
+    let ground = element, colour = null;
+    while (ground) { const c = parse(getComputedStyle(ground).backgroundColor); if (c[3] === 255) { colour = c; break; } ground = ground.parentElement; }
+    const [a, b] = [light(parse(getComputedStyle(element).color)), light(colour ?? [255, 255, 255])].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) poor.push(`${walker.currentNode.textContent.trim().slice(0, 40)}: ${ratio.toFixed(2)}`);
+  }
+  return poor;
+}
+"""
+# Marks of a chart: what Vega draws of the data, without axes and grid.
+MARKS = ".chart svg .role-mark path, .chart svg .role-mark line, .chart svg .role-mark text, .chart svg .role-mark rect"
+VIOLATIONS = """
+window.violations = [];
+document.addEventListener("securitypolicyviolation", (event) => {
+  window.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`);
+});
+"""
+
+
+@pytest.fixture
+def drawn_address(sqlite_drawn):
+    """A server of the site of imported outputs."""
+    with served(sqlite_drawn.client.application) as base:
+        yield base, sqlite_drawn.outputs
+
+
+def paths(outputs):
+    """Pages with charts, and how many charts each has."""
+    evaluations = outputs.evaluations
+    return {
+        "/benchmarks/mixed/answer-moving": 1,
+        f"/evaluations/{evaluations['leaning', 'adversarial', 'symbols']}": 3,
+        f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}": 3,
+        f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}/questions/{outputs.questions['m4']}": 1,
+        f"/evaluations/{outputs.parted}": 4,
+        "/boards/order": 1,
+        "/compare?left=leaning&right=steady&benchmark=mixed": 1,
+    }
+
+
+def drawn(opened, address):
+    opened.goto(address)
+    expect(opened.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0)
+
+
+def test_every_chart_is_drawn_and_the_policy_is_never_broken(chromium, drawn_address):
+    base, outputs = drawn_address
+    with page(chromium) as opened:
+        opened.add_init_script(VIOLATIONS)
+        for path, charts in paths(outputs).items():
+            drawn(opened, base + path)
+            figures = opened.locator("figure[data-chart=drawn]")
+            assert figures.count() == charts, path
+            for number in range(charts):
+                assert figures.nth(number).locator(MARKS).count() > 3, path
+            assert opened.evaluate("window.violations") == [], path
+
+
+def test_charts_fit_a_narrow_screen_and_nothing_in_them_is_cut(chromium, drawn_address):
+    base, outputs = drawn_address
+    with page(chromium, viewport={"width": 390, "height": 800}) as opened:
+        for path in paths(outputs):
+            drawn(opened, base + path)
+            assert opened.evaluate("document.documentElement.scrollWidth") <= 390, path
+            cut = opened.evaluate(
+                """() => [...document.querySelectorAll('.chart svg')].flatMap((svg) => {
+                  const frame = svg.getBoundingClientRect();
+                  return [...svg.querySelectorAll('text')].filter((text) => {
+                    const box = text.getBoundingClientRect();
+                    const outside = box.left < frame.left - 1 || box.right > frame.right + 1
+                      || box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+                    return text.textContent && (outside || text.textContent.endsWith('…'));
+                  }).map((text) => text.textContent);
+                })"""
+            )
+            assert cut == [], path
+
+
+def test_without_scripts_the_tables_stand_for_the_charts(chromium, drawn_address):
+    base, outputs = drawn_address
+    with page(chromium, java_script_enabled=False) as opened:
+        for path, charts in paths(outputs).items():
+            opened.goto(base + path)
+            figures = opened.locator("figure[data-chart]")
+            assert figures.count() == charts
+            for number in range(charts):
+                figures.nth(number).locator("summary").first.click()
+                expect(figures.nth(number).locator("table").first).to_be_visible()
+            assert opened.locator(".chart svg").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_and_marks_take_their_colours_from_the_scheme(chromium, drawn_address, scheme):
+    base, outputs = drawn_address
+    with page(chromium, color_scheme=scheme) as opened:
+        for path in paths(outputs):
+            drawn(opened, base + path)
+            if "/evaluations/" not in path:  # thousands of texts, which test_browser_barriers.py looks at
+                assert opened.evaluate(CONTRAST) == [], path
+            fills = opened.evaluate(
+                "[...document.querySelectorAll('.chart svg text')].map((text) => getComputedStyle(text).fill)"
+            )
+            dark = [fill for fill in fills if fill == "rgb(0, 0, 0)"]
+            assert fills, path
+            assert dark == [], path
+
+
+def test_a_chart_that_arrives_without_a_reload_is_drawn_as_well(chromium, drawn_address):
+    base, _ = drawn_address
+    with page(chromium) as opened:
+        drawn(opened, base + "/benchmarks/mixed/answer-moving?per_page=2")
+        opened.evaluate("window.stayed = true")
+        opened.locator("[data-key=next]").click()
+        opened.wait_for_url("**page=2**")
+        expect(opened.locator("figure[data-chart=drawn]")).to_have_count(1)
+        expect(opened.locator(".chart svg").get_by_text("steady · cloze").first).to_be_visible()
+        assert opened.evaluate("window.stayed")
+
+
+def test_where_a_chart_cannot_be_drawn_its_table_opens(chromium, drawn_address):
+    base, _ = drawn_address
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        opened = browser.new_page()
+        opened.route("**/vega-lite.min.js*", lambda route: route.abort())
+        opened.goto(base + "/boards/order")
+        expect(opened.locator("figure[data-chart=failed] table")).to_be_visible()
+        browser.close()

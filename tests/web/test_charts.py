@@ -1,0 +1,526 @@
+"""What the charts show and the tables beside them: against the imported lines, counted anew."""
+
+import hashlib
+import json
+import math
+import re
+from pathlib import Path
+from statistics import mean, median, pstdev, pvariance
+
+import pytest
+from sqlalchemy import text
+
+from registry.db import read_session
+from tests.web.outputs import MODELS, PARTED_QUESTIONS, PROTOCOLS, QUESTIONS
+from tests.web.seed import HOSTILE
+from tests.web.test_pages import counted, parsed
+from web import charts, effects
+
+PAGES = (
+    "/benchmarks/mixed",
+    "/benchmarks/mixed/answer-moving",
+    "/evaluations/{adversarial}",
+    "/evaluations/{cyclic}",
+    "/evaluations/{cyclic}?place=B",
+    "/evaluations/{moved}",
+    "/evaluations/{cyclic}/questions/{question}",
+    "/evaluations/{parted}",
+    "/boards/order",
+    "/overview",
+    "/compare",
+    "/compare?left={cyclic}",
+    "/compare?left={cyclic}&right={steady}",
+)
+ANSWERS = {question["id"]: question["answer"] for question in QUESTIONS}
+VENDOR = Path(charts.__file__).parents[1] / "static" / "vendor"
+
+
+def address(drawn, pattern):
+    """A page's address, with evaluations of `leaning` by their kind."""
+    evaluations = drawn.outputs.evaluations
+    return pattern.format(
+        adversarial=evaluations["leaning", "adversarial", "symbols"],
+        cyclic=evaluations["leaning", "cyclic", "symbols"],
+        moved=evaluations["leaning", "answer-moving", "cloze"],
+        steady=evaluations["steady", "cyclic", "symbols"],
+        question=drawn.outputs.questions["m4"],
+        parted=drawn.outputs.parted,
+    )
+
+
+def specifications(page):
+    """The charts of a page, as their JSON blocks hold them."""
+    return [
+        json.loads(block) for block in re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
+    ]
+
+
+def right(line):
+    """Whether a line's answer is right."""
+    return line["position"] is not None and line["order"][line["position"]] == ANSWERS[line["question_id"]]
+
+
+def accuracies(lines):
+    """Accuracy of each run, by variant."""
+    found = {}
+    for line in lines:
+        found.setdefault(line["variant"], []).append(right(line))
+    return {variant: mean(hits) for variant, hits in sorted(found.items())}
+
+
+def consistency(lines):
+    """Share of unordered pairs of runs with equal contents, per question, then the mean over questions."""
+    by_question = {}
+    for line in lines:
+        chosen = None if line["position"] is None else line["order"][line["position"]]
+        by_question.setdefault(line["question_id"], []).append(chosen)
+    shares = []
+    for chosen in by_question.values():
+        pairs = [(one, other) for number, one in enumerate(chosen) for other in chosen[:number]]
+        shares.append(sum(one == other and one is not None for one, other in pairs) / len(pairs))
+    return mean(shares)
+
+
+def cells(page, caption):
+    """Rows of the table with this caption: the texts of their cells, without notes."""
+    table = re.search(rf"<caption[^>]*>{re.escape(caption)}.*?</table>", page, re.DOTALL)[0]
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", table.split("</thead>")[1], re.DOTALL)
+    plain = [re.sub(r"<small.*?</small>", "", row, flags=re.DOTALL) for row in rows]
+    return [
+        [
+            " ".join(re.sub(r"<[^>]+>", " ", cell).replace("&#8239;", "").replace("\u202f", "").split())
+            for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)
+        ]
+        for row in plain
+    ]
+
+
+def test_the_box_is_the_median_of_the_moved_runs_and_the_whiskers_are_over_all_runs():
+    runs = [{"variant": variant, "accuracy": value} for variant, value in enumerate((0.6, 0.7, 0.8))]
+    found = charts.spread(runs)
+    assert found["original"] == 0.6
+    assert found["median_moved"] == pytest.approx(0.75)
+    assert found["sd_moved"] == pytest.approx(0.05)
+    assert (found["lowest"], found["highest"]) == (0.6, 0.8)
+    chart = charts.answer_moving([{"label": "m", **found}], 0.25)
+    (value,) = chart.spec["data"]["values"]
+    assert value["box_low"] == pytest.approx(0.7)
+    assert value["box_high"] == pytest.approx(0.8)
+
+
+def test_an_evaluation_without_a_moved_run_has_no_box():
+    found = charts.spread([{"variant": 0, "accuracy": 0.5}])
+    assert found["median_moved"] is None
+    assert charts.answer_moving([{"label": "m", **found}], None).spec["data"]["values"] == []
+
+
+def test_runs_are_those_of_the_view(drawn):
+    ids = list(drawn.outputs.evaluations.values())
+    with read_session(drawn.engine) as session:
+        found = effects.runs(session, ids)
+        view = session.execute(
+            text("SELECT evaluation_id, variant, questions, accuracy FROM run_accuracy WHERE scope = 'all'")
+        ).all()
+    expected = {(row.evaluation_id, row.variant): (row.questions, row.accuracy) for row in view}
+    assert {
+        (evaluation, run["variant"]): (run["questions"], pytest.approx(run["accuracy"], abs=1e-12))
+        for evaluation, runs in found.items()
+        for run in runs
+    } == {key: value for key, value in expected.items() if key[0] in ids}
+
+
+def test_the_table_of_moved_answers_holds_what_the_imported_lines_give(drawn):
+    page = drawn.client.get("/benchmarks/mixed/answer-moving").text
+    rows = cells(page, "Metrics over the places of the right option")
+    every_run = cells(page, "Accuracy by place of the right option")
+    assert len(rows) == len(MODELS) * len(PROTOCOLS)
+    order = [(model, protocol) for model in MODELS for protocol in sorted(PROTOCOLS)]
+    for (model, protocol), row, runs in zip(order, rows, every_run, strict=True):
+        lines = drawn.outputs.lines[model, "answer-moving", protocol]
+        assert any(line["position"] is None for line in lines) == (model == "leaning")
+        by_run = accuracies(lines)
+        values = list(by_run.values())
+        moved = values[1:]
+        assert len(values) == 6
+        percent = [f"{100 * value:.1f}%" for value in values]
+        assert row[:2] == [model, f"{protocol}, 0-shot"]
+        assert row[2:] == [
+            percent[0],
+            f"{100 * mean(values):.1f}%",
+            f"{100 * mean(moved):.1f}%",
+            f"{100 * median(moved):.1f}%",
+            f"{pvariance([100 * value for value in values]):.3f}",
+            f"{100 * min(values):.1f}%",
+            f"{100 * max(values):.1f}%",
+            f"{100 * (max(values) - min(values)):.1f}%",
+            f"{100 * abs(values[0] - mean(moved)):.1f}%",
+            f"{100 * consistency(lines):.1f}%",
+        ]
+        assert runs[1:7] == percent
+        assert runs[8] == f"{100 * pstdev(moved):.1f} points"
+
+
+def test_the_box_plot_draws_the_numbers_of_its_table(drawn):
+    (specification,) = specifications(drawn.client.get("/benchmarks/mixed/answer-moving").text)
+    drawn_lines = specification["data"]["values"]
+    assert [value["label"] for value in drawn_lines] == [
+        f"{model} · {protocol}" for model in MODELS for protocol in sorted(PROTOCOLS)
+    ]
+    by_run = accuracies(drawn.outputs.lines["leaning", "answer-moving", "symbols"])
+    line = next(value for value in drawn_lines if value["label"] == "leaning · symbols")
+    assert line["median_moved"] == pytest.approx(median(list(by_run.values())[1:]))
+    assert line["lowest"] == pytest.approx(min(by_run.values()))
+    guessing = specification["layer"][0]["data"]["values"][0]["guessing"]
+    assert guessing == pytest.approx(mean(1 / len(question["options"]) for question in QUESTIONS))
+
+
+def positions_of(lines):
+    """Position → prompts answered there, prompts with the right option there, those answered rightly."""
+    found = {}
+    for line in lines:
+        stands = line["order"].index(ANSWERS[line["question_id"]])
+        found.setdefault(stands, [0, 0, 0])
+        found[stands][1] += 1
+        found[stands][2] += right(line)
+        if line["position"] is not None:
+            found.setdefault(line["position"], [0, 0, 0])[0] += 1
+    return found
+
+
+def failing_only_at(lines):
+    """Question → the one position at which it is always wrong, where it is always right at all others."""
+    hits = {}
+    for line in lines:
+        stands = line["order"].index(ANSWERS[line["question_id"]])
+        hits.setdefault(line["question_id"], {}).setdefault(stands, []).append(right(line))
+    found = {}
+    for question, by_position in hits.items():
+        never = [position for position, outcomes in by_position.items() if not any(outcomes)]
+        always = [position for position, outcomes in by_position.items() if all(outcomes)]
+        if len(never) == 1 and len(always) == len(by_position) - 1 > 0:
+            found[question] = never[0]
+    return found
+
+
+@pytest.mark.parametrize(("kind", "protocol"), [("cyclic", "symbols"), ("answer-moving", "cloze")])
+def test_answers_by_position_are_counted_from_the_lines(drawn, kind, protocol):
+    lines = drawn.outputs.lines["leaning", kind, protocol]
+    page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', kind, protocol]}").text
+    expected, failing = positions_of(lines), failing_only_at(lines)
+    assert cells(page, "Answers by position") == [
+        [
+            "ABCDE"[position],
+            str(answered),
+            str(stands),
+            f"{100 * correct / stands:.1f}%",
+            str(list(failing.values()).count(position)),
+        ]
+        for position, (answered, stands, correct) in sorted(expected.items())
+    ]
+    silent = sum(line["position"] is None for line in lines)
+    assert f"{silent} of them had no valid answer" in page
+    values = {
+        (value["position"], value["what"]): value["share"]
+        for value in titled(page, "Bars for 5 positions")["data"]["values"]
+    }
+    assert values["A", "Answered here"] == pytest.approx(expected[0][0] / len(lines))
+    assert values["E", "Right answer here"] == pytest.approx(expected[4][1] / len(lines))
+
+
+def test_questions_that_fail_at_one_position_only_are_found(drawn):
+    evaluation = drawn.outputs.evaluations["leaning", "cyclic", "symbols"]
+    failing = failing_only_at(drawn.outputs.lines["leaning", "cyclic", "symbols"])
+    assert set(failing.values()) == {1, 2, 3, 4}
+    for position in range(5):
+        page = drawn.client.get(f"/evaluations/{evaluation}?place={'ABCDE'[position]}").text
+        listed = set(re.findall(r'/questions/\d+">(m\d+)</a>', page))
+        assert listed == {question for question, place in failing.items() if place == position}
+    assert "Fails only at A" not in drawn.client.get(f"/evaluations/{evaluation}").text
+
+
+def test_a_place_that_is_none_is_refused(drawn):
+    evaluation = drawn.outputs.evaluations["leaning", "cyclic", "symbols"]
+    for place in ("AB", "a", "7"):
+        response = drawn.client.get(f"/evaluations/{evaluation}?place={place}")
+        assert response.status_code == 400
+        assert "place" in response.text
+
+
+def test_effects_of_inserted_options_are_counted_from_the_lines(drawn):
+    lines = drawn.outputs.lines["leaning", "adversarial", "symbols"]
+    page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', 'adversarial', 'symbols']}").text
+    rows = cells(page, "Effects of each inserted option")
+    names = [
+        name for name in ("simple", "extended", "instructional", "neutral") if any(name in l["order"] for l in lines)
+    ]
+    assert [row[0] for row in rows] == names
+    original = mean(right(line) for line in lines if line["variant"] == 0)
+    by_key = {(line["question_id"], line["variant"]): line for line in lines}
+    for number, row in enumerate(rows, start=1):
+        shown = [line for line in lines if line["variant"] == number]
+        taken = mean(
+            line["position"] is not None and isinstance(line["order"][line["position"]], str) for line in shown
+        )
+        accuracy = mean(map(right, shown))
+        assert taken > 0
+        assert row[1:5] == [
+            f"{100 * taken:.1f}%",
+            f"{100 * original:.1f}%",
+            f"{100 * accuracy:.1f}%",
+            f"{100 * (accuracy - original):+.1f} points",
+        ]
+        by_npsq = []
+        for line in shown:
+            alone = by_key[line["question_id"], number + 5]
+            assert alone["order"] == line["order"]
+            gains = [(one - other) / -other for one, other in zip(line["logprobs"], alone["logprobs"], strict=True)]
+            by_npsq.append(isinstance(line["order"][gains.index(max(gains))], str))
+        assert row[5] == f"{100 * mean(by_npsq):.1f}%"
+    adversarial = titled(page, "Bars for")
+    assert [value["label"] for value in adversarial["data"]["values"]] == names
+
+
+def test_parts_of_the_benchmark_stand_in_the_order_of_what_they_lose(drawn):
+    page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', 'cyclic', 'symbols']}").text
+    values = specifications(page)[0]["data"]["values"]
+    lost = [value["accuracy"] - value["worst_accuracy"] for value in values]
+    assert {value["label"] for value in values} == {"odd", "even"}
+    assert lost == sorted(lost, reverse=True)
+    table = {row[0]: row[1:] for row in cells(page, "Metrics by subject")}
+    for value in values:
+        assert f"{100 * value['retest_accuracy']:.1f}%" in table[value["label"]]
+
+
+def test_a_single_order_has_no_chart_of_what_other_orders_lose(drawn):
+    page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', 'adversarial', 'symbols']}").text
+    assert "the largest loss first" not in page
+
+
+def titled(page, words):
+    """The chart of a page whose label begins so."""
+    found = re.findall(
+        r'aria-label="([^"]*)"><div class="chart[^"]*"></div></div>\s*<script type="application/json">(.*?)</script>',
+        page,
+        re.DOTALL,
+    )
+    return next(json.loads(block) for label, block in found if label.startswith(words))
+
+
+def test_the_curve_of_bmca_is_counted_from_the_lines(drawn):
+    page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', 'cyclic', 'symbols']}").text
+    hits = {}
+    for line in drawn.outputs.lines["leaning", "cyclic", "symbols"]:
+        hits.setdefault(line["question_id"], []).append(right(line))
+    shares = (50, 60, 70, 80, 90, 100)
+    expected = [mean(10 * sum(found) >= share / 10 * len(found) for found in hits.values()) for share in shares]
+    values = titled(page, "Curve of BMCA")["data"]["values"]
+    assert [value["value"] for value in values] == pytest.approx(expected)
+    assert expected == sorted(expected, reverse=True)
+    rows = cells(page, "Share of questions right in at least so many of their variants")
+    assert [row[:2] for row in rows] == [
+        [f"{share}%", f"{100 * value:.1f}%"] for share, value in zip(shares, expected, strict=True)
+    ]
+
+
+def test_a_curve_needs_two_points():
+    assert charts.bmca_curve({"bmca_50": {"value": 0.5}, "bmca_60": {"value": None}}) is None
+    assert charts.bmca_curve({}) is None
+
+
+def test_a_single_order_has_no_curve():
+    alike = {name: {"value": 0.5} for name in ("accuracy", "bmca_50", "bmca_60")}
+    assert charts.bmca_curve(alike) is None
+    assert charts.bmca_curve(alike | {"bmca_60": {"value": 0.4}}) is not None
+
+
+def test_subjects_stand_in_each_shuffle_with_their_median(drawn):
+    page = drawn.client.get(f"/evaluations/{drawn.outputs.parted}").text
+    subject_of = {question["id"]: question["subject"] for question in PARTED_QUESTIONS}
+    hits = {}
+    for line in drawn.outputs.parted_lines:
+        hits.setdefault((line["variant"], subject_of[line["question_id"]]), []).append(right(line))
+    specification = titled(page, "Strips of accuracy")
+    dots = {
+        (value["row"], value["subject"]): value["accuracy"] for value in specification["layer"][0]["data"]["values"]
+    }
+    assert dots == {place: pytest.approx(mean(found)) for place, found in hits.items()}
+    for value in specification["data"]["values"]:
+        of_run = [accuracy for (run, _), accuracy in dots.items() if run == value["row"]]
+        assert value["median"] == pytest.approx(median(of_run))
+    assert [value["label"] for value in specification["data"]["values"]] == [
+        "Original order",
+        "Shuffle 1",
+        "Shuffle 2",
+    ]
+    first = f"{100 * mean(hits[0, 'part 0']):.1f}%"
+    assert cells(page, "Accuracy on each subject in each order")[0][:2] == ["part 0", first]
+
+
+def test_two_subjects_are_no_strip():
+    rows = [{"run": run, "name": "n", "subject": name, "accuracy": 0.5} for run in (0, 1) for name in ("a", "b")]
+    assert charts.shuffles(rows) is None
+
+
+def test_the_overview_has_every_model_on_every_benchmark_asked_in_one_way(drawn):
+    page = drawn.client.get("/overview?variants=cyclic&metric=accuracy").text
+    accuracy = {
+        model: mean(right(line) for line in drawn.outputs.lines[model, "cyclic", "symbols"] if line["variant"] == 0)
+        for model in MODELS
+    }
+    best_first = sorted(MODELS, key=accuracy.get, reverse=True)
+    assert cells(page, "Accuracy of every model on every benchmark") == [
+        [model, f"{100 * accuracy[model]:.1f}%"] for model in best_first
+    ]
+    for model in MODELS:
+        assert f'heat-{round(10 * accuracy[model])}"' in page
+    assert "veiled" not in page
+
+
+def test_the_overview_shows_the_way_with_the_most_evaluations_unless_told(drawn):
+    # Adversarial, answer-moving and cyclic have two each under symbols: the first by name.
+    assert "under adversarial, symbols, 0-shot" in drawn.client.get("/overview").text
+    assert "under cyclic, symbols, 0-shot" in drawn.client.get("/overview?variants=cyclic").text
+    cloze = drawn.client.get("/overview?protocol=cloze").text
+    assert "under answer-moving:examples=moved, cloze, 0-shot" in cloze
+    refused = drawn.client.get("/overview?variants=full")
+    assert refused.status_code == 400
+    assert "variants, protocol and shots in use: adversarial, symbols, 0" in refused.text
+    assert drawn.client.get("/overview?metric=nonsense").status_code == 400
+
+
+def test_an_empty_registry_has_no_overview_yet(empty_client):
+    assert "Nothing has been evaluated yet" in empty_client.get("/overview").text
+
+
+def test_a_question_s_probabilities_stand_by_option_and_order(drawn):
+    page = drawn.client.get(address(drawn, "/evaluations/{cyclic}/questions/{question}")).text
+    lines = [line for line in drawn.outputs.lines["leaning", "cyclic", "symbols"] if line["question_id"] == "m4"]
+    expected = {}
+    for line in lines:
+        shares = [math.exp(value) for value in line["logprobs"]]
+        for position, option in enumerate(line["order"]):
+            expected[option, line["variant"]] = (shares[position] / sum(shares), "ABCDE"[position])
+    (specification,) = specifications(page)
+    found = {
+        (value["option"], value["order"]): (pytest.approx(value["probability"]), value["position"])
+        for value in specification["data"]["values"]
+    }
+    assert found == expected
+    chosen = {value["order"]: value["option"] for value in specification["data"]["values"] if value["chosen"]}
+    assert chosen == {
+        line["variant"]: line["order"][line["position"]] for line in lines if line["position"] is not None
+    }
+    rows = cells(page, "Probability of each option in each order")
+    assert [row[1:] for row in rows] == [
+        [f"{100 * expected[option, variant][0]:.1f}%" for variant in range(5)] for option in range(5)
+    ]
+
+
+def test_hostile_texts_in_a_chart_are_data(site):
+    evaluation = site.seeded.evaluations["hostile"]
+    question = re.search(
+        rf"/evaluations/{evaluation}/questions/(\d+)", site.client.get(f"/evaluations/{evaluation}").text
+    )[1]
+    page = site.client.get(f"/evaluations/{evaluation}/questions/{question}").text
+    (specification,) = specifications(page)
+    assert HOSTILE in specification["data"]["values"][0]["text"]
+    blocks = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
+    assert not [block for block in blocks if "<" in block or "&" in block]
+
+
+def test_a_question_without_probabilities_has_no_heat_map():
+    row = {"shown": [0, 1], "label_probabilities": None, "chosen_position": 0, "variant_name": "v", "variant": 0}
+    assert charts.probabilities([row, row], ["a", "b"], 0) is None
+    known = row | {"label_probabilities": [0.5, 0.5]}
+    assert charts.probabilities([known, row], ["a", "b"], 0) is None
+    assert charts.probabilities([known, known], ["a", "b"], 0) is not None
+
+
+def test_a_board_s_scatter_has_a_point_per_complete_model(drawn):
+    page = drawn.client.get("/boards/order").text
+    (specification,) = specifications(page)
+    points = {value["model"]: value for value in specification["data"]["values"]}
+    for model in MODELS:
+        by_question = {}
+        for line in drawn.outputs.lines[model, "cyclic", "symbols"]:
+            by_question.setdefault(line["question_id"], []).append(right(line))
+        worst = mean(map(all, by_question.values()))
+        original = mean(hits[0] for hits in by_question.values())
+        assert points[model]["accuracy"] == pytest.approx(original)
+        assert points[model]["worst_accuracy"] == pytest.approx(worst)
+        assert [model, f"{100 * original:.1f}%", f"{100 * worst:.1f}%"] in [
+            row[:3] for row in cells(page, "Accuracy and worst accuracy")
+        ]
+
+
+def test_names_in_the_scatter_cover_no_point_and_no_name():
+    rows = [{"model": f"model-{number}", "accuracy": 0.5, "worst_accuracy": 0.4 + number / 1000} for number in range(5)]
+    rows.append({"model": "far", "accuracy": 0.5, "worst_accuracy": 0.1})
+    # To the left of this one stands another model, to its right the plot ends.
+    rows += [
+        {"model": "squeezed", "accuracy": 0.79, "worst_accuracy": 0.2},
+        {"model": "beside", "accuracy": 0.7, "worst_accuracy": 0.2},
+    ]
+    values = charts.accuracy_and_worst(rows).spec["data"]["values"]
+    named = {value["name"]: "left" if value["left"] else "right" for value in values if "name" in value}
+    # Five stand on each other: one name goes to the right of them, one to the left, and three have no room.
+    assert named == {"model-0": "right", "model-1": "left", "far": "right", "beside": "left"}
+
+
+def test_models_that_are_all_alike_still_have_axes():
+    for value in (0.0, 0.3, 1.0):
+        row = {"model": "m", "accuracy": value, "worst_accuracy": value}
+        specification = charts.accuracy_and_worst([row, row]).spec
+        low, high = specification["layer"][1]["encoding"]["x"]["scale"]["domain"]
+        assert 0 <= low < high <= 1
+        assert low <= value <= high
+
+
+def test_a_benchmark_without_moved_answers_says_how_to_get_them(client):
+    page = client.get("/benchmarks/capitals/answer-moving").text
+    assert "--variants answer-moving" in page
+    assert "answer-moving" not in client.get("/benchmarks/capitals").text
+
+
+def test_hidden_benchmarks_have_no_page_of_moved_answers(drawn):
+    assert drawn.client.get("/benchmarks/veiled/answer-moving").status_code == 404
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path):
+    response = drawn.client.get(address(drawn, path))
+    assert response.status_code == 200
+    tags = parsed(response)
+    names = [tag for tag, _ in tags.tags]
+    assert names.count("table") == names.count("caption")
+    assert not [name for name in tags.attributes if name == "style" or name.startswith("on")]
+    assert names.count("h1") == 1
+    ids = [given["id"] for _, given in tags.tags if "id" in given]
+    assert len(ids) == len(set(ids))
+    # Every chart says what it shows, has a caption, and stands beside a table.
+    figures = re.findall(r"<figure.*?</figure>", response.text, re.DOTALL)
+    for figure in figures:
+        assert re.search(r'role="img" aria-label="[^"]{20,}"', figure)
+        assert "<figcaption>" in figure
+        assert "<table" in figure
+    for link in {given["href"].partition("#")[0] for tag, given in tags.tags if tag == "a"} - {""}:
+        assert drawn.client.get(link).status_code == 200, link
+
+
+def test_pages_with_charts_ask_the_database_a_bounded_number_of_times(drawn):
+    for path in PAGES:
+        with counted(drawn.engine) as seen:
+            assert drawn.client.get(address(drawn, path)).status_code == 200
+        assert len(seen) <= 20, path
+
+
+def test_the_packaged_scripts_are_the_ones_that_are_written_down():
+    listed = re.findall(
+        r"^\| `([a-z.-]+\.js)` .* `([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.MULTILINE
+    )
+    assert sorted(name for name, _ in listed) == sorted(file.name for file in VENDOR.glob("*.js"))
+    for name, digest in listed:
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
+    licences = (VENDOR / "README.md").read_text()
+    for licence in VENDOR.glob("LICENSE-*"):
+        assert f"`{licence.name}`" in licences

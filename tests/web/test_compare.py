@@ -1,0 +1,194 @@
+"""Two evaluations beside each other: differences, tests, and the questions on which they differ."""
+
+import re
+from statistics import mean
+
+import pytest
+
+from registry.comparing import compare_evaluations
+from registry.db import read_session
+from tests.web.outputs import MODELS
+from tests.web.seed import HOSTILE, evaluate, right
+from tests.web.test_charts import cells, specifications
+from tests.web.test_charts import right as answered_right
+from tests.web.test_pages import counted
+from web.comparing import COMPARED
+
+
+def pair(drawn, kind="cyclic", protocol="symbols"):
+    return [drawn.outputs.evaluations[model, kind, protocol] for model in MODELS]
+
+
+def compared(drawn, query="", **how):
+    left, right_ = pair(drawn, **how)
+    response = drawn.client.get(f"/compare?left={left}&right={right_}{query}")
+    assert response.status_code == 200, response.text
+    return response.text
+
+
+def known_everywhere(drawn, model):
+    """Questions that a model has right in every order."""
+    hits = {}
+    for line in drawn.outputs.lines[model, "cyclic", "symbols"]:
+        hits.setdefault(line["question_id"], []).append(answered_right(line))
+    return {question for question, outcomes in hits.items() if all(outcomes)}
+
+
+def test_the_numbers_are_those_of_the_command_line(drawn):
+    rows = {row[0].rstrip(" ↑↓"): row[1:] for row in cells(compared(drawn), "Left and right in each metric")}
+    with read_session(drawn.engine) as session:
+        expected = compare_evaluations(session, *pair(drawn))["metrics"]
+    from registry.metrics import METRICS
+
+    shown = {name: METRICS[name].label for name in COMPARED if expected[name]["n"]}
+    assert set(rows) == set(shown.values())
+    assert len(rows) == 5
+    for name, label in shown.items():
+        one = expected[name]
+        left, right_, difference, *test = rows[label]
+        assert left == f"{100 * one['first']:.1f}%"
+        assert right_ == f"{100 * one['second']:.1f}%"
+        assert difference == f"{100 * one['difference']:+.1f} points"
+        if one["mcnemar"] is None:
+            assert test[0].startswith("–")
+        else:
+            p_value = one["mcnemar"]["p_value"]
+            assert test == [
+                str(one["mcnemar"]["only_first"]),
+                str(one["mcnemar"]["only_second"]),
+                "&lt; 0.001" if p_value < 0.001 else f"{p_value:.3f}",
+            ]
+
+
+def test_the_chart_has_the_intervals_of_the_command_line(drawn):
+    (specification,) = specifications(compared(drawn))
+    with read_session(drawn.engine) as session:
+        expected = compare_evaluations(session, *pair(drawn))["metrics"]
+    accuracy = next(value for value in specification["data"]["values"] if value["label"] == "Accuracy")
+    assert accuracy["difference"] == pytest.approx(expected["accuracy"]["difference"])
+    assert [accuracy["low"], accuracy["high"]] == pytest.approx(expected["accuracy"]["interval"])
+
+
+def test_questions_on_which_they_differ_are_listed_by_side(drawn):
+    known = {model: known_everywhere(drawn, model) for model in MODELS}
+    expected = {
+        "left": known["leaning"] - known["steady"],
+        "right": known["steady"] - known["leaning"],
+        "all": known["leaning"] ^ known["steady"],
+    }
+    assert expected["right"]
+    for only, questions in expected.items():
+        page = compared(drawn, f"&only={only}&per_page=100")
+        assert set(re.findall(r'<a href="/questions/\d+">(m\d+)</a>', page)) == questions
+        assert f'<span class="number">{len(questions)}</span>' in page
+    first = compared(drawn, "&per_page=10")
+    second = compared(drawn, "&per_page=10&page=2")
+    listed = [re.findall(r'<a href="/questions/\d+">(m\d+)</a>', page) for page in (first, second)]
+    assert len(listed[0]) == 10
+    assert not set(listed[0]) & set(listed[1])
+
+
+def test_questions_can_differ_by_the_original_order_alone(drawn):
+    page = compared(drawn, "&by=accuracy&per_page=100")
+    outcomes = {
+        model: {
+            line["question_id"]: answered_right(line)
+            for line in drawn.outputs.lines[model, "cyclic", "symbols"]
+            if line["variant"] == 0
+        }
+        for model in MODELS
+    }
+    differing = {question for question, hit in outcomes["leaning"].items() if hit != outcomes["steady"][question]}
+    assert set(re.findall(r'<a href="/questions/\d+">(m\d+)</a>', page)) == differing
+
+
+def test_swapping_the_sides_turns_every_difference_around(drawn):
+    left, right_ = pair(drawn)
+    one = cells(compared(drawn), "Left and right")
+    other = cells(drawn.client.get(f"/compare?left={right_}&right={left}").text, "Left and right")
+    for row, turned in zip(one, other, strict=True):
+        assert row[1:3] == turned[2:0:-1]
+        assert float(row[3].split()[0]) == -float(turned[3].split()[0])
+
+
+def test_two_models_are_compared_where_they_were_asked_in_the_same_way(drawn):
+    page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed&variants=cyclic").text
+    assert cells(page, "Left and right") == cells(compared(drawn), "Left and right")
+    # Without a way of asking it is one of four; the others are offered.
+    page = drawn.client.get("/compare?left=leaning&right=steady&benchmark=mixed").text
+    assert (
+        len(re.findall(r'/compare\?left=\d+&amp;right=\d+"', page.split("Also asked of both")[1].split("</p>")[0])) == 3
+    )
+
+
+def test_an_evaluation_offers_those_that_ask_the_same_questions(drawn):
+    left, right_ = pair(drawn)
+    assert f"/compare?left={left}" in drawn.client.get(f"/evaluations/{left}").text
+    page = drawn.client.get(f"/compare?left={left}").text
+    offered = re.findall(rf"left={left}&amp;right=(\d+)", page)
+    assert offered[0] == str(right_)
+    assert len(offered) == 7
+    assert not set(offered) & {str(hidden) for hidden in drawn.outputs.hidden.values()}
+
+
+def test_the_form_offers_models_and_public_benchmarks(drawn):
+    page = drawn.client.get("/compare").text
+    assert page.count("<option>leaning</option>") == 2
+    assert "<option>mixed</option>" in page
+    assert "veiled" not in page
+
+
+def test_a_hidden_benchmark_is_compared_nowhere(drawn):
+    left, right_ = drawn.outputs.hidden.values()
+    assert drawn.client.get(f"/compare?left={left}&right={right_}").status_code == 404
+    assert drawn.client.get(f"/compare?left={left}").status_code == 404
+    response = drawn.client.get("/compare?left=leaning&right=steady&benchmark=veiled")
+    assert response.status_code == 404
+
+
+def test_what_cannot_be_compared_is_refused_by_name(site):
+    client, evaluations = site.client, site.seeded.evaluations
+    refused = {
+        f"left={evaluations['alpha']}&right={evaluations['alpha']}": "itself",
+        f"left={evaluations['alpha']}&right={evaluations['hostile']}": "different questions",
+        f"left={evaluations['alpha']}&right={evaluations['slow']}": "complete",
+        "left=alpha&right=beta": "benchmark",
+        f"left={evaluations['alpha']}&right={evaluations['beta']}&only=some": "only",
+        f"left={evaluations['alpha']}&right={evaluations['beta']}&by=entropy": "by",
+        f"left={HOSTILE}&right=beta&benchmark=capitals": "model",
+    }
+    for query, named in refused.items():
+        response = client.get(f"/compare?{query}")
+        assert response.status_code == 400, query
+        assert named in response.text
+        assert "<script>alert" not in response.text
+    for query in ("left=1&right=4711", "left=alpha&right=slow&benchmark=capitals", "left=4711"):
+        assert client.get(f"/compare?{query}").status_code == 404, query
+
+
+def test_evaluations_with_few_questions_have_no_interval(site):
+    evaluations = site.seeded.evaluations
+    page = site.client.get(f"/compare?left={evaluations['alpha']}&right={evaluations['delta']}").text
+    assert page.count("no interval") == 5
+    assert mean(value["low"] is None for value in specifications(page)[0]["data"]["values"]) == 1
+
+
+def test_evaluations_without_a_common_question_have_nothing_to_compare(own):
+    halves = [evaluate(own.engine, "alpha", "capitals", right, subjects=(part,)) for part in ("europe", "world")]
+    page = own.client.get(f"/compare?left={halves[0]}&right={halves[1]}").text
+    assert "no question with a value in common" in page
+    assert "<p>None.</p>" in page
+
+
+def test_another_way_of_asking_is_pointed_out(own):
+    original = evaluate(own.engine, "beta", "capitals", right, variants="original")
+    page = own.client.get(f"/compare?left={own.seeded.evaluations['alpha']}&right={original}").text
+    assert "asked in different ways" in page
+
+
+def test_a_comparison_asks_the_database_a_bounded_number_of_times(drawn):
+    left, right_ = pair(drawn)
+    for query in (f"left={left}&right={right_}", "left=leaning&right=steady&benchmark=mixed", f"left={left}", ""):
+        with counted(drawn.engine) as seen:
+            assert drawn.client.get(f"/compare?{query}").status_code == 200
+        assert len(seen) <= 16, query

@@ -1,0 +1,175 @@
+"""The leaderboard's page: what its filters keep, what its links lead to, what it says in words, printed numbers."""
+
+import csv
+import io
+import re
+from math import comb
+
+import pytest
+
+from registry.db import write_session
+from registry.published import load_published
+from tests.web.seed import evaluate, first
+from tests.web.test_charts import cells
+from tests.web.test_pages import parsed, text_of
+from web import story
+
+
+def models(response):
+    """Models of the ranked table, in its order."""
+    table = response.text.split("Not complete")[0]
+    return re.findall(r'<th scope="row" role="rowheader">\s*<a href="/models/([^"]+)"', table)
+
+
+@pytest.mark.parametrize(
+    ("query", "kept"),
+    [
+        ("family=toy&kind=huggingface", ["alpha", "silent", "beta", "gamma", "delta"]),
+        ("kind=gguf", []),
+        ("min_parameters=135000000&max_parameters=135000000", ["alpha", "silent", "beta", "gamma", "delta"]),
+        ("min_parameters=500000000", []),
+        ("sealed_from=2020-01-01", ["alpha", "silent", "beta", "gamma", "delta"]),
+        ("sealed_to=2020-01-01", []),
+        ("q=A&sort=model&order=desc", ["gamma", "delta", "beta", "alpha"]),
+        ("subject=world", ["alpha", "silent", "beta", "gamma", "delta"]),
+    ],
+)
+def test_filters_are_in_the_address_and_in_the_form(client, query, kept):
+    response = client.get(f"/?benchmark=capitals&{query}")
+    assert models(response) == kept
+    selected = {given.get("value") for tag, given in parsed(response).tags if tag == "option" and "selected" in given}
+    for item in query.split("&"):
+        name, _, value = item.partition("=")
+        if name in ("min_parameters", "max_parameters"):
+            assert value in selected
+        elif name in ("kind", "family", "subject"):
+            assert f"<option selected>{value}</option>" in response.text
+        elif name.startswith("sealed"):
+            assert f'name="{name}" value="{value}"' in response.text
+
+
+def test_a_subject_has_numbers_of_its_own(client):
+    text = text_of(client.get("/?benchmark=capitals&subject=world&metrics=worst_accuracy"))
+    assert "50.0 % 4/8" in text
+    assert "Only the questions on world" in text
+
+
+def link(response, words):
+    return re.search(rf'<a href="([^"]+)"[^>]*>{words}</a>', response.text)[1].replace("&amp;", "&")
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?benchmark=capitals&subject=world&sort=model&metrics=worst_accuracy,accuracy&q=a"]
+)
+def test_the_links_lead_to_exactly_the_rows_shown(client, query):
+    response = client.get(f"/{query}")
+    lines = list(csv.DictReader(io.StringIO(client.get(link(response, "as CSV")).text)))
+    document = client.get(link(response, "as JSON")).json
+    spelt = client.get(link(response, "link with everything spelt out"))
+    complete = [line for line in lines if line["state"] == "complete"]
+    assert [line["model"] for line in complete] == models(response) == models(spelt)
+    assert [int(line["evaluation_id"]) for line in lines] == [row["evaluation_id"] for row in document["rows"]]
+    for line, row in zip(lines, document["rows"], strict=True):
+        assert line["rank"] == ("" if row["rank"] is None else str(row["rank"]))
+        assert line["worst_accuracy"] == ("" if row["worst_accuracy"] is None else str(row["worst_accuracy"]))
+        assert line["scope"] == document["scope"]
+    assert cells_of(spelt) == cells_of(response)
+
+
+def cells_of(response):
+    return re.findall(r'<td role="cell" class="number.*?</td>', response.text, re.DOTALL)
+
+
+def test_the_headline_metrics_stand_in_columns_unless_nothing_has_a_value(client):
+    headings = re.findall(r'data-key="sort-(\w+)"', client.get("/").text)
+    assert headings == ["model", "accuracy", "worst_accuracy", "fluctuation_rate", "cora"]
+    assert "npsq_accuracy" in re.findall(r'data-key="sort-(\w+)"', client.get("/?metrics=npsq_accuracy").text)
+    assert "npsq_accuracy" in re.findall(r'data-key="sort-(\w+)"', client.get("/?sort=npsq_accuracy").text)
+
+
+def test_printed_numbers_stand_apart_with_their_table(own):
+    with write_session(own.engine) as session:
+        load_published(session)
+    assert "Printed in papers" not in own.client.get("/").text
+    page = own.client.get("/?published=yes&metrics=cora&q=mist").text
+    rows = cells(page, "Numbers that papers print")
+    assert rows
+    assert all(row[3].startswith("printed in Cavalin et al., Table") for row in rows)
+    assert all("mist" in row[0].lower() for row in rows)
+    assert "No paper in this registry prints" in own.client.get("/?published=yes&benchmark=capitals").text
+
+
+# In words
+
+
+def test_most_is_lost_where_an_exact_interval_says_so():
+    # 1 of 12 kept: twice (1 + 12) / 4096 is .0063; 3 of 12: twice 299 / 4096 is .146.
+    assert story.mostly_lost(12, 1)
+    assert not story.mostly_lost(12, 3)
+    assert not story.mostly_lost(5, 0)  # twice 1 / 32
+    assert story.mostly_lost(6, 0)  # twice 1 / 64
+    assert not story.mostly_lost(6, 0, among=2)
+    assert not story.mostly_lost(0, 0)
+    assert not story.mostly_lost(14_000, 7_000)
+    assert story.mostly_lost(14_000, 6_000)
+
+
+@pytest.mark.parametrize("questions", [7, 30, 101])
+def test_the_interval_excludes_one_half_as_often_as_it_may(questions):
+    wrongly = [kept for kept in range(questions + 1) if story.mostly_lost(questions, kept)]
+    assert sum(comb(questions, kept) for kept in wrongly) / 2**questions <= 0.025
+
+
+def lucky_row(model, accuracy, worst, n=100, **more):
+    counts = {"accuracy": {"n": n}, "worst_accuracy": {"n": more.pop("n_worst", n)}}
+    return {"model": model, "accuracy": accuracy, "worst_accuracy": worst, "counts": counts, **more}
+
+
+def test_the_largest_loss_is_told_first_and_what_cannot_be_told_is_not():
+    rows = [
+        lucky_row("keeps", 0.9, 0.8),
+        lucky_row("loses", 0.31, 0.04),
+        lucky_row("loses more", 0.6, 0.1),
+        lucky_row("few", 0.4, 0.1, n=10),
+        lucky_row("differs", 0.6, 0.1, n_worst=99),
+        lucky_row("undefined", 0.6, None),
+    ]
+    assert [row["model"] for row in story.of_evaluations(rows)] == ["loses more", "loses"]
+    assert story.of_evaluations([]) == []
+
+
+def test_a_board_tells_only_where_the_intervals_are_apart():
+    def row(model, accuracy, worst, *, complete=True):
+        values = {"a": {"value": 0.4, "interval": accuracy}, "w": {"value": 0.1, "interval": worst}}
+        return {"model": model, "complete": complete, "values": values}
+
+    rows = [
+        row("apart", [0.35, 0.45], [0.05, 0.17]),
+        row("touching", [0.34, 0.46], [0.05, 0.17]),
+        row("unknown", [0.35, 0.45], None),
+        row("incomplete", [0.35, 0.45], [0.05, 0.17], complete=False),
+    ]
+    assert [item["model"] for item in story.of_board(rows, "a", "w")] == ["apart"]
+
+
+def test_the_sentence_is_there_only_when_the_numbers_bear_it(own, tmp_path):
+    assert "luck of the order" not in own.client.get("/").text
+    evaluate(own.engine, "delta", "capitals", first, variants="full")
+    assert "luck of the order" not in own.client.get("/").text  # two right, none of them kept: too few
+
+
+def test_the_leaderboard_tells_whose_accuracy_is_luck(drawn):
+    lines = drawn.outputs.lines["leaning", "cyclic", "symbols"]
+    by_question = {}
+    for line in lines:
+        answer = int(line["question_id"][1:]) % 4
+        hit = line["position"] is not None and line["order"][line["position"]] == answer
+        by_question.setdefault(line["question_id"], []).append(hit)
+    original = sum(hits[0] for hits in by_question.values())
+    kept = sum(map(all, by_question.values()))
+    told = re.search(r'<p class="notice told">(.*?)</p>', drawn.client.get("/?variants=cyclic").text, re.DOTALL)[1]
+    words = " ".join(re.sub(r"<[^>]+>", "", told).replace("\u202f", " ").split())
+    assert words == (
+        f"leaning answers {100 * (original / 40):.0f} % of mixed right in the benchmark's order and "
+        f"{100 * (kept / 40):.0f} % in every order tried: most of its accuracy is luck of the order."
+    )

@@ -1,0 +1,87 @@
+"""Suites, boards and snapshots as JSON."""
+
+from flask import Response, request, url_for
+from sqlalchemy import func, select
+
+from registry import documents
+from registry.boards.reading import snapshot_as_of, snapshots_of
+from registry.boards.store import board_definition, find_suite, suite_definition
+from registry.models import Board, Suite
+from web import parameters
+from web.api import arguments
+from web.api.operations import answer, get
+from web.boards import public_board, public_boards, public_snapshot, snapshot_document
+from web.responses import session
+from web.views import Row
+
+
+@get("/suites", documents.SuiteList, tag="boards")
+def suites() -> Response:
+    """The newest version of every suite."""
+    newest = select(Suite.name, func.max(Suite.version).label("version")).group_by(Suite.name).subquery()
+    query = select(Suite).join(newest, (newest.c.name == Suite.name) & (newest.c.version == Suite.version))
+    return answer({"items": [_suite(row) for row in session().scalars(query.order_by(Suite.name))]})
+
+
+def _suite(suite: Suite) -> Row:
+    return {
+        "name": suite.name,
+        "version": suite.version,
+        "digest": suite.digest,
+        "title": suite_definition(suite).title,
+        "created_at": suite.created_at,
+    }
+
+
+@get("/suites/<suite>", documents.SuiteDocument, tag="boards")
+def suite(suite: str) -> Response:
+    """A suite with its definition."""
+    found = find_suite(session(), parameters.name("suite", suite))
+    return answer(_suite(found) | {"definition": found.definition})
+
+
+@get("/boards", documents.BoardList, tag="boards")
+def boards() -> Response:
+    """Every public board."""
+    return answer({"items": [_listed(item) for item in public_boards(session())]})
+
+
+def _listed(board: Board) -> Row:
+    definition = board_definition(board)
+    return {
+        "board": board.name,
+        "version": board.version,
+        "digest": board.digest,
+        "title": definition.title,
+        "suite": {"name": board.suite.name, "version": board.suite.version},
+        "columns": list(definition.columns),
+        "url": url_for("boards.board", name=board.name),
+    }
+
+
+@get("/boards/<board>", documents.Board, tag="boards", query=(arguments.AS_OF,))
+def board(board: str) -> Response:
+    """A board as it stands, or as of a date, with its definition, rows and digest."""
+    found = public_board(board)
+    return answer(snapshot_document(snapshot_as_of(session(), found.name, arguments.AS_OF.read(request.args))))
+
+
+@get("/boards/<board>/snapshots", documents.SnapshotList, tag="boards")
+def snapshots(board: str) -> Response:
+    """Every snapshot of a board, newest first."""
+    items = [
+        {
+            "as_of": item.as_of,
+            "digest": item.digest,
+            "board_version": item.document["board_version"],
+            "url": url_for("boards.snapshot", digest=item.digest),
+        }
+        for item in snapshots_of(session(), public_board(board).name)
+    ]
+    return answer({"items": items})
+
+
+@get("/snapshots/<digest>", documents.Board, tag="boards")
+def snapshot(digest: str) -> Response:
+    """A board as it once stood."""
+    return answer(snapshot_document(public_snapshot(digest)), unchanging=True)

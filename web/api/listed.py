@@ -1,0 +1,115 @@
+"""What is registered, as JSON: models, benchmarks, protocols, metrics, printed results, and the queue."""
+
+from flask import Response, request, url_for
+from sqlalchemy import select
+
+from registry import documents
+from registry.errors import NotFoundError
+from registry.metrics import METRICS
+from registry.models import Protocol
+from registry.published import published_rows
+from web import listings, parameters, queries
+from web.api import arguments
+from web.api.operations import answer, get, page
+from web.api.results import rows_of_board
+from web.responses import session
+from web.standings import Selection
+
+
+@get("/models", documents.ModelList, tag="registry")
+def models() -> Response:
+    """Every model."""
+    return answer({"items": listings.models(session())})
+
+
+@get("/models/<model>", documents.ModelDocument, tag="registry")
+def model(model: str) -> Response:
+    """A model's revisions and its rows of the leaderboard."""
+    row = listings.model(session(), parameters.name("model", model))
+    return answer(row | {"evaluations": rows_of_board(Selection(model=row["model"]))})
+
+
+@get("/benchmarks", documents.BenchmarkList, tag="registry")
+def benchmarks() -> Response:
+    """Every public benchmark version."""
+    return answer({"items": listings.benchmarks(session())})
+
+
+@get("/benchmarks/<benchmark>", documents.BenchmarkDocument, tag="registry")
+def benchmark(benchmark: str) -> Response:
+    """A benchmark's public versions and its rows of the leaderboard."""
+    versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
+    name = versions[0]["benchmark"]
+    return answer({"benchmark": name, "versions": versions, "evaluations": rows_of_board(Selection(benchmark=name))})
+
+
+@get("/protocols", documents.ProtocolList, tag="registry")
+def protocols() -> Response:
+    """Every protocol that something was asked with, or that was imported."""
+    rows = session().scalars(select(Protocol).order_by(Protocol.name, Protocol.shots, Protocol.id))
+    return answer(
+        {
+            "items": [
+                {
+                    "protocol": row.name,
+                    "shots": row.shots,
+                    "digest": row.digest,
+                    "definition": row.definition,
+                    "created_at": row.created_at,
+                }
+                for row in rows
+            ]
+        }
+    )
+
+
+@get("/metrics", documents.MetricList, tag="registry")
+def metrics() -> Response:
+    """Every metric: name, direction, range, source, and the version of its definition."""
+    return answer(
+        {
+            "items": [
+                {
+                    "metric": name,
+                    "label": metric.label,
+                    "better": metric.better,
+                    "unit": metric.unit,
+                    "low": metric.low,
+                    "high": metric.high,
+                    "definition_version": metric.definition_version,
+                    "view": metric.view,
+                    "summary": metric.summary,
+                    "source": metric.source,
+                    "guide": url_for("pages.metrics_guide", _anchor=name),
+                }
+                for name, metric in METRICS.items()
+            ]
+        }
+    )
+
+
+@get(
+    "/published-results",
+    documents.PublishedList,
+    tag="registry",
+    query=(arguments.PAPER, arguments.METRIC, *arguments.PAGING),
+    paged=True,
+)
+def published_results() -> Response:
+    """Numbers that papers print, as printed. None of them was measured here."""
+    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
+    try:
+        rows = published_rows(
+            session(), paper=arguments.PAPER.read(request.args), metric=arguments.METRIC.read(request.args)
+        )
+    except NotFoundError:  # filters that fit nothing leave nothing, as in every list
+        rows = []
+    return page(rows[(number - 1) * size : number * size], len(rows), number, size)
+
+
+@get("/queue", documents.Queue, tag="registry", query=arguments.PAGING, paged=True)
+def queue() -> Response:
+    """Unfinished evaluations with their progress, all of them together, and the workers alive."""
+    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
+    items, total = queries.evaluations(session(), states=queries.UNFINISHED, limit=size, offset=(number - 1) * size)
+    return page(items, total, number, size, **listings.queue(session()))

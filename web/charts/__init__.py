@@ -1,0 +1,28 @@
+"""Charts as Vega-Lite specifications: pure functions over rows, drawn in the browser by web/static/charts.js.
+
+Colours are the page's own custom properties, so that a chart follows the light or dark scheme without a new drawing.
+A chart is never the only place of its numbers: on the page a table stands beside it.
+"""
+
+from web.charts.answers import PART_METRICS, adversarial, parts, positions, probabilities
+from web.charts.drawing import Chart
+from web.charts.models import accuracy_and_worst, differences
+from web.charts.moved import SPREAD_COLUMNS, answer_moving, spread
+from web.charts.orders import SHARES, bmca_curve, shuffles
+
+__all__ = [
+    "PART_METRICS",
+    "SHARES",
+    "SPREAD_COLUMNS",
+    "Chart",
+    "accuracy_and_worst",
+    "adversarial",
+    "answer_moving",
+    "bmca_curve",
+    "differences",
+    "parts",
+    "positions",
+    "probabilities",
+    "shuffles",
+    "spread",
+]

@@ -1,0 +1,112 @@
+"""What all charts have in common: colours, fonts, axes, and labels that fit a narrow screen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from web.views import Row
+
+SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
+INK: Final = "var(--ink)"
+QUIET: Final = "var(--quiet)"
+LINE: Final = "var(--line)"
+PANEL: Final = "var(--panel)"
+KEPT: Final = "var(--kept)"
+LOST: Final = "var(--lost)"
+MASS: Final = "var(--mass)"
+
+CONFIG: Final[dict[str, Any]] = {
+    # The container says in words what the chart shows; its marks one by one would be noise.
+    "aria": False,
+    "background": None,
+    "font": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": QUIET,
+        "titleColor": QUIET,
+        "titleFontWeight": "normal",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "gridColor": LINE,
+        "domainColor": LINE,
+        "tickColor": LINE,
+    },
+    "legend": {"labelColor": QUIET, "labelFontSize": 12, "labelLimit": 0, "orient": "top", "columns": 1, "title": None},
+    "text": {"color": INK, "fontSize": 12},
+    "rule": {"color": INK},
+}
+
+Layer = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A specification and what it shows, in words, for those who do not see it. compact: no wider than a square."""
+
+    label: str
+    spec: dict[str, Any]
+    compact: bool = False
+
+
+def figure(label: str, values: Sequence[Row], layers: Sequence[Layer], *, height: int) -> Chart:
+    """A chart as wide as its place. label: what it shows; values: what the layers draw; height: of the plot, pixels."""
+    spec: dict[str, Any] = {
+        "$schema": SCHEMA,
+        "width": "container",
+        "height": height,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        # Room for what would be cut at the right end: the label of 100 %.
+        "padding": {"left": 2, "right": 12, "top": 4, "bottom": 2},
+        "config": CONFIG,
+        "data": {"values": list(values)},
+        "layer": list(layers),
+    }
+    return Chart(label, spec)
+
+
+def share_axis(field: str, title: str) -> dict[str, Any]:
+    """A channel of fractions, shown as percentages from 0 to 100."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": {"domain": [0, 1]},
+        "axis": {"format": "%", "tickCount": 5},
+    }
+
+
+def line(band: float) -> dict[str, Any]:
+    """A line of a chart that has a label above its marks: `band` is how far down in the line, from 0 to 1."""
+    return {
+        "field": "row",
+        "type": "ordinal",
+        "axis": None,
+        "scale": {"type": "band", "padding": 0},
+        "bandPosition": band,
+    }
+
+
+def line_labels() -> list[Layer]:
+    """Labels above the marks, from the left edge: names of any length fit a narrow screen. Grid lines keep clear."""
+    mark = {"type": "text", "align": "left", "baseline": "top", "dy": 4, "limit": {"expr": "width"}}
+    encoding = {"x": {"value": 0}, "y": line(0), "text": {"field": "label"}}
+    halo = {"stroke": PANEL, "strokeWidth": 4, "strokeJoin": "round"}
+    return [{"mark": mark | halo, "encoding": encoding}, {"mark": mark, "encoding": encoding}]
+
+
+def upright(length: int, width: float, colour: str) -> dict[str, Any]:
+    """A short upright line: ticks do not follow `bandPosition`."""
+    return {
+        "type": "point",
+        "shape": "stroke",
+        "angle": 90,
+        "size": length * length,
+        "strokeWidth": width,
+        "color": colour,
+        "opacity": 1,
+    }
+
+
+def percentages(*fields: tuple[str, str]) -> list[dict[str, Any]]:
+    """A tooltip of fractions: fields with their titles."""
+    return [{"field": field, "title": title, "format": ".1%", "type": "quantitative"} for field, title in fields]

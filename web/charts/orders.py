@@ -1,0 +1,138 @@
+"""How one evaluation's accuracy falls with stricter counting, and how it spreads over subjects from order to order."""
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any, Final
+
+from web.charts.drawing import (
+    KEPT,
+    LOST,
+    MASS,
+    PANEL,
+    QUIET,
+    Chart,
+    Layer,
+    figure,
+    line,
+    line_labels,
+    percentages,
+    share_axis,
+    upright,
+)
+from web.views import Row
+
+SHARES: Final = (50, 60, 70, 80, 90, 100)
+"""The shares of variants, in percent, for which there is a metric bmca_…."""
+
+
+def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
+    """Questions that count as right (up) when at least so many of their variants have to be right (along).
+
+    metrics: name to `value`, `interval_low` and `interval_high` of bmca_50 … bmca_100 and of accuracy, the dashed line.
+    None where fewer than two of the curve are defined, or none differs from the accuracy: a single order has no curve.
+    Source: Cavalin et al., *Improving Score Reliability of Multiple Choice Benchmarks*, BMCA.
+    """
+    values = [
+        {
+            "share": share / 100,
+            "value": found["value"],
+            "low": found.get("interval_low"),
+            "high": found.get("interval_high"),
+        }
+        for share in SHARES
+        if (found := metrics.get(f"bmca_{share}", {})).get("value") is not None
+    ]
+    accuracy = metrics.get("accuracy", {}).get("value")
+    if len(values) < 2 or {value["value"] for value in values} == {accuracy}:
+        return None
+    x = {
+        "field": "share",
+        "type": "quantitative",
+        "title": "Variants that have to be right",
+        "scale": {"domain": [0.48, 1.02], "nice": False, "zero": False},
+        "axis": {"format": "%", "values": [share / 100 for share in SHARES], "grid": False},
+    }
+
+    def y(field: str) -> dict[str, Any]:
+        return share_axis(field, "Questions that count as right")
+
+    tooltip = percentages(
+        ("share", "Variants that have to be right"), ("value", "Questions"), ("low", "Interval from"), ("high", "to")
+    )
+    layers: list[Layer] = [
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "color": MASS, "strokeWidth": 6, "opacity": 0.6},
+            "encoding": {"x": x, "y": y("low"), "y2": {"field": "high"}, "tooltip": tooltip},
+        },
+        {"mark": {"type": "line", "color": LOST, "strokeWidth": 2}, "encoding": {"x": x, "y": y("value")}},
+        {
+            "mark": {"type": "point", "filled": True, "size": 70, "color": LOST, "opacity": 1, "stroke": PANEL},
+            "encoding": {"x": x, "y": y("value"), "tooltip": tooltip},
+        },
+    ]
+    if accuracy is not None:
+        layers.insert(
+            0,
+            {
+                "data": {"values": [{"accuracy": accuracy}]},
+                "mark": {"type": "rule", "strokeDash": [4, 4], "color": KEPT, "strokeWidth": 1.5},
+                "encoding": {"y": y("accuracy")},
+            },
+        )
+    label = f"Curve of BMCA at {len(values)} shares of variants, from {values[0]['share']:.0%} on."
+    return figure(label, values, layers, height=240)
+
+
+def shuffles(rows: Sequence[Row]) -> Chart | None:
+    """A line per run with a dot per subject and their median marked: the original order above each shuffle.
+
+    rows: `run` (its number), `name`, `subject` and `accuracy`. None for fewer than three subjects or two runs.
+    Source: after the per-subject distributions of Gupta et al., *Changing Answer Order Can Decrease MMLU Accuracy*.
+    """
+    runs = sorted({(row["run"], row["name"]) for row in rows})
+    subjects = {row["subject"] for row in rows}
+    if len(runs) < 2 or len(subjects) < 3:
+        return None
+    place = {run: number for number, (run, _) in enumerate(runs)}
+    dots = [
+        {"row": place[row["run"]], "subject": row["subject"], "name": row["name"], "accuracy": row["accuracy"]}
+        for row in rows
+    ]
+    medians = [
+        {"row": place[run], "label": name, "median": median(row["accuracy"] for row in rows if row["run"] == run)}
+        for run, name in runs
+    ]
+    middle = line(0.68)
+    layers: list[Layer] = [
+        {
+            "data": {"values": dots},
+            "mark": {"type": "point", "filled": True, "size": 60, "color": MASS, "opacity": 0.55},
+            "encoding": {
+                "y": middle,
+                "x": share_axis("accuracy", "Accuracy on a subject"),
+                "tooltip": [
+                    {"field": "subject", "title": "Subject"},
+                    {"field": "name", "title": "Order"},
+                    *percentages(("accuracy", "Accuracy")),
+                ],
+            },
+        },
+        {
+            "data": {"values": [item for item in medians if item["row"] > 0]},
+            "transform": [{"calculate": str(medians[0]["median"]), "as": "first"}],
+            "mark": {"type": "rule", "strokeDash": [4, 4], "color": QUIET, "strokeWidth": 1.5},
+            "encoding": {"x": share_axis("first", "Accuracy on a subject")},
+        },
+        {
+            "mark": upright(20, 3, LOST),
+            "encoding": {
+                "y": middle,
+                "x": share_axis("median", "Accuracy on a subject"),
+                "tooltip": percentages(("median", "Median over subjects")),
+            },
+        },
+        *line_labels(),
+    ]
+    label = f"Strips of accuracy on {len(subjects)} subjects in {len(runs)} orders, the medians marked."
+    return figure(label, medians, layers, height=52 * len(runs))

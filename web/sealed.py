@@ -1,0 +1,35 @@
+"""Keeps what was computed from sealed evaluations: their predictions do not change, and some sums take a second."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+CAPACITY: Final = 512
+"""Results kept by each process, the least recently asked for dropped first."""
+
+T = TypeVar("T")
+
+
+class OfSealed(Generic[T]):
+    """Results by seal. An evaluation that is not sealed is computed each time."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._kept: OrderedDict[str, T] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, seal: str | None, compute: Callable[[], T]) -> T:
+        """The result of an evaluation with this seal; computed where it is not kept."""
+        if seal is None:
+            return compute()
+        with self._lock:
+            if seal in self._kept:
+                self._kept.move_to_end(seal)
+                return self._kept[seal]
+        computed = compute()
+        with self._lock:
+            self._kept[seal] = computed
+            if len(self._kept) > self._capacity:
+                self._kept.popitem(last=False)
+        return computed
