@@ -9,7 +9,7 @@ from flask import Flask, request, url_for
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, boards, comparing, formats, metrics, overview, pages, parameters, responses
+from web import api, assessing, boards, comparing, formats, metrics, overview, pages, parameters, responses
 
 
 def create_app(settings: Settings | None = None, *, database_url: str | None = None) -> Flask:
@@ -30,6 +30,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.register_blueprint(boards.blueprint)
     app.register_blueprint(comparing.blueprint)
     app.register_blueprint(overview.blueprint)
+    app.register_blueprint(assessing.blueprint)
     return app
 
 

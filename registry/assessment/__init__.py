@@ -11,6 +11,6 @@ predictions: nothing is asked again.
 """
 
 from registry.assessment.correlations import DEFAULT_TOLERANCE
-from registry.assessment.evaluations import assess
+from registry.assessment.evaluations import Source, assess, assess_sources, assessable, check_tolerance, choose
 
-__all__ = ["DEFAULT_TOLERANCE", "assess"]
+__all__ = ["DEFAULT_TOLERANCE", "Source", "assess", "assess_sources", "assessable", "check_tolerance", "choose"]

@@ -49,13 +49,15 @@ _CHUNK: Final = 500
 
 
 @dataclass(frozen=True)
-class _Source:
-    """A sealed evaluation under `full`, under the names that its point has."""
+class Source:
+    """A sealed evaluation under `full`, under the names that its point has. predictions: how many it holds."""
 
     evaluation_id: int
     model: str
     benchmark: str
     protocol: str
+    predictions: int
+    seal: str
 
 
 def assess(
@@ -76,10 +78,34 @@ def assess(
     outside [0, 1].
     Source: Goliakova et al., *Metric assessment protocol in the context of answer fluctuation on MCQ tasks*, §4.
     """
+    check_tolerance(tolerance)
+    sources = choose(assessable(session), benchmarks=benchmarks, models=models, protocol=protocol)
+    return assess_sources(session, sources, tolerance)
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raises UsageError for a tolerance outside [0, 1]."""
     if not 0 <= tolerance <= 1:
         raise UsageError(f"tolerance {tolerance}: give how much R² may be given up, from 0 to 1")
-    sources = _chosen(_sources(session), "benchmark", benchmarks)
-    sources = _chosen(_chosen(sources, "model", models), "protocol", [] if protocol is None else [protocol])
+
+
+def choose(
+    sources: Sequence[Source],
+    *,
+    benchmarks: Sequence[str] = (),
+    models: Sequence[str] = (),
+    protocol: str | None = None,
+) -> list[Source]:
+    """The sources that the arguments of `assess` keep.
+
+    Raises NotFoundError, saying what there is, for a name that none has.
+    """
+    kept = _chosen(_chosen(sources, "benchmark", benchmarks), "model", models)
+    return _chosen(kept, "protocol", [] if protocol is None else [protocol])
+
+
+def assess_sources(session: Session, sources: Sequence[Source], tolerance: float = DEFAULT_TOLERANCE) -> dict[str, Any]:
+    """What `assess` returns, of these sources: at least one, of `assessable`. tolerance: from 0 to 1."""
     read = [_point(session, source) for source in sources]
     points = [point for point, _ in read]
     cells = correlations(points)
@@ -99,12 +125,17 @@ def assess(
     }
 
 
-def _sources(session: Session) -> list[_Source]:
-    """The sealed evaluations that count, by model and benchmark."""
+def assessable(session: Session, *, public_only: bool = False) -> list[Source]:
+    """The sealed evaluations that count, by model and benchmark; public_only: without those of hidden benchmarks.
+
+    Raises NotFoundError, saying how to queue one, when there is none.
+    """
     query = (
         select(
             Evaluation.id,
             Evaluation.specification,
+            Evaluation.prompts,
+            Evaluation.seal,
             Model.name.label("model"),
             ModelRevision.number,
             Benchmark.name.label("benchmark"),
@@ -119,18 +150,20 @@ def _sources(session: Session) -> list[_Source]:
         .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
         .join(Protocol, Protocol.id == Evaluation.protocol_id)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .where(Evaluation.seal.is_not(None), VariantSet.kind == FULL)
+        .where(Evaluation.seal.is_not(None), VariantSet.kind == FULL, *_visible(public_only=public_only))
         .order_by(Evaluation.sealed_at, Evaluation.id)
     )
-    newest: dict[tuple[str, ...], _Source] = {}
+    newest: dict[tuple[str, ...], Source] = {}
     for row in session.execute(query):
         questions = row.specification["questions"]
         model, benchmark = f"{row.model}@{row.number}", f"{row.benchmark}@{row.version}"
         # A protocol's digest, not its name: one name may have had several definitions.
         key = (model, benchmark, row.digest, specification_digest(questions))
-        newest[key] = _Source(row.id, model, benchmark + _part(questions), f"{row.protocol}:{row.shots}")
+        newest[key] = Source(
+            row.id, model, benchmark + _part(questions), f"{row.protocol}:{row.shots}", row.prompts, row.seal
+        )
     if not newest:
-        raise NotFoundError(_nothing_sealed(session))
+        raise NotFoundError(_nothing_sealed(session, public_only=public_only))
     return sorted(newest.values(), key=lambda source: (source.model, source.benchmark, source.protocol))
 
 
@@ -144,12 +177,17 @@ def _part(question_filter: Mapping[str, Any]) -> str:
     return " (" + "; ".join(f"{key} {value}" for key, value in kept.items()) + ")" if kept else ""
 
 
-def _nothing_sealed(session: Session) -> str:
+def _visible(*, public_only: bool) -> list[ColumnExpressionArgument[bool]]:
+    return [BenchmarkVersion.visibility == "public"] if public_only else []
+
+
+def _nothing_sealed(session: Session, *, public_only: bool) -> str:
     unsealed = session.scalar(
         select(func.count())
         .select_from(Evaluation)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .where(VariantSet.kind == FULL)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .where(VariantSet.kind == FULL, *_visible(public_only=public_only))
     )
     waiting = f" ({unsealed} not yet complete: shuffleboard evaluations list)" if unsealed else ""
     return (
@@ -158,11 +196,11 @@ def _nothing_sealed(session: Session) -> str:
     )
 
 
-def _chosen(sources: Sequence[_Source], what: str, wanted: Sequence[str]) -> list[_Source]:
+def _chosen(sources: Sequence[Source], what: str, wanted: Sequence[str]) -> list[Source]:
     """What is left when only the wanted ones count; all when none is named. Raises NotFoundError for an unknown one."""
     if not wanted:
         return list(sources)
-    kept: list[_Source] = []
+    kept: list[Source] = []
     for reference in wanted:
         of_reference = [source for source in sources if reference in _spellings(getattr(source, what))]
         if not of_reference:
@@ -178,7 +216,7 @@ def _spellings(label: str) -> set[str]:
     return {reference.partition("@")[0].partition(":")[0], reference, label}
 
 
-def _point(session: Session, source: _Source) -> tuple[Point, frozenset[int]]:
+def _point(session: Session, source: Source) -> tuple[Point, frozenset[int]]:
     """An evaluation's point and the ids of its questions. One evaluation is in memory at a time."""
     questions = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)

@@ -50,6 +50,7 @@ def seeded_pages(seeded):
         f"/questions/{questions['q7']}",
         "/compare",
         f"/compare?left={evaluations['alpha']}",
+        "/protocol",
         "/queue",
         "/metrics-guide",
     )

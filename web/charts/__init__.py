@@ -9,6 +9,7 @@ from web.charts.drawing import Chart
 from web.charts.models import accuracy_and_worst, differences
 from web.charts.moved import SPREAD_COLUMNS, answer_moving, spread
 from web.charts.orders import SHARES, bmca_curve, shuffles
+from web.charts.subsets import agreement
 
 __all__ = [
     "PART_METRICS",
@@ -17,6 +18,7 @@ __all__ = [
     "Chart",
     "accuracy_and_worst",
     "adversarial",
+    "agreement",
     "answer_moving",
     "bmca_curve",
     "differences",

@@ -1,0 +1,62 @@
+"""Cheap sets of orders against all orders."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from web.charts.drawing import INK, KEPT, LOST, MASS, QUIET, Chart, Layer, figure, percentages, share_axis
+from web.views import Row
+
+_LOOKS = ((KEPT, "circle"), (LOST, "triangle-up"), (MASS, "square"), (INK, "diamond"))
+"""Colour and shape of a set, in turn: shapes tell them apart without colour."""
+
+
+def agreement(rows: Sequence[Row], metric: str) -> Chart:
+    """A point per evaluation and set: a metric over all orders along, over the set up. On the diagonal they agree.
+
+    rows: `subset`, `model`, `benchmark`, `protocol`, `full` and `value`; the last two are fractions, and rows with None
+    are left out. metric: its label.
+    """
+    values = [dict(row) for row in rows if row["full"] is not None and row["value"] is not None]
+    subsets = list(dict.fromkeys(row["subset"] for row in values))
+    looks = [_LOOKS[place % len(_LOOKS)] for place in range(len(subsets))]
+    # Five labels have room on a telephone.
+    axis = {"axis": {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}}
+    encoding: dict[str, Any] = {
+        "x": share_axis("full", f"{metric} over all orders") | axis,
+        "y": share_axis("value", f"{metric} over the set") | axis,
+    }
+    legend = {"symbolFillColor": "transparent", "symbolStrokeWidth": 2, "columns": 2}
+    layers: list[Layer] = [
+        {
+            "data": {"values": [{"full": end, "value": end} for end in (0, 1)]},
+            "mark": {"type": "line", "color": QUIET, "strokeDash": [4, 4], "strokeWidth": 1.5},
+            "encoding": encoding,
+        },
+        {
+            # Not filled: where sets agree, the marks beneath stay to be seen.
+            "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 0.85},
+            "encoding": {
+                **encoding,
+                "color": {
+                    "field": "subset",
+                    "scale": {"domain": subsets, "range": [colour for colour, _ in looks]},
+                    "legend": legend,
+                },
+                "shape": {
+                    "field": "subset",
+                    "scale": {"domain": subsets, "range": [shape for _, shape in looks]},
+                    "legend": legend,
+                },
+                "tooltip": [
+                    {"field": "subset", "title": "Orders"},
+                    {"field": "model", "title": "Model"},
+                    {"field": "benchmark", "title": "Benchmark"},
+                    {"field": "protocol", "title": "Protocol"},
+                    *percentages(("full", "Over all orders"), ("value", "Over the set")),
+                ],
+            },
+        },
+    ]
+    label = f"Scatter plot of {metric.lower()} over {len(subsets)} sets of orders against that over all orders."
+    return replace(figure(label, values, layers, height=380), compact=True)
