@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import and_, insert, or_, select, text, update
+from sqlalchemy import and_, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from registry.bulk import renew_statistics
 from registry.computed import computed_metrics
 from registry.db import database_now
 from registry.digests import specification_digest
@@ -45,10 +46,6 @@ LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - NO
 
 GENERATION_COLUMNS: Final = ("extracted", "finished", "text", "tokens")
 """Those of what a model wrote; in a leaf digest named `generation.<column>`, from version 2 of the seal on."""
-
-
-MANY_PROMPTS: Final = 2000
-"""From so many on, a plan made without statistics costs more than collecting them."""
 
 
 def encode(value: Any) -> bytes:
@@ -186,8 +183,7 @@ def seal(session: Session, evaluation_id: int) -> bool:
     ).first()
     if missing is not None:
         raise SealError(f"evaluation {evaluation_id}: question {missing} has not all of its predictions; not sealed")
-    if evaluation.prompts >= MANY_PROMPTS:
-        _renew_statistics(session)
+    renew_statistics(session, evaluation.prompts)
     write_question_pride(session, evaluation_id)
     evaluation.seal_version = SEAL_VERSION
     digest, now = compute_seal(session, evaluation), session.scalar(select(database_now()))
@@ -195,16 +191,6 @@ def seal(session: Session, evaluation_id: int) -> bool:
     session.flush()
     session.execute(insert(EvaluationMetric), _metric_rows(session, evaluation_id))
     return True
-
-
-def _renew_statistics(session: Session) -> None:
-    """Tells PostgreSQL of the rows that were stored a moment ago.
-
-    Until it has looked by itself it plans as if the new evaluation had hardly a row, and joins of ten thousand
-    questions then take half a minute.
-    """
-    if session.get_bind().dialect.name == "postgresql":
-        session.execute(text("ANALYZE question, evaluation_question, question_score, prediction"))
 
 
 def add_missing_metrics(session: Session) -> int:

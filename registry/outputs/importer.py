@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from registry.benchmarks import find_version
 from registry.benchmarks.lines import Place, read_lines
 from registry.boards.snapshots import refresh_boards
-from registry.bulk import insert_predictions
+from registry.bulk import insert_predictions, renew_statistics
 from registry.db import read_session, write_session
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, QueueError, UsageError, VariantError
@@ -111,6 +111,7 @@ def import_outputs(engine: Engine, request: ImportRequest, report: Report | None
         if sha256_file(request.path) != digest:
             raise IngestError(f"{request.path.name}: changed while it was being imported; import it again")
         tell("sealing", 0, None)
+        renew_statistics(session, evaluation.prompts)
         write_question_scores(session, evaluation.id)
         if evaluation.state != "failed":
             seal(session, evaluation.id)
