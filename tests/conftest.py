@@ -31,9 +31,9 @@ ENGINES = ("sqlite", "postgresql")
 
 
 # Tests that run side by side share the cores; read when torch is imported.
-if "PYTEST_XDIST_WORKER_COUNT" in os.environ:
-    _share = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _share)))
+_PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+if _PROCESSES > 1:
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // _PROCESSES)))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -202,8 +202,10 @@ def redis_url(redis_server: services.RedisServer | services.OutsideRedis) -> Ite
     """An empty Redis database, emptied again afterwards."""
     from redis import Redis
 
-    # A database that holds something is somebody's: it is passed by, never flushed.
-    for number in range(16):
+    # A database that holds something is somebody's: it is passed by, never flushed. Processes that run side by side on
+    # one server begin to look in different places.
+    begin = 16 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) // _PROCESSES
+    for number in (*range(begin, 16), *range(begin)):
         url = redis_server.database_url(number)
         with closing(Redis.from_url(url)) as client:
             if client.dbsize() == 0:
