@@ -23,6 +23,7 @@ from registry.models import (
     VariantSet,
 )
 from registry.protocols import find_definition, store_protocol
+from registry.shards import prompts_of
 from registry.variants import QuestionShape, VariantSetDefinition, parse_variants
 
 SHARD_PROMPTS: Final = 64
@@ -118,6 +119,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     )
     session.add(evaluation)
     session.flush()
+    _check_prompts(session, evaluation, questions)
     _store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     return evaluation, True
 
@@ -137,6 +139,17 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
             f"protocol {protocol['name']}: {name} is on an endpoint, which writes conversations down by itself and "
             "gives no log-probabilities of what follows; use a protocol without chat template, or one that generates"
         )
+
+
+def _check_prompts(session: Session, evaluation: Evaluation, questions: Iterable[Question]) -> None:
+    """Builds the prompts of one question of each number of options.
+
+    Raises ProtocolError where the protocol cannot ask under these variants, such as labels that it does not tell apart:
+    said to whoever submits, and not to the worker that scores.
+    """
+    one_of_each = {question.n_options: question for question in questions}
+    for _ in prompts_of(session, evaluation, list(one_of_each.values())):
+        pass
 
 
 def build_specification(

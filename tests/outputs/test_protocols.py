@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 
 from registry.cli import main
 from registry.db import read_session, write_session
 from registry.errors import ProtocolError
-from registry.evaluations import find_evaluation
+from registry.evaluations import EvaluationRequest, find_evaluation, submit
+from registry.models import Evaluation
 from registry.outputs import ImportRequest, import_outputs
 from registry.protocols import (
     PRESETS,
@@ -19,6 +21,7 @@ from registry.protocols import (
 )
 from registry.protocols.custom import custom_definition
 from tests.outputs.conftest import Registry, four_options
+from tests.population import add_model
 
 
 def changed(cue: str, name: str = "mine", base: str = "symbols") -> dict[str, object]:
@@ -38,6 +41,25 @@ def test_outputs_of_every_way_of_asking_are_imported(registry: Registry, protoco
         assert evaluation.seal is not None
         assert evaluation.protocol.definition == protocol_definition(protocol, 3)
         assert evaluation.specification["protocol"] == protocol_definition(protocol, 3)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "variants", "problem"),
+    [
+        ("cloze", "relabel", "cloze does not list the options, so they have no labels"),
+        ("symbols", "relabel:labels=dash", "the same for every option; symbols needs distinct"),
+    ],
+)
+def test_variants_that_a_protocol_cannot_ask_under_are_refused_at_submitting(
+    registry: Registry, protocol: str, variants: str, problem: str
+) -> None:
+    registry.benchmark("b", four_options(2))
+    with write_session(registry.engine) as session:
+        add_model(session, "asked")
+    with pytest.raises(ProtocolError, match=problem), write_session(registry.engine) as session:
+        submit(session, EvaluationRequest("asked", "b", variants, protocol))
+    with read_session(registry.engine) as session:
+        assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
 
 
 def test_a_changed_definition_is_another_protocol_that_the_name_means_from_then_on(registry: Registry) -> None:
