@@ -178,7 +178,9 @@ def _labelled(definition: Mapping[str, Any], scheme: str | None, n_shown: int, e
     what, name = f"question {external_id}", definition["name"]
     if "labels" not in definition:
         if scheme is not None:
-            raise ProtocolError(f"labels {scheme!r}: {name} does not list the options, so they have no labels")
+            raise ProtocolError(
+                f"labels {scheme!r}: {name} does not list the options, so they have no labels; use hybrid"
+            )
         return _Labelled(("",) * n_shown, ("",) * n_shown, None)
     if n_shown > len(definition["labels"]):
         raise ProtocolError(f"{what} has {n_shown} options but the protocol has {len(definition['labels'])} labels")
