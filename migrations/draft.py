@@ -1,7 +1,7 @@
 """Drafts a revision: `python -m migrations.draft "what it does"`.
 
 Compares the registry's tables with a database at the newest revision, writes the difference as a new file, and copies
-the views and triggers beside it, so that the revision never reads files that later change.
+the views, triggers and audiences beside it, so that the revision never reads files that later change.
 """
 
 import shutil
@@ -18,7 +18,8 @@ HERE = Path(__file__).parent
 
 
 def draft(message: str) -> None:
-    """Writes `versions/<date>_<slug>.py` and `views/<revision>/`."""
+    """Writes `versions/<date>_<slug>.py`, `views/<revision>/`, `triggers/<revision>/` and `audiences/<revision>.sql`."""
+    import registry.audiences
     import registry.models
     import registry.triggers
     import registry.views
@@ -48,6 +49,9 @@ def draft(message: str) -> None:
     for file in Path(registry.triggers.__file__).parent.glob("*.sql"):
         shutil.copy(file, triggers)
     (frozen / "order.txt").write_text("\n".join(registry.views.VIEWS) + "\n")
+    audiences = HERE / "audiences" / f"{revision}.sql"
+    audiences.parent.mkdir(exist_ok=True)
+    audiences.write_text("\n;\n".join(registry.audiences.postgresql_statements()) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

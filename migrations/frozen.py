@@ -1,4 +1,4 @@
-"""Views and triggers as they stood at a revision: copies that later code does not change."""
+"""Views, triggers and audiences as they stood at a revision: copies that later code does not change."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,7 @@ from alembic import op
 
 VIEWS = Path(__file__).parent / "views"
 TRIGGERS = Path(__file__).parent / "triggers"
+AUDIENCES = Path(__file__).parent / "audiences"
 
 
 def create_views(revision: str) -> None:
@@ -52,3 +53,25 @@ def drop_triggers(revision: str) -> None:
 def _statements(revision: str) -> list[str]:
     text = (TRIGGERS / revision / f"{op.get_bind().dialect.name}.sql").read_text(encoding="utf-8")
     return [part.strip() for part in text.split("\n\n") if not part.startswith("--")]
+
+
+def create_audiences(revision: str) -> None:
+    """Creates what the audiences of `revision` see, on PostgreSQL; SQLite's connections make it for themselves."""
+    for statement in _of_audiences(revision):
+        _execute(statement)
+
+
+def drop_audiences(revision: str) -> None:
+    """Drops it again, before the tables and views that it reads change.
+
+    The schemas stay: what is granted by default to whom on their future views is kept with them.
+    """
+    for statement in reversed(_of_audiences(revision)):
+        if view := re.match(r"CREATE VIEW (\S+)", statement):
+            _execute(f"DROP VIEW {view[1]}")
+
+
+def _of_audiences(revision: str) -> list[str]:
+    if op.get_bind().dialect.name != "postgresql":
+        return []
+    return (AUDIENCES / f"{revision}.sql").read_text(encoding="utf-8").strip().split("\n;\n")

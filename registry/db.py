@@ -202,8 +202,10 @@ def _database_now_sqlite(element: Any, compiler: Any, **kw: Any) -> str:
     return f"(strftime('%Y-%m-%dT%H:%M:%f', 'now', {seconds} || ' seconds') || '000Z')"
 
 
-def make_engine(url: str) -> Engine:
+def make_engine(url: str, *, search_path: str = "public") -> Engine:
     """An engine for a SQLite or PostgreSQL URL; creates the folder of a SQLite file.
+
+    search_path: the schemas in which PostgreSQL looks names up.
 
     Raises UsageError for a URL that is neither, DatabaseError for a folder that cannot be made.
     """
@@ -212,12 +214,18 @@ def make_engine(url: str) -> Engine:
         if parsed.get_backend_name() == "sqlite":
             return _make_sqlite_engine(url, parsed.database)
         if parsed.get_backend_name() == "postgresql":
-            return create_engine(parsed, pool_pre_ping=True, connect_args={"connect_timeout": 10})
+            return create_engine(parsed, pool_pre_ping=True, connect_args=_to_postgresql(search_path))
     except (ArgumentError, NoSuchModuleError, ValueError):
         pass
     raise UsageError(
         "SHUFFLEBOARD_DATABASE_URL is neither a sqlite:/// nor a postgresql:// address; correct or unset the variable"
     )
+
+
+def _to_postgresql(search_path: str) -> dict[str, Any]:
+    # Said at connecting, since a setting made in a transaction that is rolled back is gone.
+    settings = {} if search_path == "public" else {"options": f"-csearch_path={search_path}"}
+    return {"connect_timeout": 10, **settings}
 
 
 def _make_sqlite_engine(url: str, database: str | None) -> Engine:

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from registry import account_models as _account_models  # noqa: F401 - its tables belong to the same metadata
 from registry.db import Base, Digest, DoubleArray, JsonDocument, RowId, SmallIntArray, UtcDateTime, database_now
 
 VISIBILITIES = ("public", "members", "hidden")

@@ -125,6 +125,10 @@ def _close_engine(url: str) -> None:
     db = sys.modules.get("registry.db")
     if db is not None:
         db.get_engine(url).dispose()
+    audiences = sys.modules.get("registry.audiences")
+    if audiences is not None:
+        for audience in audiences.AUDIENCES:
+            audiences.audience_engine(url, audience).dispose()
 
 
 # SQLite

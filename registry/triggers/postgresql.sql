@@ -39,6 +39,12 @@ BEGIN
 END
 $$
 
+CREATE FUNCTION refuse_truncate_always() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION '% is added to, never emptied', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+END
+$$
+
 CREATE TRIGGER sealed_prediction_insert AFTER INSERT ON prediction
 REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed()
 
@@ -216,3 +222,18 @@ FOR EACH ROW EXECUTE FUNCTION refuse_change()
 
 CREATE TRIGGER sealed_board_standing_truncate BEFORE TRUNCATE ON board_standing
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_audit_event_update BEFORE UPDATE ON audit_event
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_audit_event_delete BEFORE DELETE ON audit_event
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_notice_update BEFORE UPDATE ON notice
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_notice_delete BEFORE DELETE ON notice
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_audit_event_truncate BEFORE TRUNCATE ON audit_event
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate_always()

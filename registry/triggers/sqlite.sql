@@ -239,3 +239,23 @@ CREATE TRIGGER sealed_board_standing_delete BEFORE DELETE ON board_standing
 BEGIN
     SELECT RAISE(ABORT, 'a snapshot never changes');
 END
+
+CREATE TRIGGER sealed_audit_event_update BEFORE UPDATE ON audit_event
+BEGIN
+    SELECT RAISE(ABORT, 'audit_event is added to, never changed');
+END
+
+CREATE TRIGGER sealed_audit_event_delete BEFORE DELETE ON audit_event
+BEGIN
+    SELECT RAISE(ABORT, 'audit_event is added to, never changed');
+END
+
+CREATE TRIGGER sealed_notice_update BEFORE UPDATE ON notice
+BEGIN
+    SELECT RAISE(ABORT, 'notice is added to, never changed');
+END
+
+CREATE TRIGGER sealed_notice_delete BEFORE DELETE ON notice
+BEGIN
+    SELECT RAISE(ABORT, 'notice is added to, never changed');
+END

@@ -1,0 +1,226 @@
+"""The tables of people and what they ask for: accounts, tokens, audit, submissions, notifications, saved queries.
+
+None of them is read by a documented view, and none is part of a result: an evaluation keeps the name of who asked for
+it as text.
+"""
+
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from registry.db import Base, Digest, JsonDocument, RowId, UtcDateTime, database_now
+
+SUBMISSION_STATES: Final = ("requested", "approved", "rejected", "withdrawn")
+DELIVERY_STATES: Final = ("waiting", "delivered", "failed")
+OUTCOMES: Final = ("done", "refused")
+
+
+def _one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+class Role(Base):
+    """What an account may do. Each role may do what those of a lower `rank` may."""
+
+    __tablename__ = "role"
+
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    rank: Mapped[int] = mapped_column(SmallInteger, unique=True)
+    description: Mapped[str] = mapped_column(Text)
+
+
+class Account(Base):
+    """A person or a program. `password_hash` NULL: it cannot sign in, only use tokens. Argon2id in PHC form.
+
+    `session_epoch` stands in every signed-in browser's cookie; raising it signs all of them out. `disabled_at` not
+    NULL: neither password nor token works.
+    """
+
+    __tablename__ = "account"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    role: Mapped[str] = mapped_column(ForeignKey("role.name"))
+    password_hash: Mapped[str | None] = mapped_column(Text)
+    session_epoch: Mapped[int] = mapped_column(Integer, default=0)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class ApiToken(Base):
+    """A secret that stands for an account, within `scopes`. Only its SHA-256 is kept, and its first letters to tell it.
+
+    It works until `expires_at` (NULL: no end) or `revoked_at`.
+    """
+
+    __tablename__ = "api_token"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
+    name: Mapped[str] = mapped_column(Text)
+    hint: Mapped[str] = mapped_column(Text)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
+    scopes: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    account: Mapped[Account] = relationship()
+
+
+class AuditEvent(Base):
+    """Who did what, or was refused it. Added to only.
+
+    `actor`: the account's name at the time, or "anonymous", or "command line"; `action`: such as "submission.approve";
+    `target`: what it was done to, as text. `details` never holds a secret.
+    """
+
+    __tablename__ = "audit_event"
+    __table_args__ = (
+        _one_of("outcome", OUTCOMES),
+        Index("ix_audit_event_at", "at"),
+        Index("ix_audit_event_account_id", "account_id"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    account_id: Mapped[int | None] = mapped_column(ForeignKey("account.id"))
+    api_token_id: Mapped[int | None] = mapped_column(ForeignKey("api_token.id"))
+    actor: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    target: Mapped[str | None] = mapped_column(Text)
+    outcome: Mapped[str] = mapped_column(Text)
+    address: Mapped[str | None] = mapped_column(Text)
+    details: Mapped[Any | None] = mapped_column(JsonDocument)
+
+
+class Submission(Base):
+    """Somebody's wish that a model be put to a suite, and what a maintainer decided.
+
+    `model`: what `models add` would be given (name, kind, location, revision, dtype …), checked when it was asked for;
+    no path on the server is ever among it. `estimate`: what the maintainer was shown when deciding.
+    `finished_at`: when the last of its evaluations ended, however it ended.
+    """
+
+    __tablename__ = "submission"
+    __table_args__ = (
+        _one_of("state", SUBMISSION_STATES),
+        CheckConstraint("(state IN ('approved', 'rejected')) = (decided_at IS NOT NULL)", name="decided"),
+        Index("ix_submission_state", "state"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
+    suite: Mapped[str] = mapped_column(Text)
+    model: Mapped[Any] = mapped_column(JsonDocument)
+    note: Mapped[str | None] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text, default="requested")
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    decided_by: Mapped[int | None] = mapped_column(ForeignKey("account.id"))
+    decided_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    reason: Mapped[str | None] = mapped_column(Text)
+    estimate: Mapped[Any | None] = mapped_column(JsonDocument)
+    model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    account: Mapped[Account] = relationship(foreign_keys=[account_id])
+    decider: Mapped[Account | None] = relationship(foreign_keys=[decided_by])
+
+
+class SubmissionEvaluation(Base):
+    """An evaluation that an approved submission asked for; several may ask for the same one."""
+
+    __tablename__ = "submission_evaluation"
+
+    submission_id: Mapped[int] = mapped_column(ForeignKey("submission.id"), primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True, index=True)
+
+
+class SavedQuery(Base):
+    """A query of the SQL page under a permanent address. The text never changes; its owner may give it another name.
+
+    `public`: anyone who may use the SQL page may open it, and not its owner alone.
+    """
+
+    __tablename__ = "saved_query"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    slug: Mapped[str] = mapped_column(Text, unique=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
+    name: Mapped[str] = mapped_column(Text)
+    sql: Mapped[str] = mapped_column(Text)
+    public: Mapped[bool] = mapped_column(Boolean)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    deleted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    account: Mapped[Account] = relationship()
+
+
+class Notice(Base):
+    """Something that happened that others want to hear of: by feed and by webhook. Added to only.
+
+    `kind`: such as "submission.approved" or "evaluation.complete". `key`: what it is about, so that it is said once.
+    `document`: what is sent; it holds no question's content.
+    """
+
+    __tablename__ = "notice"
+    __table_args__ = (UniqueConstraint("kind", "key"), Index("ix_notice_at", "at"))
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    kind: Mapped[str] = mapped_column(Text)
+    key: Mapped[str] = mapped_column(Text)
+    submission_id: Mapped[int | None] = mapped_column(ForeignKey("submission.id"), index=True)
+    evaluation_id: Mapped[int | None] = mapped_column(ForeignKey("evaluation.id"), index=True)
+    document: Mapped[Any] = mapped_column(JsonDocument)
+
+
+class Webhook(Base):
+    """An address that is told of notices. `secret` signs what is sent (HMAC-SHA256), so it is kept as it is.
+
+    `kinds`: which notices; NULL: all. `disabled_at` not NULL: nothing is sent.
+    """
+
+    __tablename__ = "webhook"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
+    url: Mapped[str] = mapped_column(Text)
+    secret: Mapped[str] = mapped_column(String(64))
+    kinds: Mapped[Any | None] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class WebhookDelivery(Base):
+    """A notice on its way to a webhook. `attempts` raised before each; `not_before`: when the next may be made."""
+
+    __tablename__ = "webhook_delivery"
+    __table_args__ = (_one_of("state", DELIVERY_STATES), Index("ix_webhook_delivery_state", "state", "not_before"))
+
+    webhook_id: Mapped[int] = mapped_column(ForeignKey("webhook.id"), primary_key=True)
+    notice_id: Mapped[int] = mapped_column(ForeignKey("notice.id"), primary_key=True)
+    state: Mapped[str] = mapped_column(Text, default="waiting")
+    attempts: Mapped[int] = mapped_column(SmallInteger, default=0)
+    not_before: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    status: Mapped[int | None] = mapped_column(SmallInteger)
+    error: Mapped[str | None] = mapped_column(Text)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    webhook: Mapped[Webhook] = relationship()
+    notice: Mapped[Notice] = relationship()

@@ -1,0 +1,178 @@
+"""Who may see which benchmark: for each audience the same tables and views, less what it may not see.
+
+A benchmark version is `public`, for `members` (everyone with an account) or `hidden` (maintainers and the command line
+alone), since questions that are published leak into training data. An **audience** sees the registry through filtered
+copies: every table that leads to a benchmark becomes a view of the rows it may see, and every documented view is
+created again over those. A query is the same for every audience; only where its names lead differs, so no query can
+forget to filter.
+
+PostgreSQL: four schemas that migrations make. `shuffleboard_public` and `shuffleboard_members` hold the documented
+views and nothing else, which is what reader roles are granted; `shuffleboard_public_tables` and
+`shuffleboard_members_tables` hold the filtered tables. A search path puts them before `public`.
+SQLite: TEMP views on the connection, which its names resolve to first.
+"""
+
+# Every name in these statements is one of this file's.
+# ruff: noqa: S608
+
+import sqlite3
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from sqlalchemy import Engine, event
+
+from registry.db import get_engine, make_engine
+from registry.views import VIEWS, view_sql
+
+Audience = Literal["public", "members", "all"]
+
+AUDIENCES: Final[tuple[Audience, ...]] = ("public", "members", "all")
+"""From the narrowest to the widest. `all` is the database as it is."""
+
+SEES: Final[dict[Audience, tuple[str, ...]]] = {
+    "public": ("public",),
+    "members": ("public", "members"),
+    "all": ("public", "members", "hidden"),
+}
+"""Audience → the visibilities of benchmark versions it sees."""
+
+_HIDDEN_VERSIONS: Final = "SELECT version.id FROM {base}.benchmark_version AS version WHERE NOT ({seen})"
+_HIDDEN_EVALUATIONS: Final = (
+    "SELECT hidden.id FROM {base}.evaluation AS hidden "
+    "JOIN {base}.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT ({seen})"
+)
+_HIDDEN_BOARDS: Final = (
+    "SELECT entry.board_id FROM {base}.board_entry AS entry "
+    "JOIN {base}.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT ({seen})"
+)
+# NOT IN a small set is a hashed filter that leaves the plan around it alone; a join would change the pages' plans.
+_OF_EVALUATION: Final = f"evaluation_id NOT IN ({_HIDDEN_EVALUATIONS})"
+_OF_BOARD: Final = f"board_id NOT IN ({_HIDDEN_BOARDS})"
+
+FILTERED: Final[dict[str, str]] = {
+    "benchmark": "EXISTS (SELECT 1 FROM {base}.benchmark_version AS version "
+    "WHERE version.benchmark_id = benchmark.id AND {seen})",
+    "benchmark_version": "visibility IN ({visibilities})",
+    "question": f"benchmark_version_id NOT IN ({_HIDDEN_VERSIONS})",
+    "question_option": "NOT EXISTS (SELECT 1 FROM {base}.question AS hidden "
+    "JOIN {base}.benchmark_version AS version ON version.id = hidden.benchmark_version_id "
+    "WHERE hidden.id = question_option.question_id AND NOT ({seen}))",
+    "evaluation": f"benchmark_version_id NOT IN ({_HIDDEN_VERSIONS})",
+    "shard": _OF_EVALUATION,
+    "evaluation_question": _OF_EVALUATION,
+    "prediction": _OF_EVALUATION,
+    "generation": _OF_EVALUATION,
+    "question_score": _OF_EVALUATION,
+    "question_pride": _OF_EVALUATION,
+    "evaluation_metric": _OF_EVALUATION,
+    "analysis": _OF_EVALUATION,
+    "board": f"id NOT IN ({_HIDDEN_BOARDS})",
+    "board_entry": _OF_BOARD,
+    "board_snapshot": _OF_BOARD,
+    "board_standing": "board_snapshot_id NOT IN (SELECT snapshot.id FROM {base}.board_snapshot AS snapshot "
+    f"WHERE snapshot.board_id IN ({_HIDDEN_BOARDS}))",
+    "suite": f"id NOT IN (SELECT board.suite_id FROM {{base}}.board AS board WHERE board.id IN ({_HIDDEN_BOARDS}))",
+}
+"""Table → which of its rows an audience sees."""
+
+OPEN: Final = frozenset(
+    {
+        "engine_fingerprint",
+        "model",
+        "model_revision",
+        "protocol",
+        "published_result",
+        "subject_category",
+        "variant",
+        "variant_set",
+        "worker",
+    }
+)
+"""Tables that lead to no benchmark's content."""
+
+CLOSED: Final = frozenset(
+    {
+        "account",
+        "api_token",
+        "audit_event",
+        "notice",
+        "role",
+        "saved_query",
+        "submission",
+        "submission_evaluation",
+        "webhook",
+        "webhook_delivery",
+    }
+)
+"""Tables that no documented view reads: each of their readers asks for its own permission."""
+
+
+def schema(audience: Audience) -> str:
+    """The PostgreSQL schema that holds the documented views of an audience."""
+    return f"shuffleboard_{audience}"
+
+
+def search_path(audience: Audience) -> str:
+    """The PostgreSQL search path that leads an audience's queries to what it may see."""
+    return "public" if audience == "all" else f"{schema(audience)},{schema(audience)}_tables,public"
+
+
+def _filter(table: str, audience: Audience, base: str) -> str:
+    visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
+    return FILTERED[table].format(base=base, visibilities=visibilities, seen=f"version.visibility IN ({visibilities})")
+
+
+def postgresql_statements() -> Iterator[str]:
+    """The schemas of the audiences `public` and `members`, as migrations freeze them: schemas, tables, views."""
+    for audience in ("public", "members"):
+        views = schema(audience)
+        tables = f"{views}_tables"
+        yield f"CREATE SCHEMA IF NOT EXISTS {tables}"
+        yield f"CREATE SCHEMA IF NOT EXISTS {views}"
+        # The texts of the views name their tables without a schema: the path decides which they read, for good.
+        yield f"SET LOCAL search_path = {search_path(audience)}"
+        for table in FILTERED:
+            yield (
+                f"CREATE VIEW {tables}.{table} AS\n"
+                f"SELECT * FROM public.{table} AS {table} WHERE {_filter(table, audience, 'public')}"
+            )
+        for name in VIEWS:
+            yield f"CREATE VIEW {views}.{name} AS\n{view_sql(name, 'postgresql')}"
+    yield "SET LOCAL search_path = public"
+
+
+@lru_cache(maxsize=4)
+def sqlite_statements(audience: Audience) -> tuple[str, ...]:
+    """TEMP views that show a connection to SQLite what the audience may see."""
+    if audience == "all":
+        return ()
+    return (
+        *(
+            f"CREATE TEMP VIEW {table} AS SELECT * FROM main.{table} AS {table} "
+            f"WHERE {_filter(table, audience, 'main')}"
+            for table in FILTERED
+        ),
+        *(f"CREATE TEMP VIEW {name} AS\n{view_sql(name, 'sqlite')}" for name in VIEWS),
+    )
+
+
+def prepare_sqlite(connection: sqlite3.Connection, audience: Audience) -> None:
+    """Makes the audience's TEMP views on a connection to SQLite."""
+    for statement in sqlite_statements(audience):
+        connection.execute(statement)
+
+
+@lru_cache(maxsize=16)
+def audience_engine(url: str, audience: Audience) -> Engine:
+    """The process's engine for reading `url` as an audience does, made once. Only for reading."""
+    if audience == "all":
+        return get_engine(url)
+    engine = make_engine(url, search_path=search_path(audience))
+    if engine.dialect.name == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def _shadow(connection: Any, _record: Any) -> None:
+            prepare_sqlite(connection, audience)
+
+    return engine.execution_options(read_only=True)

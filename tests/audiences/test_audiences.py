@@ -1,0 +1,132 @@
+"""Who sees which benchmark: the same queries on the same names, with less behind them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, text, update
+
+from registry import audiences, migrate, views
+from registry.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import get_engine, write_session
+from registry.evaluations import EvaluationRequest, submit
+from registry.models import Base, BenchmarkVersion
+from registry.settings import Settings
+from tests.fake_scorer import FakeScorer
+from tests.population import add_model, write_lines
+from workers.loop import WorkerLoop
+
+VISIBLE = {"for-all": "public", "for-members": "members", "for-nobody": "hidden"}
+
+
+@pytest.fixture
+def engine(database: str, tmp_path: Path) -> Engine:
+    """Three benchmarks, one of each visibility, each with a sealed evaluation of one model."""
+    engine = get_engine(database)
+    with write_session(engine) as session:
+        add_model(session, "model")
+    for name, visibility in VISIBLE.items():
+        lines = [
+            {
+                "id": f"{name}-{number}",
+                "subject": None,
+                "question": f"{name}?",
+                "options": [f"{name} yes", "no"],
+                "answer": 0,
+            }
+            for number in range(3)
+        ]
+        with write_session(engine) as session:
+            content = read_benchmark(write_lines(tmp_path / f"{name}.jsonl", lines))
+            import_benchmark(session, content, name=name, version="1")
+            session.execute(
+                update(BenchmarkVersion)
+                .where(BenchmarkVersion.content_digest == content.content_digest)
+                .values(visibility=visibility)
+            )
+            submit(session, EvaluationRequest(model="model", benchmark=name, variants="cyclic"))
+    loop = WorkerLoop(engine, Settings(home=tmp_path, poll_seconds=0.05), FakeScorer(), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+    return engine
+
+
+def names_in(engine: Engine, audience: Audience, relation: str) -> set[str]:
+    """The benchmarks whose names stand anywhere in what the audience reads of a relation."""
+    with audience_engine(engine.url.render_as_string(hide_password=False), audience).connect() as connection:
+        rows = [dict(row) for row in connection.execute(text(f"SELECT * FROM {relation}")).mappings()]
+    written = json.dumps(rows, default=str)
+    return {name for name in VISIBLE if name in written}
+
+
+def test_every_table_is_filtered_open_or_closed() -> None:
+    assert FILTERED.keys() | OPEN | CLOSED == set(Base.metadata.tables)
+    assert len(FILTERED) + len(OPEN) + len(CLOSED) == len(Base.metadata.tables)
+
+
+def test_no_documented_view_reads_a_closed_table() -> None:
+    folder = Path(str(views.__file__)).parent
+    for path in folder.glob("*.sql"):
+        words = set(path.read_text(encoding="utf-8").replace(".", " ").replace("(", " ").split())
+        assert not words & (CLOSED - {"role", "notice"}), path.name
+
+
+@pytest.mark.parametrize("audience", AUDIENCES)
+def test_an_audience_finds_what_it_may_see_and_nothing_else_wherever_it_looks(
+    engine: Engine, audience: Audience
+) -> None:
+    allowed = {name for name, visibility in VISIBLE.items() if visibility in SEES[audience]}
+    found: set[str] = set()
+    for relation in (*FILTERED, *views.VIEWS):
+        seen = names_in(engine, audience, relation)
+        assert seen <= allowed, relation
+        found |= seen
+    assert found == allowed
+    assert names_in(engine, audience, "leaderboard") == allowed
+    assert names_in(engine, audience, "prediction_detail") == allowed
+
+
+@pytest.mark.parametrize("audience", ["public", "members"])
+def test_rows_by_evaluation_are_those_of_the_evaluations_it_may_see(engine: Engine, audience: Audience) -> None:
+    url = engine.url.render_as_string(hide_password=False)
+    with (
+        engine.execution_options(read_only=True).connect() as whole,
+        audience_engine(url, audience).connect() as narrowed,
+    ):
+        for name in (*FILTERED, *views.VIEWS):
+            columns = whole.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys()
+            assert narrowed.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys() == columns, name
+            if "evaluation_id" not in columns:
+                continue
+            query = text(f"SELECT evaluation_id, count(*) FROM {name} GROUP BY evaluation_id")
+            everything = dict(whole.execute(query).all())
+            seen = dict(narrowed.execute(query).all())
+            ids = set(narrowed.scalars(text("SELECT id FROM evaluation")))
+            assert len(ids) == len(SEES[audience])
+            wanted = {key: count for key, count in everything.items() if key in ids or key is None}
+            assert seen == wanted, name
+
+
+def test_a_benchmark_is_seen_while_one_of_its_versions_is(engine: Engine, tmp_path: Path) -> None:
+    lines = [{"id": "q", "subject": None, "question": "A new version?", "options": ["yes", "no"], "answer": 0}]
+    with write_session(engine) as session:
+        content = read_benchmark(write_lines(tmp_path / "new.jsonl", lines))
+        import_benchmark(session, content, name="for-nobody", version="2")
+    assert names_in(engine, "public", "benchmark") == {"for-all", "for-nobody"}
+    url = engine.url.render_as_string(hide_password=False)
+    with audience_engine(url, "public").connect() as connection:
+        found = connection.scalars(
+            text(
+                "SELECT benchmark_version.version FROM benchmark_version "
+                "JOIN benchmark ON benchmark.id = benchmark_version.benchmark_id WHERE benchmark.name = 'for-nobody'"
+            )
+        ).all()
+    assert found == ["2"]
+
+
+def test_the_newest_revision_froze_the_audiences_of_today() -> None:
+    folder = Path(str(migrate.import_module("migrations").__file__)).parent / "audiences"
+    frozen = (folder / f"{migrate.head()}.sql").read_text(encoding="utf-8")
+    assert frozen == "\n;\n".join(audiences.postgresql_statements()) + "\n"
