@@ -9,7 +9,7 @@ from alembic import context
 from sqlalchemy import text
 from sqlalchemy.types import TypeDecorator
 
-LOCK_TIMEOUT = "10s"
+LOCK_TIMEOUT = "3s"
 STATEMENT_TIMEOUT = "30min"
 # Spelled out in revisions, which must not import the registry: its types may change, old revisions may not.
 SPELLED = {
@@ -35,9 +35,10 @@ def run() -> None:
     """Migrates the connection that the caller passes in `attributes`."""
     connection = context.config.attributes["connection"]
     if connection.dialect.name == "postgresql":
-        # A migration that cannot get its locks fails at once instead of stopping every reader behind it.
-        connection.execute(text(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'"))
-        connection.execute(text(f"SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT}'"))
+        # A migration that cannot get a lock gives up soon: until then every reader waits behind it.
+        limits = {"lock_timeout": LOCK_TIMEOUT, "statement_timeout": STATEMENT_TIMEOUT}
+        for name, limit in (limits | context.config.attributes.get("limits", {})).items():
+            connection.execute(text(f"SET LOCAL {name} = '{limit}'"))
     context.configure(
         connection=connection,
         target_metadata=context.config.attributes.get("target_metadata"),

@@ -6,9 +6,11 @@ copies: every table that leads to a benchmark becomes a view of the rows it may 
 created again over those. A query is the same for every audience; only where its names lead differs, so no query can
 forget to filter.
 
-PostgreSQL: four schemas that migrations make. `shuffleboard_public` and `shuffleboard_members` hold the documented
-views and nothing else, which is what reader roles are granted; `shuffleboard_public_tables` and
-`shuffleboard_members_tables` hold the filtered tables. A search path puts them before `public`.
+PostgreSQL: four schemas that migrations make. `shuffleboard_public_tables` and `shuffleboard_members_tables` hold the
+filtered tables with the documented views over them, and a search path puts them before `public` for the website.
+`shuffleboard_public` and `shuffleboard_members` hold the documented views alone, which reader roles are granted. Those
+are security barriers: a stranger's condition is asked of a row only after the filter, or an error in it (such as
+a division by zero where a benchmark has a certain name) would tell of rows that nobody may see.
 SQLite: TEMP views on the connection, which its names resolve to first.
 """
 
@@ -17,12 +19,12 @@ SQLite: TEMP views on the connection, which its names resolve to first.
 
 import sqlite3
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final, Literal
 
 from sqlalchemy import Engine, event
 
-from registry.db import get_engine, make_engine
+from registry.db import make_engine
 from registry.views import VIEWS, view_sql
 
 Audience = Literal["public", "members", "all"]
@@ -67,17 +69,25 @@ FILTERED: Final[dict[str, str]] = {
     "question_pride": _OF_EVALUATION,
     "evaluation_metric": _OF_EVALUATION,
     "analysis": _OF_EVALUATION,
+    "question_seal": _OF_EVALUATION,
+    "evaluation_source": _OF_EVALUATION,
+    "withdrawal": _OF_EVALUATION,
     "board": f"id NOT IN ({_HIDDEN_BOARDS})",
     "board_entry": _OF_BOARD,
     "board_snapshot": _OF_BOARD,
     "board_standing": "board_snapshot_id NOT IN (SELECT snapshot.id FROM {base}.board_snapshot AS snapshot "
     f"WHERE snapshot.board_id IN ({_HIDDEN_BOARDS}))",
-    "suite": f"id NOT IN (SELECT board.suite_id FROM {{base}}.board AS board WHERE board.id IN ({_HIDDEN_BOARDS}))",
+    # A suite names benchmarks: it is hidden with its boards, as long as it has no other.
+    "suite": "NOT EXISTS (SELECT 1 FROM {base}.board AS board WHERE board.suite_id = suite.id) "
+    "OR EXISTS (SELECT 1 FROM {base}.board AS board "
+    f"WHERE board.suite_id = suite.id AND board.id NOT IN ({_HIDDEN_BOARDS}))",
 }
 """Table → which of its rows an audience sees."""
 
 OPEN: Final = frozenset(
     {
+        # Digests, kinds and times: a chain with gaps could not be checked.
+        "chain_link",
         "engine_fingerprint",
         "model",
         "model_revision",
@@ -114,8 +124,8 @@ def schema(audience: Audience) -> str:
 
 
 def search_path(audience: Audience) -> str:
-    """The PostgreSQL search path that leads an audience's queries to what it may see."""
-    return "public" if audience == "all" else f"{schema(audience)},{schema(audience)}_tables,public"
+    """The PostgreSQL search path that leads the website's queries to what an audience may see."""
+    return "public" if audience == "all" else f"{schema(audience)}_tables,public"
 
 
 def _filter(table: str, audience: Audience, base: str) -> str:
@@ -138,7 +148,9 @@ def postgresql_statements() -> Iterator[str]:
                 f"SELECT * FROM public.{table} AS {table} WHERE {_filter(table, audience, 'public')}"
             )
         for name in VIEWS:
-            yield f"CREATE VIEW {views}.{name} AS\n{view_sql(name, 'postgresql')}"
+            yield f"CREATE VIEW {tables}.{name} AS\n{view_sql(name, 'postgresql')}"
+        for name in VIEWS:
+            yield f"CREATE VIEW {views}.{name} WITH (security_barrier) AS\nSELECT * FROM {tables}.{name}"
     yield "SET LOCAL search_path = public"
 
 
@@ -163,11 +175,15 @@ def prepare_sqlite(connection: sqlite3.Connection, audience: Audience) -> None:
         connection.execute(statement)
 
 
-@lru_cache(maxsize=16)
-def audience_engine(url: str, audience: Audience) -> Engine:
-    """The process's engine for reading `url` as an audience does, made once. Only for reading."""
+def audience_engine(engine: Engine, audience: Audience) -> Engine:
+    """For reading the engine's database as an audience does; made once for each process."""
     if audience == "all":
-        return get_engine(url)
+        return engine
+    return _narrowed(engine.url.render_as_string(hide_password=False), audience)
+
+
+@cache
+def _narrowed(url: str, audience: Audience) -> Engine:
     engine = make_engine(url, search_path=search_path(audience))
     if engine.dialect.name == "sqlite":
 
@@ -176,3 +192,9 @@ def audience_engine(url: str, audience: Audience) -> Engine:
             prepare_sqlite(connection, audience)
 
     return engine.execution_options(read_only=True)
+
+
+def dispose(engine: Engine) -> None:
+    """Closes the process's pooled connections to the engine's database, whoever reads through them."""
+    for audience in AUDIENCES:
+        audience_engine(engine, audience).dispose()

@@ -13,7 +13,7 @@ from registry.errors import QueueError, UsageError
 from registry.evaluations import find_evaluation
 from registry.intervals import FUNCTIONS_OF_TWO_MEANS, per_question_metrics, question_values, resting_on
 from registry.metrics import METRICS
-from registry.models import Evaluation, EvaluationQuestion, Prediction, Question
+from registry.models import Evaluation, EvaluationQuestion, Prediction, Question, Withdrawal
 from registry.statistics.bootstrap import (
     RESAMPLES,
     SEED,
@@ -29,6 +29,9 @@ from registry.statistics.noise import Answer, noise
 
 ZERO_OR_ONE: Final = ("accuracy", "worst_accuracy", "best_accuracy", "fluctuation_rate", "pride_accuracy", "bmca_100")
 """Metrics that are 0 or 1 for every question, which McNemar's test is for."""
+
+CORA: Final = "cora_over_variants"
+"""The kind of analysis that CoRA's bootstrap is kept as."""
 
 MAX_DIFFERING: Final = 200
 """Questions listed of those that only one of two models has right."""
@@ -192,12 +195,16 @@ def noise_document(session: Session, evaluation_ids: Sequence[int]) -> dict[str,
 
 
 def replicates_of(session: Session, evaluation_id: int) -> list[int]:
-    """All sealed evaluations of the specification of one."""
+    """All sealed evaluations of the specification of one, withdrawn ones left out."""
     evaluation = find_evaluation(session, evaluation_id)
     return list(
         session.scalars(
             select(Evaluation.id)
-            .where(Evaluation.specification_digest == evaluation.specification_digest, Evaluation.seal.is_not(None))
+            .where(
+                Evaluation.specification_digest == evaluation.specification_digest,
+                Evaluation.seal.is_not(None),
+                Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+            )
             .order_by(Evaluation.replicate)
         )
     )
@@ -210,6 +217,13 @@ def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     original.
     """
     evaluation = _sealed(session, evaluation_id)
+    mcqa, parameters, result = computed_cora(session, evaluation_id)
+    store_analysis(session, evaluation.id, CORA, parameters, result)
+    return {"evaluation": evaluation_id, "accuracy": mcqa, **result, **parameters}
+
+
+def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str, Any], dict[str, Any]]:
+    """Accuracy on the originals, and the parameters and the result of CoRA's bootstrap as an analysis keeps them."""
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
         .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown)
@@ -235,5 +249,4 @@ def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     found = asdict(cora_over_variants(np.array([hits[key] for key in sorted(hits)], dtype=np.bool_), mcqa))
     parameters = {key: found[key] for key in ("draws", "resamples", "seed")}
     result = {"mean": found["mean"], "standard_deviation": found["standard_deviation"], "variants": counts.pop()}
-    store_analysis(session, evaluation.id, "cora_over_variants", parameters, result)
-    return {"evaluation": evaluation_id, "accuracy": mcqa, **result, **parameters}
+    return mcqa, parameters, result

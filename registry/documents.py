@@ -4,7 +4,7 @@ Times are texts in ISO 8601, UTC. Numbers are as stored; null means undefined, o
 where a prediction is concerned. Keys are only ever added.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -190,6 +190,8 @@ class LeaderboardRow(MetricValues):
     sealed_at: Time | None
     prompts: int
     question_filter: Annotated[dict[str, Any], Field(description="Which questions of the benchmark were asked.")]
+    mixed_engines: Annotated[bool, Field(description="Its shards were scored by different engines.")]
+    copies_withdrawn: Annotated[bool, Field(description="Results were copied from what was withdrawn since.")]
     rank: int | None
     n: Annotated[dict[str, int | None], Field(description="Metric to over how many questions it is.")]
     intervals: Annotated[dict[str, Interval | None], Field(description="Metric to its 95 % interval.")]
@@ -289,6 +291,139 @@ class ShardProvenance(TypedDict):
     engine_fingerprint_digest: str | None
 
 
+class PromptDigests(TypedDict):
+    """How many prompts' digests are kept, and one digest over them; null where nothing says what was asked."""
+
+    count: int
+    digest: Digest | None
+
+
+class Tokens(TypedDict):
+    """Tokens of all prompts, those that were computed, and those that shared beginnings and copies saved."""
+
+    naive: int | None
+    computed: int | None
+    saved: int | None
+
+
+class CopySource(TypedDict):
+    """A sealed evaluation that results were copied from; its number is null where this registry does not hold it."""
+
+    seal: Digest
+    evaluation: int | None
+    predictions: int
+    withdrawn: bool
+
+
+class Copies(TypedDict):
+    """Results that were copied from other evaluations. copied_by: evaluations that hold copies of these results."""
+
+    predictions: int
+    sources: list[CopySource]
+    withdrawn: Annotated[bool, Field(description="A source was withdrawn since.")]
+    copied_by: list[int]
+
+
+class Withdrawn(TypedDict):
+    """That an evaluation no longer counts, and why. superseded_by: the seal of the one that stands for it."""
+
+    kind: Annotated[str, Field(json_schema_extra={"enum": ["withdrawn", "superseded"]})]
+    reason: str
+    actor: str
+    at: Time
+    superseded_by: Digest | None
+    superseding_evaluation: int | None
+
+
+class PlaceInChain(TypedDict):
+    """The link that holds an evaluation's seal."""
+
+    position: int
+    digest: Digest
+    previous: Digest
+    labels: Digest | None
+    at: Time
+
+
+class Link(PlaceInChain):
+    """A link of the chain: `digest` is taken over all else, and through `previous` over every link before."""
+
+    kind: Annotated[str, Field(json_schema_extra={"enum": ["seal", "withdrawal", "snapshot"]})]
+    subject: Annotated[Digest, Field(description="The seal, the snapshot's digest, or that of a withdrawal.")]
+
+
+class ChainPage(TypedDict):
+    """A page of the chain, the newest link first. head: the digest of the last link, which stands for all."""
+
+    head: Digest | None
+    items: list[Link]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
+class ProvenanceDifference(TypedDict):
+    """What differs between two provenances, and what does not: group to fact to value, or to both values."""
+
+    evaluations: list[int]
+    same: dict[str, dict[str, Any]]
+    different: dict[str, dict[str, list[Any]]]
+
+
+class Flip(TypedDict):
+    """A prompt with different answers in two runs: option ordinals, null for no valid answer."""
+
+    question_id: int
+    external_id: str
+    variant: int
+    shown: list[int]
+    one: int | None
+    other: int | None
+    one_probabilities: list[float] | None
+    other_probabilities: list[float] | None
+
+
+class LargestChange(TypedDict):
+    """The prompt whose probabilities changed most."""
+
+    change: float
+    external_id: str
+    variant: int
+
+
+class Changes(TypedDict):
+    """How many prompts' largest change of a probability is within which power of ten; "0": more than a tenth."""
+
+    none: int
+    up_to: dict[str, int]
+
+
+class MetricChange(TypedDict):
+    """A metric of both evaluations, over all questions."""
+
+    metric: str
+    one: float | None
+    other: float | None
+    change: float | None
+
+
+class Drift(TypedDict):
+    """What changed from one evaluation to another that put the same prompts to the same model."""
+
+    evaluations: list[int]
+    prompts: int
+    flipped: int
+    flips: list[Flip]
+    largest_change: float | None
+    largest_change_at: LargestChange | None
+    changes: Changes
+    with_probabilities: int
+    texts_differ: int
+    metrics: list[MetricChange]
+    engine: Annotated[dict[str, list[Any]], Field(description="Facts that differ in what scored them.")]
+
+
 class Provenance(TypedDict):
     """Where an evaluation's numbers come from. Engine fingerprints stand once, under their digest."""
 
@@ -298,6 +433,13 @@ class Provenance(TypedDict):
     benchmark: BenchmarkIdentity
     protocol_digest: Digest
     variant_set_digest: Digest
+    seeds: Annotated[dict[str, int | str], Field(description="What was drawn, to its seed.")]
+    prompts: PromptDigests
+    tokens: Tokens
+    copies: Copies
+    withdrawals: list[Withdrawn]
+    seal_version: int | None
+    chain: PlaceInChain | None
     requester: str | None
     seal: Digest | None
     mixed_engines: bool
@@ -513,6 +655,7 @@ class BenchmarkVersion(TypedDict):
     split: str
     licence: str | None
     source: str | None
+    visibility: str
     shuffle_seed: int | None
     questions: int
     few_shot_examples: int
@@ -521,7 +664,7 @@ class BenchmarkVersion(TypedDict):
 
 
 class BenchmarkList(TypedDict):
-    """Every public benchmark version, newest first within each name."""
+    """Every benchmark version that may be seen, newest first within each name."""
 
     items: list[BenchmarkVersion]
 
@@ -707,11 +850,13 @@ class BoardEntry(TypedDict):
 
 
 class BoardEvaluation(TypedDict):
-    """The sealed evaluation behind an entry of a board."""
+    """The sealed evaluation behind an entry of a board. Old snapshots say nothing of its engines and copies."""
 
     evaluation: int
     seal: Digest
     replicate: int
+    mixed_engines: NotRequired[bool]
+    copies_withdrawn: NotRequired[bool]
 
 
 class BoardValue(TypedDict):
@@ -763,6 +908,7 @@ class Board(TypedDict):
     entries: list[BoardEntry]
     bootstrap: Bootstrap
     sealed_evaluations: int
+    withdrawals: NotRequired[int]
     rows: list[BoardRow]
     as_of: Time
     digest: Digest
@@ -783,3 +929,331 @@ class SnapshotList(TypedDict):
     """Every snapshot of a board, newest first."""
 
     items: list[ListedSnapshot]
+
+
+# What was written
+
+
+class RegisteredModel(TypedDict):
+    """A model revision that was asked for. `added`: whether it is new; usable once its state is `ready`."""
+
+    model: str
+    revision: int
+    kind: str
+    state: str
+    dtype: str | None
+    quantisation: str | None
+    url: str
+    added: bool
+
+
+class ImportedBenchmark(TypedDict):
+    """A benchmark version that was sent. `imported`: whether it is new."""
+
+    benchmark: str
+    version: str
+    visibility: str
+    questions: int
+    few_shot_examples: int
+    content_digest: Digest
+    imported: bool
+
+
+class ChangedVisibility(TypedDict):
+    """Who may see a benchmark from now on, and in which versions that was set."""
+
+    benchmark: str
+    visibility: str
+    versions: list[str]
+
+
+class AskedEvaluations(TypedDict):
+    """Every evaluation that was asked for, and those of them that are new."""
+
+    evaluations: list[int]
+    new: list[int]
+
+
+class EvaluationState(TypedDict):
+    """How an evaluation stands after it was moved."""
+
+    evaluation: int
+    state: str
+
+
+class ImportedOutputs(TypedDict):
+    """The evaluation that outputs became. `stated`: what the file states as its score, beside ours."""
+
+    evaluation: int
+    stated: dict[str, Any] | None
+
+
+class EvaluationMetrics(TypedDict):
+    """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for."""
+
+    evaluation: int
+    metrics: MetricValues
+    questions: int
+    scored: int
+    complete: bool
+    per_question: NotRequired[dict[str, MetricValues]]
+
+
+class Verification(TypedDict):
+    """What does not match of a sealed evaluation; `ok`: nothing. `questions`: those with a wrong leaf."""
+
+    evaluation: int
+    seal: Digest | None
+    seal_version: int | None
+    ok: bool
+    problems: list[str]
+    questions: list[str]
+
+
+class ImportedSuite(TypedDict):
+    """A suite that was sent. `new`: whether it is a new version."""
+
+    suite: str
+    version: int
+    digest: Digest
+    new: bool
+
+
+class ImportedBoard(TypedDict):
+    """A board that was sent. `new`: whether it is a new version."""
+
+    board: str
+    version: int
+    digest: Digest
+    new: bool
+
+
+class EstimatedEvaluation(TypedDict):
+    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null."""
+
+    evaluation: int | None
+    benchmark: str
+    variants: str
+    protocol: str
+    shots: int
+    questions: int
+    prompts: int
+    prompts_left: int
+    tokens_naive: int | None
+    tokens_shared: int | None
+    seconds: float | None
+    reason: str | None
+
+
+class EstimatedOfModel(EstimatedEvaluation):
+    """The same of a model that is registered. `prompts_sampled`: how many were tokenised."""
+
+    model: str
+    revision: int
+    prompts_sampled: int
+
+
+class Estimate(TypedDict):
+    """What some evaluations would cost together; null where a part is not known. `workers`: how many are alive."""
+
+    estimates: list[EstimatedOfModel]
+    prompts: int
+    prompts_left: int
+    tokens_naive: int | None
+    tokens_shared: int | None
+    seconds: float | None
+    workers: int
+
+
+# Submissions and webhooks
+
+
+class SubmittedModel(TypedDict):
+    """A model as it was asked for. `location`: on the hub; `endpoint`: the name of one."""
+
+    name: str
+    kind: str
+    location: NotRequired[str]
+    endpoint: NotRequired[str]
+    revision: str | None
+    dtype: str | None
+
+
+class Submission(TypedDict):
+    """Somebody's wish that a model be put to a suite. `revision`: what was registered; `problem`: why nothing came."""
+
+    submission: int
+    state: str
+    suite: str
+    model: SubmittedModel
+    note: str | None
+    requester: str
+    created_at: Time
+    decided_by: str | None
+    decided_at: Time | None
+    reason: str | None
+    revision: str | None
+    revision_state: str | None
+    evaluations: list[int]
+    finished_at: Time | None
+    problem: str | None
+
+
+class SubmissionList(TypedDict):
+    """A page of submissions: those that wait for a decision first, then the newest."""
+
+    items: list[Submission]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
+class SubmissionEstimate(TypedDict):
+    """What a submission would cost. `problem`: why it could not be queued; then nothing else is known."""
+
+    estimates: list[EstimatedEvaluation]
+    questions: NotRequired[int]
+    prompts: NotRequired[int]
+    prompts_left: NotRequired[int]
+    tokens_naive: NotRequired[int | None]
+    tokens_shared: NotRequired[int | None]
+    seconds: NotRequired[float | None]
+    workers: NotRequired[int]
+    problem: str | None
+
+
+class Webhook(TypedDict):
+    """An address that is told of notices. `kinds`: which; null: all."""
+
+    webhook: int
+    url: str
+    kinds: list[str] | None
+    created_at: Time
+
+
+class NewWebhook(Webhook):
+    """A webhook with the secret that signs what is sent: shown this once."""
+
+    secret: str
+
+
+class Delivery(TypedDict):
+    """A notice on its way to a webhook. `delivery`: the id it is sent with."""
+
+    webhook: int
+    delivery: str
+    kind: str
+    at: Time
+    state: str
+    attempts: int
+    status: int | None
+    error: str | None
+
+
+class WebhookList(TypedDict):
+    """Every webhook, and the newest deliveries."""
+
+    items: list[Webhook]
+    deliveries: list[Delivery]
+
+
+class DeliveryOutcome(TypedDict):
+    """What came of trying a webhook: its status, or why there was none."""
+
+    delivered: bool
+    status: int | None
+    error: str | None
+
+
+class QueryAnswer(TypedDict):
+    """The rows of a query, or the first of them; columns may repeat. Times are UTC text, bytes hexadecimal digits."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+    truncated: bool
+    notes: list[str]
+    elapsed_s: float
+
+
+class SavedQuery(TypedDict):
+    """A query under a permanent address: `slug` is its name there."""
+
+    slug: str
+    name: str
+    query: str
+    public: bool
+    owner: str
+    created_at: Time
+
+
+class SavedQueryList(TypedDict):
+    """The saved queries that the viewer may open."""
+
+    items: list[SavedQuery]
+
+
+class Account(TypedDict):
+    """A person or program. `password`: whether it can sign in."""
+
+    account: str
+    role: str
+    password: bool
+    disabled: bool
+    created_at: Time
+    last_login_at: Time | None
+
+
+class AccountList(TypedDict):
+    """Every account, by name."""
+
+    items: list[Account]
+
+
+class Token(TypedDict):
+    """A token, but not its secret: only its first letters are known."""
+
+    id: int
+    account: str
+    name: str
+    begins: str
+    scopes: list[str]
+    created_at: Time
+    last_used_at: Time | None
+    expires_at: Time | None
+    revoked_at: Time | None
+
+
+class NewToken(Token):
+    """A token with its secret: shown this once."""
+
+    token: str
+
+
+class TokenList(TypedDict):
+    """The tokens of an account, newest first."""
+
+    items: list[Token]
+
+
+class AuditEvent(TypedDict):
+    """Who did what, or was refused it."""
+
+    id: int
+    at: Time
+    actor: str
+    action: str
+    target: str | None
+    outcome: str
+    address: str | None
+    details: dict[str, Any] | None
+
+
+class AuditList(TypedDict):
+    """A page of the audit trail, newest first."""
+
+    items: list[AuditEvent]
+    total: int
+    page: int
+    per_page: int
+    next: str | None

@@ -11,6 +11,9 @@ ShuffleboardError
 ├── ScoringError        a prompt that cannot be scored
 ├── QueueError          work that may not be moved to the asked-for state
 ├── SealError           an attempt to change sealed results, or results that do not match their seal
+├── AuthenticationError a password or token that does not hold, or nobody signed in where somebody must be
+├── ForbiddenError      somebody who may not do what was asked
+├── QueryRefusedError   a query of the SQL page that is not run, or that the database or a limit ended
 ├── RemoteError         another registry that does not answer, or not as the API does
 └── DatabaseError       a database that is missing, out of date or not writable
 
@@ -69,6 +72,18 @@ class QueueError(ShuffleboardError):
 
 class SealError(ShuffleboardError):
     """Sealed results would be changed, or do not match their seal."""
+
+
+class AuthenticationError(ShuffleboardError):
+    """A password or token does not hold, or nobody is signed in where somebody must be."""
+
+
+class ForbiddenError(ShuffleboardError):
+    """Whoever asks may not do what was asked."""
+
+
+class QueryRefusedError(ShuffleboardError):
+    """A query of the SQL page is not run, or was ended by the database or by a limit."""
 
 
 class RemoteError(ShuffleboardError):

@@ -21,6 +21,7 @@ from registry.models import (
     Shard,
     Variant,
     VariantSet,
+    Withdrawal,
 )
 from registry.protocols import find_definition, store_protocol
 from registry.shards import prompts_of
@@ -66,7 +67,8 @@ class PlannedQuestion:
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
     """Queues an evaluation and returns it, with whether it is new.
 
-    The same specification is the evaluation that is there already, unless a new replicate is asked for.
+    The same specification is the evaluation that is there already, unless a new replicate is asked for or all that are
+    there were withdrawn.
     Raises a ShuffleboardError that names what is unknown or does not fit; then nothing is stored.
     """
     definition = parse_variants(request.variants)
@@ -99,8 +101,10 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     replicates = session.scalars(
         select(Evaluation).where(Evaluation.specification_digest == digest).order_by(Evaluation.replicate)
     ).all()
-    if replicates and not request.new_replicate:
-        return replicates[-1], False
+    withdrawn = _withdrawn(session, replicates)
+    standing = [evaluation for evaluation in replicates if evaluation.id not in withdrawn]
+    if standing and not request.new_replicate:
+        return standing[-1], False
     protocol = store_protocol(session, protocol_json)
     variant_set = store_variant_set(session, definition)
     store_variants(session, variant_set, names)
@@ -122,6 +126,11 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     _check_prompts(session, evaluation, questions)
     _store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     return evaluation, True
+
+
+def _withdrawn(session: Session, evaluations: Iterable[Evaluation]) -> set[int]:
+    ids = [evaluation.id for evaluation in evaluations]
+    return set(session.scalars(select(Withdrawal.evaluation_id).where(Withdrawal.evaluation_id.in_(ids))))
 
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:

@@ -32,6 +32,8 @@ MODEL_KINDS = ("huggingface", "gguf", "openai", "external")
 REVISION_STATES = ("registered", "ready", "failed")
 EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cancelled")
 SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
+WITHDRAWAL_KINDS = ("withdrawn", "superseded")
+LINK_KINDS = ("seal", "withdrawal", "snapshot")
 QUEUES = ("cpu", "gpu", "match")
 
 
@@ -274,6 +276,7 @@ class Evaluation(Base):
             postgresql_where=text("replicate > 0"),
             sqlite_where=text("replicate > 0"),
         ),
+        Index("ix_evaluation_seal", "seal"),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -293,7 +296,7 @@ class Evaluation(Base):
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     seal: Mapped[str | None] = mapped_column(Digest)
-    seal_version: Mapped[int] = mapped_column(SmallInteger, default=2, server_default="1")
+    seal_version: Mapped[int] = mapped_column(SmallInteger, default=3, server_default="1")
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()
@@ -422,9 +425,11 @@ class Prediction(Base):
     choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
-    # The sealed evaluation and its variant that this result was copied from, since the prompt was the same.
+    # The sealed evaluation and its variant that this result was copied from, since the prompt was the same. Its seal
+    # names it in every registry, its number only in the one where it was copied.
     reused_from_evaluation_id: Mapped[int | None] = mapped_column(RowId)
     reused_from_variant: Mapped[int | None] = mapped_column(SmallInteger)
+    reused_from_seal: Mapped[str | None] = mapped_column(Digest)
 
 
 class Generation(Base):
@@ -486,6 +491,74 @@ class QuestionScore(Base):
     choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
+
+
+class QuestionSeal(Base):
+    """What the seal of an evaluation covers of one question, kept so that a changed row is named by its question.
+
+    `leaf`: the digest that went into the seal. `prompts`: SHA-256 over the digests of the question's prompts; NULL
+    where nothing says what was asked. Few-shot examples that were shown have a row as well, without prompts. Added to
+    only.
+    """
+
+    __tablename__ = "question_seal"
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
+    leaf: Mapped[str] = mapped_column(Digest)
+    prompts: Mapped[str | None] = mapped_column(Digest)
+
+
+class EvaluationSource(Base):
+    """A sealed evaluation, by its seal, that results of another were copied from, and how many. Added to only."""
+
+    __tablename__ = "evaluation_source"
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    seal: Mapped[str] = mapped_column(Digest, primary_key=True, index=True)
+    predictions: Mapped[int] = mapped_column(Integer)
+
+
+class Withdrawal(Base):
+    """A sealed evaluation that no longer counts: it was wrong, or another stands for it. Added to only.
+
+    `superseded_by`: the seal of the other. `actor`: who said so. The newest row of an evaluation holds.
+    """
+
+    __tablename__ = "withdrawal"
+    __table_args__ = (
+        _one_of("kind", WITHDRAWAL_KINDS),
+        CheckConstraint("(kind = 'superseded') = (superseded_by IS NOT NULL)", name="superseded_by"),
+        CheckConstraint("reason <> ''", name="reason"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), index=True)
+    kind: Mapped[str] = mapped_column(Text)
+    superseded_by: Mapped[str | None] = mapped_column(Digest)
+    reason: Mapped[str] = mapped_column(Text)
+    actor: Mapped[str] = mapped_column(Text)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class ChainLink(Base):
+    """A seal, withdrawal or snapshot in the order in which this registry made them. Added to only.
+
+    `subject`: the digest of what the link is about. `labels`: of a seal, the digest of who asked for the evaluation and
+    what this registry calls its model and benchmark, which the seal leaves out. `digest` covers all columns, and
+    through `previous` every link before.
+    """
+
+    __tablename__ = "chain_link"
+    __table_args__ = (_one_of("kind", LINK_KINDS), CheckConstraint("position >= 1", name="position"))
+
+    position: Mapped[int] = mapped_column(RowId, primary_key=True, autoincrement=False)
+    kind: Mapped[str] = mapped_column(Text)
+    subject: Mapped[str] = mapped_column(Digest, index=True)
+    labels: Mapped[str | None] = mapped_column(Digest)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    previous: Mapped[str] = mapped_column(Digest, unique=True)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
 
 
 class SubjectCategory(Base):

@@ -13,7 +13,7 @@ from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
 from registry.models import Evaluation, Prediction, Question, QuestionPride, QuestionScore
 
-KIND: Final = "pride"
+PRIDE: Final = "pride"
 _CHUNK: Final = 500
 _COLUMNS: Final = (
     Prediction.question_id,
@@ -136,14 +136,16 @@ def write_question_pride(session: Session, evaluation_id: int) -> None:
             for name, answer in found.answers.items()
         ],
     )
-    store_analysis(session, evaluation_id, KIND, _parameters(ALPHA), _result(found))
+    store_analysis(session, evaluation_id, PRIDE, pride_parameters(ALPHA), pride_result(found))
 
 
-def _parameters(alpha: float) -> dict[str, Any]:
+def pride_parameters(alpha: float) -> dict[str, Any]:
+    """What an analysis with this share of estimation questions is kept under."""
     return {"alpha": repr(alpha), "estimation_set": "lowest SHA-256 of 0:<question id>, per number of options"}
 
 
-def _result(found: Pride) -> dict[str, Any]:
+def pride_result(found: Pride) -> dict[str, Any]:
+    """What an analysis keeps of PriDe: the metric, the estimation set and the prior of each number of options."""
     correct = [answer.correct for answer in found.answers.values() if answer.correct is not None]
     return {
         "pride_accuracy": sum(correct) / len(correct) if correct else None,
@@ -163,6 +165,6 @@ def pride_document(session: Session, evaluation_id: int, alpha: float = ALPHA) -
     evaluation: Evaluation = find_evaluation(session, evaluation_id)
     if evaluation.seal is None:
         raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; PriDe needs all of its questions")
-    result = _result(compute_pride(session, evaluation_id, alpha))
-    store_analysis(session, evaluation_id, KIND, _parameters(alpha), result)
-    return {"evaluation": evaluation_id, "parameters": _parameters(alpha), **result}
+    result = pride_result(compute_pride(session, evaluation_id, alpha))
+    store_analysis(session, evaluation_id, PRIDE, pride_parameters(alpha), result)
+    return {"evaluation": evaluation_id, "parameters": pride_parameters(alpha), **result}

@@ -9,12 +9,21 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final
 
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import and_, bindparam, func, select, text
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
-from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Protocol, VariantSet
+from registry.models import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    Model,
+    ModelRevision,
+    Protocol,
+    VariantSet,
+    Withdrawal,
+)
 from registry.statistics.comparison import cohens_d, geometric_mean, kendall, spearman, variance_ratio, wilcoxon
 from registry.variants import parse_variants
 
@@ -215,6 +224,7 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(
             Evaluation.seal.is_not(None),
+            Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
             VariantSet.digest == variant_set_digest,
             Evaluation.protocol_id.in_([protocol_id for protocol_id in protocol_ids if protocol_id is not None]),
         )
@@ -277,7 +287,7 @@ def _values(session: Session, evaluation_ids: Sequence[int]) -> dict[int, dict[s
 
 def _nothing_to_compare(session: Session, names: Sequence[str], variants: str, variant_set_digest: str) -> str:
     """Why there is nothing to compare, and what there is instead."""
-    sealed = Evaluation.seal.is_not(None)
+    sealed = and_(Evaluation.seal.is_not(None), Evaluation.id.not_in(select(Withdrawal.evaluation_id)))
     counts = (
         select(Protocol.name, Protocol.shots, func.count())
         .join(Evaluation, Evaluation.protocol_id == Protocol.id)

@@ -14,6 +14,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, CursorResult, and_, case, func, insert, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
+from registry import notices
 from registry.bulk import insert_predictions
 from registry.db import database_now
 from registry.digests import specification_digest
@@ -211,11 +212,15 @@ def settle(session: Session, evaluation_id: int) -> None:
     """Marks an evaluation failed once nothing of it is left to do and a shard is parked."""
     states = set(session.scalars(select(Shard.state).where(Shard.evaluation_id == evaluation_id).distinct()))
     if "failed" in states and not states & {"queued", "leased"}:
-        session.execute(
+        failed = session.execute(
             update(Evaluation)
             .where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
             .values(state="failed")
         )
+        assert isinstance(failed, CursorResult)
+        if failed.rowcount == 1:
+            evaluation = session.get_one(Evaluation, evaluation_id, populate_existing=True)
+            notices.evaluation_failed(session, evaluation)
 
 
 def reconcile(session: Session) -> list[tuple[int, str]]:

@@ -2,8 +2,9 @@
 
 Variant sets overlap: the original is in all of them, `cyclic` lies inside `full`. A prompt is looked up by everything
 that could change its number: the model revision (weights, tokenizer, precision), the protocol, the prompt's digest and
-the engine fingerprint (code, packages, device, settings). Only sealed evaluations are copied from, and only where
-results do not vary from run to run: replicate 0 of protocols that read log-probabilities. A replicate asks anew.
+the engine fingerprint (code, packages, device, settings). Only sealed evaluations that were not withdrawn are copied
+from, and only where results do not vary from run to run: replicate 0 of protocols that read log-probabilities. A
+replicate asks anew.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,7 @@ from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
-from registry.models import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
+from registry.models import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard, Withdrawal
 from registry.shards import ShardPrompt
 
 _CHUNK: Final = 500
@@ -27,10 +28,15 @@ class Reused:
     logprobs: tuple[float, ...]
     evaluation_id: int
     variant: int
+    seal: str
 
-    def pointer(self) -> dict[str, int]:
+    def pointer(self) -> dict[str, int | str]:
         """The columns of a prediction that say where it was copied from."""
-        return {"reused_from_evaluation_id": self.evaluation_id, "reused_from_variant": self.variant}
+        return {
+            "reused_from_evaluation_id": self.evaluation_id,
+            "reused_from_variant": self.variant,
+            "reused_from_seal": self.seal,
+        }
 
 
 def reusable(
@@ -53,6 +59,7 @@ def reusable(
                 Prediction.label_logprobs,
                 Prediction.evaluation_id,
                 Prediction.variant,
+                Evaluation.seal,
             )
             .join(Evaluation, Evaluation.id == Prediction.evaluation_id)
             .join(
@@ -74,6 +81,8 @@ def reusable(
                 Prediction.question_id.in_(ids[start : start + _CHUNK]),
                 Prediction.prompt_digest.is_not(None),
                 Prediction.label_logprobs.is_not(None),
+                # What was withdrawn is not to be trusted, or another stands for it.
+                Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
                 # A copy points to where the number was made, never to another copy.
                 Prediction.reused_from_evaluation_id.is_(None),
             )
@@ -81,7 +90,7 @@ def reusable(
         )
         for row in session.execute(query):
             key = (row.question_id, row.prompt_digest)
-            known.setdefault(key, Reused(tuple(row.label_logprobs), row.evaluation_id, row.variant))
+            known.setdefault(key, Reused(tuple(row.label_logprobs), row.evaluation_id, row.variant, row.seal))
     found = {}
     for question_id, places in of_question.items():
         for place in places:

@@ -1,160 +1,36 @@
-"""The seal: a digest over an evaluation's specification, provenance and predictions.
+"""Sealing: metrics, the seal over `registry.manifest`, the leaves behind it, and its link in the chain."""
 
-Rows are keyed by external question id and variant ordinal and hold no database ids, so the same evaluation has the
-same seal in every registry, and a changed row is named by its question.
-"""
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
 
-import hashlib
-import struct
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
-from typing import Any, Final
-
-from sqlalchemy import and_, insert, or_, select, update
+from sqlalchemy import and_, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from registry import chain, notices
+from registry.boards.snapshots import snapshot_labels
 from registry.bulk import renew_statistics
 from registry.computed import computed_metrics
 from registry.db import database_now
 from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.intervals import METHOD, NONE, evaluation_intervals, resamples_of
+from registry.manifest import SEAL_VERSION, Leaf, local_labels, manifest, question_leaves
 from registry.metrics import METRICS
 from registry.models import (
-    EngineFingerprint,
+    BoardSnapshot,
+    ChainLink,
     Evaluation,
     EvaluationMetric,
     EvaluationQuestion,
-    Generation,
+    EvaluationSource,
     Prediction,
     Question,
     QuestionScore,
-    Shard,
-    Worker,
+    QuestionSeal,
 )
 from registry.pride import write_question_pride
 from registry.statistics.bootstrap import SEED, Interval
-
-SEAL_VERSION: Final = 2
-"""What a new seal covers. Seals of version 1 leave out what a model wrote, and are checked as they were made."""
-
-NOT_SEALED: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id", "reused_from_variant"})
-"""Database ids: another registry has others. A copied result is sealed like one that was scored."""
-
-LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - NOT_SEALED))
-"""The columns of a prediction that its question's leaf digest covers, by name."""
-
-GENERATION_COLUMNS: Final = ("extracted", "finished", "text", "tokens")
-"""Those of what a model wrote; in a leaf digest named `generation.<column>`, from version 2 of the seal on."""
-
-
-def encode(value: Any) -> bytes:
-    """A value as bytes, the same on every machine: a type letter, then big-endian content.
-
-    Floats are float64 with −0 written as 0. Texts and lists carry their length, so that no two values run together.
-    """
-    if value is True:
-        return b"T"
-    if value is False:
-        return b"F"
-    if isinstance(value, float):
-        return b"D" + struct.pack(">d", value + 0.0)
-    if isinstance(value, int):
-        return b"I" + struct.pack(">q", value)
-    if isinstance(value, str):
-        raw = value.encode()
-        return b"S" + struct.pack(">I", len(raw)) + raw
-    if isinstance(value, (list, tuple)):
-        return b"L" + struct.pack(">I", len(value)) + b"".join(map(encode, value))
-    message = f"{type(value).__name__} has no place in a seal"
-    raise TypeError(message)
-
-
-_NAMES: Final = tuple(encode(name) for name in (*LEAF_COLUMNS, *(f"generation.{name}" for name in GENERATION_COLUMNS)))
-
-
-def leaf_digest(rows: Iterable[Sequence[Any]]) -> str:
-    """SHA-256 over one question's predictions, by variant ordinal.
-
-    Each row holds the values of LEAF_COLUMNS and, from version 2 of the seal on, of GENERATION_COLUMNS.
-
-    A row is its columns that are not NULL, each after its name: columns that a later schema adds, NULL in old rows,
-    leave old seals as they are.
-    """
-    digest = hashlib.sha256()
-    for row in rows:
-        parts = [name + encode(value) for name, value in zip(_NAMES, row, strict=False) if value is not None]
-        digest.update(b"R" + struct.pack(">I", len(parts)) + b"".join(parts))
-    return digest.hexdigest()
-
-
-def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSION) -> Iterator[tuple[str, str]]:
-    """(external question id, leaf digest) of every question with predictions, streamed."""
-    columns = [getattr(Prediction, name) for name in LEAF_COLUMNS]
-    query = select(Question.external_id, *columns).join(Question, Question.id == Prediction.question_id)
-    if seal_version > 1:
-        query = query.add_columns(*(getattr(Generation, name) for name in GENERATION_COLUMNS)).outerjoin(
-            Generation,
-            and_(
-                Generation.evaluation_id == Prediction.evaluation_id,
-                Generation.question_id == Prediction.question_id,
-                Generation.variant == Prediction.variant,
-            ),
-        )
-    query = (
-        query.where(Prediction.evaluation_id == evaluation_id)
-        .order_by(Prediction.question_id, Prediction.variant)
-        .execution_options(yield_per=5000)
-    )
-    for external_id, rows in groupby(session.execute(query), key=lambda row: row[0]):
-        yield external_id, leaf_digest(row[1:] for row in rows)
-
-
-def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """Who scored each shard, when, on what and at which attempt; floats as text, no database ids."""
-    query = (
-        select(Shard, Worker, EngineFingerprint)
-        .outerjoin(Worker, Worker.id == Shard.worker_id)
-        .outerjoin(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
-        .where(Shard.evaluation_id == evaluation_id)
-        .order_by(Shard.ordinal)
-    )
-    return [
-        {
-            "shard": shard.ordinal,
-            "state": shard.state,
-            "prompts": shard.prompts,
-            "claims": shard.fence,
-            "failures": shard.failures,
-            "crashes": shard.crashes,
-            "host": worker.host if worker else None,
-            "device": worker.device if worker else None,
-            "worker": worker.id if worker else None,
-            "claimed_at": shard.claimed_at.isoformat() if shard.claimed_at else None,
-            "finished_at": shard.finished_at.isoformat() if shard.finished_at else None,
-            "elapsed_s": repr(shard.elapsed_s) if shard.elapsed_s is not None else None,
-            **({"matching_s": repr(shard.matching_s)} if shard.matching_s is not None else {}),
-            "tokens_naive": shard.tokens_naive,
-            "tokens_computed": shard.tokens_computed,
-            "engine_fingerprint": fingerprint.document if fingerprint else None,
-        }
-        for shard, worker, fingerprint in session.execute(query)
-    ]
-
-
-def manifest(session: Session, evaluation: Evaluation) -> dict[str, Any]:
-    """What the seal is taken over: specification, provenance and one leaf digest per question."""
-    return {
-        "seal_version": evaluation.seal_version,
-        "specification": evaluation.specification,
-        "shards": shard_provenance(session, evaluation.id),
-        "questions": dict(sorted(leaves(session, evaluation.id, evaluation.seal_version))),
-    }
-
-
-def compute_seal(session: Session, evaluation: Evaluation) -> str:
-    """The seal of what the database holds now."""
-    return specification_digest(manifest(session, evaluation))
 
 
 def seal(session: Session, evaluation_id: int) -> bool:
@@ -186,11 +62,78 @@ def seal(session: Session, evaluation_id: int) -> bool:
     renew_statistics(session, evaluation.prompts)
     write_question_pride(session, evaluation_id)
     evaluation.seal_version = SEAL_VERSION
-    digest, now = compute_seal(session, evaluation), session.scalar(select(database_now()))
-    evaluation.seal, evaluation.sealed_at, evaluation.state = digest, now, "complete"
-    session.flush()
-    session.execute(insert(EvaluationMetric), _metric_rows(session, evaluation_id))
+    leaves_of = list(question_leaves(session, evaluation_id))
+    digest = specification_digest(manifest(session, evaluation, leaves_of))
+    now = session.scalar(select(database_now()))
+    assert now is not None
+    complete(session, evaluation, digest, leaves_of, now)
     return True
+
+
+def complete(
+    session: Session, evaluation: Evaluation, digest: str, leaves_of: Iterable[Leaf], sealed_at: datetime
+) -> None:
+    """Writes down that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
+    evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
+    session.flush()
+    session.execute(insert(EvaluationMetric), _metric_rows(session, evaluation.id))
+    keep_leaves(session, evaluation.id, leaves_of)
+    notices.evaluation_complete(session, evaluation)
+    # Last: whoever appends to the chain makes all others wait.
+    chain.append(session, "seal", digest, labels=local_labels(evaluation))
+
+
+def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf]) -> None:
+    """Stores what a seal covers of each question, and from which evaluations results were copied."""
+    rows = [
+        {"evaluation_id": evaluation_id, "question_id": leaf.question_id, "leaf": leaf.leaf, "prompts": leaf.prompts}
+        for leaf in leaves_of
+    ]
+    if rows:
+        session.execute(insert(QuestionSeal), rows)
+    sources = [
+        {"evaluation_id": evaluation_id, "seal": source, "predictions": predictions}
+        for source, predictions in copied_from(session, evaluation_id).items()
+    ]
+    if sources:
+        session.execute(insert(EvaluationSource), sources)
+
+
+def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
+    """Seal of another evaluation to how many predictions were copied from it."""
+    counted: dict[str, int] = {}
+    query = (
+        select(Prediction.reused_from_seal, Evaluation.seal, func.count())
+        .outerjoin(Evaluation, Evaluation.id == Prediction.reused_from_evaluation_id)
+        .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_variant.is_not(None))
+        .group_by(Prediction.reused_from_seal, Evaluation.seal)
+    )
+    for seal_of_source, seal_by_number, predictions in session.execute(query):
+        # Copies from before seals were kept with them have the number alone.
+        source = seal_of_source or seal_by_number
+        if source is not None:
+            counted[source] = counted.get(source, 0) + predictions
+    return counted
+
+
+def begin_chain(session: Session) -> int:
+    """Gives what was sealed before there was a chain its links, and its questions their leaves; returns how many links.
+
+    Does nothing once there is a link: a seal that lacks one then was not made by this code.
+    """
+    if session.scalar(select(func.count()).select_from(ChainLink)):
+        return 0
+    waiting: list[tuple[datetime, str, str, str]] = []
+    for evaluation in session.scalars(select(Evaluation).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)):
+        assert evaluation.seal is not None
+        assert evaluation.sealed_at is not None
+        keep_leaves(session, evaluation.id, question_leaves(session, evaluation.id, evaluation.seal_version))
+        waiting.append((evaluation.sealed_at, "seal", evaluation.seal, local_labels(evaluation)))
+    snapshots = session.scalars(select(BoardSnapshot).order_by(BoardSnapshot.id))
+    waiting += [(row.as_of, "snapshot", row.digest, snapshot_labels(row.board.digest, row.as_of)) for row in snapshots]
+    for _, kind, subject, labels in sorted(waiting, key=lambda item: item[0]):
+        chain.append(session, kind, subject, labels=labels)
+    return len(waiting)
 
 
 def add_missing_metrics(session: Session) -> int:
@@ -233,14 +176,15 @@ def _metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
             "definition_version": metric.definition_version,
             "value": values[metric.name],
             "n": values[f"{metric.name}_n"],
-            **_interval_columns(scope, intervals[scope].get(metric.name)),
+            **interval_columns(scope, intervals[scope].get(metric.name)),
         }
         for scope, values in computed_metrics(session, evaluation_id).items()
         for metric in METRICS.values()
     ]
 
 
-def _interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
+def interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
+    """The columns of a metric that state its interval over a scope; None: none is stated."""
     return {
         "interval_low": None if interval is None else interval.low,
         "interval_high": None if interval is None else interval.high,
@@ -271,6 +215,6 @@ def add_missing_intervals(session: Session) -> int:
                     EvaluationMetric.metric == metric,
                     EvaluationMetric.definition_version == version,
                 )
-                .values(**_interval_columns(scope, intervals.get(scope, {}).get(metric)))
+                .values(**interval_columns(scope, intervals.get(scope, {}).get(metric)))
             )
     return len(lacking)

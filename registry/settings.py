@@ -44,6 +44,31 @@ class Settings(BaseSettings):
     endpoint_wait_seconds: float = Field(
         default=60.0, gt=0, description="The longest wait between two attempts; a server that asks for more has failed."
     )
+    public_url: str = Field(
+        default="", description="Where others reach the website, such as https://board.example.org: links, cookies."
+    )
+    trusted_proxies: int = Field(
+        default=0, ge=0, le=10, description="Reverse proxies in front of the website whose X-Forwarded headers hold."
+    )
+    secret_key_file: Path | None = Field(
+        default=None, description="File with the key that signs cookies; default: one made in the data directory."
+    )
+    anonymous_reading: bool = Field(default=True, description="Whether anyone may read what is public.")
+    anonymous_sql: bool = Field(default=False, description="Whether anyone may use the SQL page, over what is public.")
+    rate_limits: bool = Field(default=True, description="Whether clients that ask too much are told to wait.")
+    reader_url: str = Field(
+        default="", description="PostgreSQL URL of the role that reads what is public; empty: its queries are refused."
+    )
+    member_reader_url: str = Field(
+        default="", description="PostgreSQL URL of the role that reads what members see; empty: theirs are refused."
+    )
+    sql_rows: int = Field(default=10_000, ge=1, le=1_000_000, description="Most rows of an answer on the SQL page.")
+    sql_seconds: float = Field(default=10.0, gt=0, le=600, description="How long a query of the SQL page may take.")
+    sql_bytes: int = Field(default=5_000_000, ge=1000, description="Most bytes of an answer on the SQL page.")
+    sql_cell_characters: int = Field(default=20_000, ge=10, description="Where a longer cell of an answer is cut.")
+    private_webhooks: str = Field(
+        default="", description="Hosts, separated by commas, that webhooks may be on although they are private."
+    )
     log_level: str = Field(default="info", description="debug, info, warning or error.")
 
     def resolved_database_url(self) -> str:

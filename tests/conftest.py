@@ -48,6 +48,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no accelerator")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def home_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What is made for several tests keeps out of the user's data directory, too."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SHUFFLEBOARD_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """No settings but the test's own, and a data directory that is empty; returns that directory."""
@@ -122,13 +130,11 @@ def _postgresql_database(server: services.PostgresServer | services.OutsidePostg
 
 def _close_engine(url: str) -> None:
     """Close the pooled connections: a database in use cannot be copied, and one left open warns when collected."""
-    db = sys.modules.get("registry.db")
-    if db is not None:
+    db, audiences = (sys.modules.get(name) for name in ("registry.db", "registry.audiences"))
+    if db is not None and audiences is not None:
+        audiences.dispose(db.get_engine(url))
+    elif db is not None:
         db.get_engine(url).dispose()
-    audiences = sys.modules.get("registry.audiences")
-    if audiences is not None:
-        for audience in audiences.AUDIENCES:
-            audiences.audience_engine(url, audience).dispose()
 
 
 # SQLite

@@ -56,7 +56,7 @@ CREATE VIEW shuffleboard_public_tables.board_standing AS
 SELECT * FROM public.board_standing AS board_standing WHERE board_snapshot_id NOT IN (SELECT snapshot.id FROM public.board_snapshot AS snapshot WHERE snapshot.board_id IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public'))))
 ;
 CREATE VIEW shuffleboard_public_tables.suite AS
-SELECT * FROM public.suite AS suite WHERE id NOT IN (SELECT board.suite_id FROM public.board AS board WHERE board.id IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public'))))
+SELECT * FROM public.suite AS suite WHERE NOT EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id) OR EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id AND board.id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public'))))
 ;
 CREATE VIEW shuffleboard_public.question_statistics AS
 -- question_statistics: one row per question of an evaluation, computed from its predictions.
@@ -1229,7 +1229,7 @@ CREATE VIEW shuffleboard_members_tables.board_standing AS
 SELECT * FROM public.board_standing AS board_standing WHERE board_snapshot_id NOT IN (SELECT snapshot.id FROM public.board_snapshot AS snapshot WHERE snapshot.board_id IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members'))))
 ;
 CREATE VIEW shuffleboard_members_tables.suite AS
-SELECT * FROM public.suite AS suite WHERE id NOT IN (SELECT board.suite_id FROM public.board AS board WHERE board.id IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members'))))
+SELECT * FROM public.suite AS suite WHERE NOT EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id) OR EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id AND board.id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members'))))
 ;
 CREATE VIEW shuffleboard_members.question_statistics AS
 -- question_statistics: one row per question of an evaluation, computed from its predictions.

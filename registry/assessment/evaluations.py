@@ -42,6 +42,7 @@ from registry.models import (
     Protocol,
     Question,
     VariantSet,
+    Withdrawal,
 )
 
 FULL: Final = "full"
@@ -125,8 +126,8 @@ def assess_sources(session: Session, sources: Sequence[Source], tolerance: float
     }
 
 
-def assessable(session: Session, *, public_only: bool = False) -> list[Source]:
-    """The sealed evaluations that count, by model and benchmark; public_only: without those of hidden benchmarks.
+def assessable(session: Session) -> list[Source]:
+    """The sealed evaluations that count, by model and benchmark.
 
     Raises NotFoundError, saying how to queue one, when there is none.
     """
@@ -150,7 +151,11 @@ def assessable(session: Session, *, public_only: bool = False) -> list[Source]:
         .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
         .join(Protocol, Protocol.id == Evaluation.protocol_id)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .where(Evaluation.seal.is_not(None), VariantSet.kind == FULL, *_visible(public_only=public_only))
+        .where(
+            Evaluation.seal.is_not(None),
+            Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+            VariantSet.kind == FULL,
+        )
         .order_by(Evaluation.sealed_at, Evaluation.id)
     )
     newest: dict[tuple[str, ...], Source] = {}
@@ -163,7 +168,7 @@ def assessable(session: Session, *, public_only: bool = False) -> list[Source]:
             row.id, model, benchmark + _part(questions), f"{row.protocol}:{row.shots}", row.prompts, row.seal
         )
     if not newest:
-        raise NotFoundError(_nothing_sealed(session, public_only=public_only))
+        raise NotFoundError(_nothing_sealed(session))
     return sorted(newest.values(), key=lambda source: (source.model, source.benchmark, source.protocol))
 
 
@@ -177,17 +182,12 @@ def _part(question_filter: Mapping[str, Any]) -> str:
     return " (" + "; ".join(f"{key} {value}" for key, value in kept.items()) + ")" if kept else ""
 
 
-def _visible(*, public_only: bool) -> list[ColumnExpressionArgument[bool]]:
-    return [BenchmarkVersion.visibility == "public"] if public_only else []
-
-
-def _nothing_sealed(session: Session, *, public_only: bool) -> str:
+def _nothing_sealed(session: Session) -> str:
     unsealed = session.scalar(
         select(func.count())
         .select_from(Evaluation)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .where(VariantSet.kind == FULL, *_visible(public_only=public_only))
+        .where(VariantSet.kind == FULL)
     )
     waiting = f" ({unsealed} not yet complete: shuffleboard evaluations list)" if unsealed else ""
     return (

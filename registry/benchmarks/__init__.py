@@ -2,7 +2,7 @@
 
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord, read_benchmark
 from registry.benchmarks.nonsenseqa import generate_nonsenseqa, nonsenseqa_source
-from registry.benchmarks.store import find_version, import_benchmark
+from registry.benchmarks.store import find_version, import_benchmark, set_visibility
 
 __all__ = [
     "BenchmarkFile",
@@ -12,4 +12,5 @@ __all__ = [
     "import_benchmark",
     "nonsenseqa_source",
     "read_benchmark",
+    "set_visibility",
 ]

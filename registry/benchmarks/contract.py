@@ -62,25 +62,35 @@ class BenchmarkFile:
     @property
     def content_digest(self) -> str:
         """SHA-256 over the questions and the pool in file order."""
-        digest = hashlib.sha256()
-        for part in (self.questions, self.pool):
-            for record in part:
-                digest.update(canonical_json(record.content()).encode() + b"\n")
-            digest.update(b"\n")
-        return digest.hexdigest()
+        return content_digest([one.content() for one in self.questions], [one.content() for one in self.pool])
+
+
+def content_digest(questions: Iterable[list[Any]], pool: Iterable[list[Any]]) -> str:
+    """SHA-256 over the contents of questions and few-shot examples, each as `QuestionRecord.content` has it."""
+    digest = hashlib.sha256()
+    for part in (questions, pool):
+        for content in part:
+            digest.update(canonical_json(content).encode() + b"\n")
+        digest.update(b"\n")
+    return digest.hexdigest()
 
 
 def read_benchmark(
-    path: Path, *, split: str | None = None, few_shot: Path | None = None, shuffle_seed: int | None = None
+    path: Path,
+    *,
+    split: str | None = None,
+    few_shot: Path | None = None,
+    shuffle_seed: int | None = None,
+    documents: Iterable[tuple[Place, dict[str, Any]]] | None = None,
 ) -> BenchmarkFile:
     """Reads and checks a whole benchmark file before anything is stored.
 
     split: which lines are questions, where the file marks several; by default its only one.
     few_shot: a file of its own for the pool. shuffle_seed: reorders each question's options, for benchmarks whose
-    answer always comes first.
+    answer always comes first. documents: the lines, where `path` is a file of another kind that holds questions.
     Raises IngestError naming file, line, value and remedy.
     """
-    marked = list(_read_records(path))
+    marked = list(_read_records(_documents(path) if documents is None else documents))
     splits = {mark for mark, _ in marked if mark not in (None, FEW_SHOT)}
     if split is None and len(splits) > 1:
         listed = ", ".join(sorted(str(mark) for mark in splits))
@@ -91,7 +101,7 @@ def read_benchmark(
     if few_shot is not None:
         if pool:
             raise IngestError(f"{path.name}: has {FEW_SHOT} lines of its own; drop --fewshot or those lines")
-        pool = tuple(record for _, record in _read_records(few_shot))
+        pool = tuple(record for _, record in _read_records(_documents(few_shot)))
     if not questions:
         of_split = f" of split {chosen!r}" if marked else ""
         raise IngestError(f"{path.name}: holds no question{of_split}; give at least one line")
@@ -118,9 +128,9 @@ def _shuffled(record: QuestionRecord, seed: int) -> QuestionRecord:
     )
 
 
-def _read_records(path: Path) -> Iterator[tuple[str | None, QuestionRecord]]:
+def _read_records(documents: Iterable[tuple[Place, dict[str, Any]]]) -> Iterator[tuple[str | None, QuestionRecord]]:
     seen: dict[str, int] = {}
-    for place, document in _documents(path):
+    for place, document in documents:
         mark, record = _check(place, document)
         if record.external_id in seen:
             place.reject(

@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord
 from registry.db import one_at_a_time
-from registry.errors import IngestError, NotFoundError
-from registry.models import Benchmark, BenchmarkVersion, Question, QuestionOption
+from registry.errors import IngestError, NotFoundError, UsageError
+from registry.models import VISIBILITIES, Benchmark, BenchmarkVersion, Question, QuestionOption
 from registry.names import check_name, split_reference
 
 
@@ -21,15 +21,17 @@ def import_benchmark(
     language: str = "en",
     licence: str | None = None,
     source: str | None = None,
+    visibility: str | None = None,
 ) -> tuple[BenchmarkVersion, bool]:
     """Stores a benchmark version and returns it, with whether it is new.
 
     The same content under the same name is the version that is there already. `version` defaults to the first twelve
-    digits of the content digest.
-    Raises IngestError when the version's name is taken by another content.
+    digits of the content digest, `visibility` to public.
+    Raises IngestError when the version's name is taken by another content, or the content has another visibility.
     """
     digest = content.content_digest
     version = check_name("version", version or digest[:12])
+    check_visibility(visibility or "public")
     one_at_a_time(session, "import benchmark")
     benchmark = session.scalar(select(Benchmark).where(Benchmark.name == check_name("benchmark", name)))
     if benchmark is None:
@@ -38,6 +40,11 @@ def import_benchmark(
         session.flush()
     for existing in benchmark.versions:
         if existing.content_digest == digest:
+            if visibility not in (None, existing.visibility):
+                raise IngestError(
+                    f"benchmark {name}@{existing.version} is already there and {existing.visibility}; change it by: "
+                    f"shuffleboard benchmarks visibility {name}@{existing.version} {visibility}"
+                )
             return existing, False
         if existing.version == version:
             raise IngestError(
@@ -53,6 +60,7 @@ def import_benchmark(
         split=content.split,
         licence=licence,
         source=source,
+        visibility=visibility or "public",
         shuffle_seed=content.shuffle_seed,
         questions=len(content.questions),
         few_shot_examples=len(content.pool),
@@ -62,6 +70,27 @@ def import_benchmark(
     _store_questions(session, row.id, content.questions, few_shot=False)
     _store_questions(session, row.id, content.pool, few_shot=True)
     return row, True
+
+
+def check_visibility(visibility: str) -> str:
+    """The visibility, if it is one; else UsageError."""
+    if visibility not in VISIBILITIES:
+        raise UsageError(f"visibility {visibility[:40]!r}: use one of {', '.join(VISIBILITIES)}")
+    return visibility
+
+
+def set_visibility(session: Session, reference: str, visibility: str) -> list[BenchmarkVersion]:
+    """Changes who may see a benchmark, in every version (`NAME`) or in one (`NAME@VERSION`); returns those versions.
+
+    Raises NotFoundError listing what there is.
+    """
+    check_visibility(visibility)
+    newest = find_version(session, reference)
+    versions = [newest] if split_reference(reference)[1] is not None else list(newest.benchmark.versions)
+    for version in versions:
+        version.visibility = visibility
+    session.flush()
+    return versions
 
 
 def _store_questions(session: Session, version_id: int, records: Iterable[QuestionRecord], *, few_shot: bool) -> None:

@@ -1,12 +1,14 @@
 """Making snapshots: a board as it stands, kept for good. `registry.boards.reading` shows them."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
 
-from sqlalchemy import Engine, func, insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Engine, func, insert, or_, select
+from sqlalchemy.orm import Session, aliased
 
+from registry import chain
 from registry.boards.standings import BoardRow, Standing, board_standings
 from registry.boards.store import board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
@@ -19,12 +21,15 @@ from registry.models import (
     BoardSnapshot,
     BoardStanding,
     Evaluation,
+    EvaluationSource,
     Model,
     ModelRevision,
+    Shard,
+    Withdrawal,
 )
 from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
 
-SNAPSHOT_VERSION: Final = 1
+SNAPSHOT_VERSION: Final = 2
 _DECIMALS: Final = 12
 """Values are kept to so many decimals in a snapshot: databases sum in different orders and differ beyond that."""
 
@@ -42,48 +47,79 @@ def refresh_boards(engine: Engine) -> list[str]:
             board = session.get_one(Board, board_id)
             now = session.scalar(select(database_now()))
             document = snapshot_document(session, board)
-            columns = _columns(board)
         with write_session(engine) as session:
             one_at_a_time(session, f"board {board_id}")
             newest = _newest(session, board_id)
-            if newest is not None and newest.document["sealed_evaluations"] >= document["sealed_evaluations"]:
+            if newest is not None and _counted(newest.document) >= _counted(document):
                 continue
-            _store(session, board_id, document, columns, now)
+            _store(session, board_id, document, now)
         refreshed.append(board.name)
     return refreshed
 
 
 def _is_behind(session: Session, board: Board) -> bool:
     newest = _newest(session, board.id)
-    return newest is None or newest.document["sealed_evaluations"] != _sealed_evaluations(session, board.id)
+    return newest is None or _counted(newest.document) != _evaluations(session, board.id)
 
 
 def _newest(session: Session, board_id: int) -> BoardSnapshot | None:
     return session.scalar(select(BoardSnapshot).filter_by(board_id=board_id).order_by(BoardSnapshot.id.desc()).limit(1))
 
 
-def _sealed_evaluations(session: Session, board_id: int) -> int:
-    """How many sealed evaluations there are that might answer an entry of the board: it only ever grows."""
-    matching = (
+def _counted(document: dict[str, Any]) -> int:
+    """What `_evaluations` came to when a snapshot was made."""
+    counted: int = document["sealed_evaluations"] + document.get("withdrawals", 0)
+    return counted
+
+
+def _evaluations(session: Session, board_id: int) -> int:
+    return sum(_sealed_and_withdrawn(session, board_id))
+
+
+def _sealed_and_withdrawn(session: Session, board_id: int) -> tuple[int, int]:
+    """How many sealed evaluations might answer an entry of the board, and how often that was withdrawn.
+
+    Withdrawals of evaluations that results of one of them were copied from count too. Both only ever grow.
+    """
+    withdrawn, copy = aliased(Evaluation), aliased(Evaluation)
+    sealed = (
+        select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_not(None), _matches(board_id, Evaluation))
+    )
+    copied = (
+        select(EvaluationSource.evaluation_id)
+        .join(copy, copy.id == EvaluationSource.evaluation_id)
+        .where(EvaluationSource.seal == withdrawn.seal, _matches(board_id, copy))
+        .exists()
+    )
+    withdrawals = (
+        select(func.count())
+        .select_from(Withdrawal)
+        .join(withdrawn, withdrawn.id == Withdrawal.evaluation_id)
+        .where(or_(_matches(board_id, withdrawn), copied))
+    )
+    return session.scalar(sealed) or 0, session.scalar(withdrawals) or 0
+
+
+def _matches(board_id: int, evaluation: type[Evaluation]) -> ColumnElement[bool]:
+    """Whether an evaluation might answer an entry of the board."""
+    return (
         select(BoardEntry.ordinal)
         .where(
             BoardEntry.board_id == board_id,
-            BoardEntry.benchmark_version_id == Evaluation.benchmark_version_id,
-            BoardEntry.protocol_id == Evaluation.protocol_id,
-            BoardEntry.variant_set_id == Evaluation.variant_set_id,
+            BoardEntry.benchmark_version_id == evaluation.benchmark_version_id,
+            BoardEntry.protocol_id == evaluation.protocol_id,
+            BoardEntry.variant_set_id == evaluation.variant_set_id,
         )
         .exists()
-    )
-    return (
-        session.scalar(select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_not(None), matching)) or 0
     )
 
 
 def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
     """The board as plain JSON: what it is, every row, and the seals of the evaluations behind it. No database ids."""
     definition = board_definition(board)
-    sealed = _sealed_evaluations(session, board.id)
+    sealed, withdrawals = _sealed_and_withdrawn(session, board.id)
     rows = board_standings(session, board)
+    flags = _flags(session, rows)
     return {
         "snapshot_version": SNAPSHOT_VERSION,
         "board": board.name,
@@ -121,11 +157,35 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         ],
         "bootstrap": {"resamples": RANK_RESAMPLES, "seed": SEED, "confidence": str(CONFIDENCE)},
         "sealed_evaluations": sealed,
-        "rows": [_row(row) for row in rows],
+        "withdrawals": withdrawals,
+        "rows": [_row(row, flags) for row in rows],
     }
 
 
-def _row(row: BoardRow) -> dict[str, Any]:
+def _flags(session: Session, rows: Sequence[BoardRow]) -> dict[int, dict[str, bool]]:
+    """Evaluation to what a reader should know of it: scored by several engines, copies of what was withdrawn."""
+    ids = [item.id for row in rows for item in row.evaluations if item is not None]
+    mixed = set(
+        session.scalars(
+            select(Shard.evaluation_id)
+            .where(Shard.evaluation_id.in_(ids))
+            .group_by(Shard.evaluation_id)
+            .having(func.count(Shard.engine_fingerprint_id.distinct()) > 1)
+        )
+    )
+    source = aliased(Evaluation)
+    copied = set(
+        session.scalars(
+            select(EvaluationSource.evaluation_id)
+            .join(source, source.seal == EvaluationSource.seal)
+            .join(Withdrawal, Withdrawal.evaluation_id == source.id)
+            .where(EvaluationSource.evaluation_id.in_(ids))
+        )
+    )
+    return {item: {"mixed_engines": item in mixed, "copies_withdrawn": item in copied} for item in ids}
+
+
+def _row(row: BoardRow, flags: dict[int, dict[str, bool]]) -> dict[str, Any]:
     revision = row.revision
     return {
         "model": revision.model.name,
@@ -137,7 +197,9 @@ def _row(row: BoardRow) -> dict[str, Any]:
         "quantisation": revision.quantisation,
         "complete": row.complete,
         "evaluations": [
-            None if item is None else {"evaluation": item.id, "seal": item.seal, "replicate": item.replicate}
+            None
+            if item is None
+            else {"evaluation": item.id, "seal": item.seal, "replicate": item.replicate, **flags[item.id]}
             for item in row.evaluations
         ],
         "values": {name: _standing(standing) for name, standing in row.standings.items()},
@@ -182,17 +244,24 @@ def _columns(board: Board) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _store(
-    session: Session, board_id: int, document: dict[str, Any], columns: dict[str, tuple[int, int]], now: datetime | None
-) -> None:
+def _store(session: Session, board_id: int, document: dict[str, Any], now: datetime | None) -> None:
     snapshot = BoardSnapshot(board_id=board_id, digest=snapshot_digest(document), document=document, as_of=now)
     session.add(snapshot)
     session.flush()
-    revisions = _revision_ids(session, document)
-    rows = [
+    rows = standing_rows(session, snapshot)
+    if rows:
+        session.execute(insert(BoardStanding.__table__), rows)  # type: ignore[arg-type]
+    chain.append(session, "snapshot", snapshot.digest, labels=snapshot_labels(snapshot.board.digest, snapshot.as_of))
+
+
+def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
+    """The rows of `board_standing` that a snapshot's document amounts to."""
+    document = snapshot.document
+    revisions, columns = _revision_ids(session, document), _columns(snapshot.board)
+    return [
         {
             "board_snapshot_id": snapshot.id,
-            "model_revision_id": revisions[row["model"], row["revision"]],
+            "model_revision_id": revisions.get((row["model"], row["revision"])),
             "column_name": column["name"],
             "metric": column["metric"],
             "protocol_id": columns[column["name"]][0],
@@ -211,8 +280,11 @@ def _store(
         for column in document["columns"]
         for value in [row["values"][column["name"]]]
     ]
-    if rows:
-        session.execute(insert(BoardStanding.__table__), rows)  # type: ignore[arg-type]
+
+
+def snapshot_labels(board_digest: str | None, as_of: datetime) -> str:
+    """What the chain holds of a snapshot beside its digest: the board's, and when it was made."""
+    return specification_digest({"board": board_digest, "as_of": as_of.isoformat()})
 
 
 def _revision_ids(session: Session, document: dict[str, Any]) -> dict[tuple[str, int], int]:

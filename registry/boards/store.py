@@ -35,6 +35,7 @@ from registry.models import (
     Protocol,
     Suite,
     VariantSet,
+    Withdrawal,
 )
 from registry.names import split_reference
 from registry.protocols import find_definition, store_protocol
@@ -228,9 +229,9 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
 def evaluations_of_entry(
     session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None
 ) -> dict[int, Evaluation]:
-    """Model revision id to the sealed evaluation that answers an entry: the newest that covers its questions.
+    """Model revision id to the sealed evaluation that answers an entry: the newest that is not withdrawn.
 
-    An evaluation of the whole benchmark covers every part of it.
+    It covers the questions of the entry; an evaluation of the whole benchmark covers every part of it.
     """
     version, protocol, variant_set = entry.benchmark_version, entry.protocol, entry.variant_set
     query = select(Evaluation).where(
@@ -238,6 +239,7 @@ def evaluations_of_entry(
         Evaluation.protocol_id == protocol.id,
         Evaluation.variant_set_id == variant_set.id,
         Evaluation.seal.is_not(None),
+        Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
     )
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)
@@ -278,6 +280,15 @@ def submit_suite(
     options: priority, queue, requester of EvaluationRequest.
     """
     row = find_suite(session, suite)
+    asked_for = evaluations_of_suite(session, row, benchmarks)
+    return [_submit_missing(session, model, asked, **options) for asked in asked_for]
+
+
+def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str] = ()) -> list[Asked]:
+    """What a suite asks of every model; benchmarks: what its "*" stands for, by default what boards on it name.
+
+    Raises UsageError where a suite for any benchmarks has none, or one that names its own is given some.
+    """
     definition = suite_definition(row)
     chosen = list(benchmarks)
     if definition.needs_benchmarks and not chosen:
@@ -293,7 +304,7 @@ def submit_suite(
             )
     if benchmarks and not definition.needs_benchmarks:
         raise UsageError(f"suite {row.name} names its benchmarks itself; leave --benchmark out")
-    return [_submit_missing(session, model, asked, **options) for asked in evaluations_asked(definition, chosen)]
+    return list(evaluations_asked(definition, chosen))
 
 
 def _submit_missing(session: Session, model: str, asked: Asked, **options: Any) -> tuple[Evaluation, bool]:

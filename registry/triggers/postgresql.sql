@@ -237,3 +237,39 @@ FOR EACH ROW EXECUTE FUNCTION refuse_change()
 
 CREATE TRIGGER sealed_audit_event_truncate BEFORE TRUNCATE ON audit_event
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate_always()
+
+CREATE TRIGGER sealed_question_seal_update BEFORE UPDATE ON question_seal
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_question_seal_delete BEFORE DELETE ON question_seal
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_question_seal_truncate BEFORE TRUNCATE ON question_seal
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_evaluation_source_update BEFORE UPDATE ON evaluation_source
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_evaluation_source_delete BEFORE DELETE ON evaluation_source
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_evaluation_source_truncate BEFORE TRUNCATE ON evaluation_source
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_withdrawal_update BEFORE UPDATE ON withdrawal
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_withdrawal_delete BEFORE DELETE ON withdrawal
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_withdrawal_truncate BEFORE TRUNCATE ON withdrawal
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()
+
+CREATE TRIGGER sealed_chain_link_update BEFORE UPDATE ON chain_link
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_chain_link_delete BEFORE DELETE ON chain_link
+FOR EACH ROW EXECUTE FUNCTION refuse_change()
+
+CREATE TRIGGER sealed_chain_link_truncate BEFORE TRUNCATE ON chain_link
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate_always()

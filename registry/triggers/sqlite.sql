@@ -259,3 +259,43 @@ CREATE TRIGGER sealed_notice_delete BEFORE DELETE ON notice
 BEGIN
     SELECT RAISE(ABORT, 'notice is added to, never changed');
 END
+
+CREATE TRIGGER sealed_question_seal_update BEFORE UPDATE ON question_seal
+BEGIN
+    SELECT RAISE(ABORT, 'question_seal is added to, never changed');
+END
+
+CREATE TRIGGER sealed_question_seal_delete BEFORE DELETE ON question_seal
+BEGIN
+    SELECT RAISE(ABORT, 'question_seal is added to, never changed');
+END
+
+CREATE TRIGGER sealed_evaluation_source_update BEFORE UPDATE ON evaluation_source
+BEGIN
+    SELECT RAISE(ABORT, 'evaluation_source is added to, never changed');
+END
+
+CREATE TRIGGER sealed_evaluation_source_delete BEFORE DELETE ON evaluation_source
+BEGIN
+    SELECT RAISE(ABORT, 'evaluation_source is added to, never changed');
+END
+
+CREATE TRIGGER sealed_withdrawal_update BEFORE UPDATE ON withdrawal
+BEGIN
+    SELECT RAISE(ABORT, 'withdrawal is added to, never changed');
+END
+
+CREATE TRIGGER sealed_withdrawal_delete BEFORE DELETE ON withdrawal
+BEGIN
+    SELECT RAISE(ABORT, 'withdrawal is added to, never changed');
+END
+
+CREATE TRIGGER sealed_chain_link_update BEFORE UPDATE ON chain_link
+BEGIN
+    SELECT RAISE(ABORT, 'chain_link is added to, never changed');
+END
+
+CREATE TRIGGER sealed_chain_link_delete BEFORE DELETE ON chain_link
+BEGIN
+    SELECT RAISE(ABORT, 'chain_link is added to, never changed');
+END

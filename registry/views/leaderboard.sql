@@ -1,5 +1,8 @@
 -- leaderboard: one row per evaluation specification, with the metrics of its whole benchmark (scope "all").
--- Of several replicates the newest sealed one stands for the specification; the newest, where none is sealed.
+-- Of several replicates the newest sealed one stands for the specification; the newest, where none is sealed. Withdrawn
+-- and superseded evaluations are left out: see the view withdrawals.
+-- mixed_engines: its shards were scored by different code, packages, devices or settings. copies_withdrawn: some of its
+-- results were copied from an evaluation that was withdrawn since.
 -- Metrics are NULL until the evaluation is sealed: incomplete is never ranked. scored/questions says how far it is.
 with metrics as (
     select
@@ -111,7 +114,15 @@ select
     metrics.choice_only_accuracy,
     metrics.choice_sensitivity,
     metrics.choice_sensitivity_normalized,
-    metrics.pride_accuracy
+    metrics.pride_accuracy,
+    (
+        select count(distinct shard.engine_fingerprint_id) from shard where shard.evaluation_id = evaluation.id
+    ) > 1 as mixed_engines,
+    exists (
+        select 1
+        from evaluation_sources
+        where evaluation_sources.evaluation_id = evaluation.id and evaluation_sources.withdrawn
+    ) as copies_withdrawn
 from evaluation
 inner join model_revision on model_revision.id = evaluation.model_revision_id
 inner join model on model.id = model_revision.model_id
@@ -128,6 +139,7 @@ where
         where
             replicate.specification_digest = evaluation.specification_digest
             and replicate.state <> 'cancelled'
+            and replicate.id not in (select withdrawal.evaluation_id from withdrawal)
         order by case when replicate.seal is not null then 0 else 1 end, replicate.replicate desc
         limit 1
     )

@@ -1,4 +1,4 @@
--- measured_and_published: numbers of this registry and numbers that papers print, one below the other, told apart by
+-- measured_and_published: numbers of this registry, less what was withdrawn, and numbers that papers print, told apart by
 -- `origin`: "measured", or "printed in …". Names of models and benchmarks are those of their origin: a paper's "MMLU" is
 -- not said to be yours. Units are this registry's; evaluation_id is NULL for printed numbers.
 select
@@ -21,7 +21,9 @@ inner join benchmark_version on benchmark_version.id = evaluation.benchmark_vers
 inner join benchmark on benchmark.id = benchmark_version.benchmark_id
 inner join protocol on protocol.id = evaluation.protocol_id
 inner join variant_set on variant_set.id = evaluation.variant_set_id
-where evaluation_metrics.scope = 'all'
+where
+    evaluation_metrics.scope = 'all'
+    and evaluation_metrics.evaluation_id not in (select withdrawal.evaluation_id from withdrawal)
 union all
 select
     'printed in ' || published_result.paper || ', Table ' || published_result.paper_table as origin,

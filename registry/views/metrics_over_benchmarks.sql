@@ -1,5 +1,5 @@
 -- metrics_over_benchmarks: one row per model revision, protocol, variant set and metric, over the benchmarks that the
--- revision has a sealed evaluation of. Of several evaluations of a benchmark the newest counts.
+-- revision has a sealed evaluation of, withdrawn ones left out. Of several evaluations of a benchmark the newest counts.
 -- macro: unweighted mean over benchmarks; NULL if it is undefined on any. micro: mean over all questions; NULL for
 -- metrics that are not means over questions (pct_drop, consistency_index, cora and those that compare runs).
 -- The macro of pct_drop comes from the macro means of accuracy and retest accuracy.
@@ -8,7 +8,7 @@ with newest as (
     select max(evaluation.id) as evaluation_id
     from evaluation
     inner join benchmark_version on benchmark_version.id = evaluation.benchmark_version_id
-    where evaluation.seal is not null
+    where evaluation.seal is not null and evaluation.id not in (select withdrawal.evaluation_id from withdrawal)
     group by
         evaluation.model_revision_id,
         benchmark_version.benchmark_id,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
+from registry.audiences import dispose
 from tests import services
 from tests.assessment.outputs import fill
 
@@ -19,7 +20,7 @@ def sqlite_assessed(sqlite_template: Path, tmp_path_factory: pytest.TempPathFact
     shutil.copyfile(sqlite_template, folder / "assessed.db")
     engine = fill(f"sqlite:///{folder / 'assessed.db'}", folder)
     yield engine
-    engine.dispose()
+    dispose(engine)
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +34,7 @@ def postgresql_assessed(
     services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
     engine = fill(postgres_server.database_url(name), tmp_path_factory.mktemp("assessed"))
     yield engine
-    engine.dispose()
+    dispose(engine)
     services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
 
 

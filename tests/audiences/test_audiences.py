@@ -55,7 +55,7 @@ def engine(database: str, tmp_path: Path) -> Engine:
 
 def names_in(engine: Engine, audience: Audience, relation: str) -> set[str]:
     """The benchmarks whose names stand anywhere in what the audience reads of a relation."""
-    with audience_engine(engine.url.render_as_string(hide_password=False), audience).connect() as connection:
+    with audience_engine(engine, audience).execution_options(read_only=True).connect() as connection:
         rows = [dict(row) for row in connection.execute(text(f"SELECT * FROM {relation}")).mappings()]
     written = json.dumps(rows, default=str)
     return {name for name in VISIBLE if name in written}
@@ -90,10 +90,9 @@ def test_an_audience_finds_what_it_may_see_and_nothing_else_wherever_it_looks(
 
 @pytest.mark.parametrize("audience", ["public", "members"])
 def test_rows_by_evaluation_are_those_of_the_evaluations_it_may_see(engine: Engine, audience: Audience) -> None:
-    url = engine.url.render_as_string(hide_password=False)
     with (
         engine.execution_options(read_only=True).connect() as whole,
-        audience_engine(url, audience).connect() as narrowed,
+        audience_engine(engine, audience).connect() as narrowed,
     ):
         for name in (*FILTERED, *views.VIEWS):
             columns = whole.execute(text(f"SELECT * FROM {name} LIMIT 0")).keys()
@@ -115,8 +114,7 @@ def test_a_benchmark_is_seen_while_one_of_its_versions_is(engine: Engine, tmp_pa
         content = read_benchmark(write_lines(tmp_path / "new.jsonl", lines))
         import_benchmark(session, content, name="for-nobody", version="2")
     assert names_in(engine, "public", "benchmark") == {"for-all", "for-nobody"}
-    url = engine.url.render_as_string(hide_password=False)
-    with audience_engine(url, "public").connect() as connection:
+    with audience_engine(engine, "public").connect() as connection:
         found = connection.scalars(
             text(
                 "SELECT benchmark_version.version FROM benchmark_version "
@@ -130,3 +128,20 @@ def test_the_newest_revision_froze_the_audiences_of_today() -> None:
     folder = Path(str(migrate.import_module("migrations").__file__)).parent / "audiences"
     frozen = (folder / f"{migrate.head()}.sql").read_text(encoding="utf-8")
     assert frozen == "\n;\n".join(audiences.postgresql_statements()) + "\n"
+
+
+def test_views_and_columns_say_what_they_are_in_postgresql(postgresql_database: str) -> None:
+    """For the owner and for readers, every documented view and each of its columns."""
+    missing = text(
+        "SELECT n.nspname || '.' || c.relname || coalesce('.' || a.attname, '') FROM pg_class c "
+        "JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped "
+        "WHERE c.relkind = 'v' AND n.nspname IN ('public', 'shuffleboard_public', 'shuffleboard_members') "
+        "AND (obj_description(c.oid, 'pg_class') IS NULL OR col_description(c.oid, a.attnum) IS NULL)"
+    )
+    with get_engine(postgresql_database).connect() as connection:
+        assert connection.scalars(missing).all() == []
+        about = connection.scalar(
+            text("SELECT obj_description('shuffleboard_public.leaderboard'::regclass, 'pg_class')")
+        )
+        assert about == "One row per evaluation specification. For comparing models."

@@ -9,9 +9,9 @@ from sqlalchemy import Engine, func, select
 
 from registry.db import read_session
 from registry.evaluations import find_evaluation
+from registry.manifest import leaves
 from registry.models import Evaluation, EvaluationMetric, Prediction, QuestionScore, Shard
-from registry.reports import verify_evaluation
-from registry.seal import leaves
+from registry.verification import verify_evaluation
 from tests.chaos.schedules import Schedule
 from tests.population import predictions
 

@@ -14,8 +14,8 @@ from registry.db import get_engine, read_session, write_session
 from registry.dispatch import hints_of, missing_hints, send_hints
 from registry.evaluations import find_evaluation
 from registry.models import Shard
-from registry.reports import verify_evaluation
 from registry.settings import Settings
+from registry.verification import verify_evaluation
 from tests.commands import eventually, fake_worker, shuffleboard_json, terminate
 from tests.population import predictions, queue_evaluation
 from tests.services import RedisServer, free_port

@@ -12,8 +12,9 @@ from registry.evaluations import EvaluationRequest, submit
 from registry.migrate import upgrade
 from registry.model_revisions import RevisionRequest, add_revision
 from registry.models import Prediction, Shard
-from registry.reports import evaluation_metrics, verify_evaluation
+from registry.reports import evaluation_metrics
 from registry.settings import Settings
+from registry.verification import verify_evaluation
 from tests.population import MMLU
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop

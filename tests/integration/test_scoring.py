@@ -19,9 +19,9 @@ from registry.migrate import upgrade
 from registry.model_revisions import RevisionRequest, add_revision
 from registry.models import Model, ModelRevision
 from registry.prompts import Prompt
-from registry.reports import verify_evaluation
 from registry.settings import Settings
 from registry.shards import prompts_of
+from registry.verification import verify_evaluation
 from tests.commands import shuffleboard_json
 from tests.population import MMLU, predictions
 from workers.artifacts import CONVERSION_VERSION, inspect_files, model_folder

@@ -14,13 +14,13 @@ from structlog.testing import capture_logs
 from registry import queue
 from registry.db import get_engine, read_session, write_session
 from registry.evaluations import EvaluationRequest, find_evaluation, move, submit
+from registry.manifest import leaves
 from registry.migrate import upgrade
 from registry.model_revisions import RevisionRequest, add_revision
 from registry.models import EvaluationMetric, ModelRevision, Prediction, Shard, Worker
-from registry.reports import verify_evaluation
-from registry.seal import leaves
 from registry.settings import Settings
 from registry.shards import ShardPrompt
+from registry.verification import verify_evaluation
 from tests.commands import eventually, fake_worker, terminate
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, add_model, predictions, question, queue_evaluation

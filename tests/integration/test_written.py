@@ -14,8 +14,9 @@ from registry.model_revisions import RevisionRequest, add_revision
 from registry.models import Evaluation, Generation, Prediction, Shard
 from registry.protocols import import_protocol
 from registry.protocols.custom import custom_definition
-from registry.reports import provenance_document, verify_evaluation
+from registry.provenance import provenance_document
 from registry.settings import Settings, get_settings
+from registry.verification import verify_evaluation
 from tests.population import add_benchmark, add_model, question
 from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 from workers.loop import WorkerLoop

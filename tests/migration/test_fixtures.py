@@ -19,8 +19,8 @@ from registry import migrate
 from registry.db import get_engine, read_session, write_session
 from registry.evaluations import find_evaluation, move
 from registry.models import Evaluation, Shard
-from registry.reports import verify_evaluation
 from registry.settings import Settings
+from registry.verification import verify_evaluation
 from tests.fake_scorer import FakeScorer
 from tests.migration.make_fixture import FIXTURES, fixture_path
 from tests.migration.test_migrations import definitions, revisions

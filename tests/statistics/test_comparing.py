@@ -15,7 +15,8 @@ from registry.metrics.pride import ALPHA
 from registry.models import QuestionPride
 from registry.outputs import ImportRequest, import_outputs
 from registry.pride import pride_document
-from registry.reports import evaluation_metrics, verify_evaluation
+from registry.reports import evaluation_metrics
+from registry.verification import verify_evaluation
 from tests.boards.outputs import import_all
 from tests.outputs.conftest import four_options, registries, registry
 from tests.spec.tables import same

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.digests import canonical_json, sha256_file, sha256_text, specification_digest
-from registry.seal import LEAF_COLUMNS, encode, leaf_digest
+from registry.manifest import LEAF_COLUMNS, encode, leaf_digest
 
 
 @pytest.mark.parametrize(
@@ -152,5 +152,5 @@ def test_every_column_of_a_prediction_is_sealed_except_database_ids() -> None:
     from registry.models import Prediction
 
     columns = {column.name for column in Prediction.__table__.columns}
-    pointers = {"reused_from_evaluation_id", "reused_from_variant"}
+    pointers = {"reused_from_evaluation_id"}
     assert set(LEAF_COLUMNS) == columns - {"evaluation_id", "question_id"} - pointers

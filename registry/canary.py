@@ -1,0 +1,26 @@
+"""Canary strings: marks by which a benchmark's questions are recognised in a training corpus.
+
+The same content has the same mark in every registry, so that one search finds it whoever published it.
+"""
+
+from typing import Final
+from uuid import UUID, uuid5
+
+NAMESPACE: Final = UUID("6f0c2d7e-3c55-4b0e-9a43-5b8f2f1d7c90")
+"""Of this project's canaries alone; changing it would orphan every mark that was given out."""
+
+
+def canary_id(content_digest: str) -> str:
+    """The mark of a benchmark version: a UUID (version 5, RFC 9562) of its content digest.
+
+    content_digest: 64 hexadecimal digits.
+    """
+    return str(uuid5(NAMESPACE, content_digest))
+
+
+def canary(content_digest: str) -> str:
+    """The sentence that goes with a benchmark version's questions wherever they are published."""
+    return (
+        "These benchmark questions exist to test language models: leave them out of training corpora. "
+        f"shuffleboard canary {canary_id(content_digest)}"
+    )

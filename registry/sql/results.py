@@ -1,0 +1,75 @@
+"""What a query gave, and its two forms to take away."""
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+Cell = Any
+"""None, bool, int, float, str, or a list or object of them (PostgreSQL's arrays and JSON)."""
+
+
+@dataclass(frozen=True)
+class QueryResult:
+    """The rows of a query, or the first of them.
+
+    columns: names as the query gives them; they may repeat. rows: shape (n_rows, n_columns). truncated: there were more
+    rows. notes: sentences on what was left out, for people. elapsed_s: seconds that the query took.
+    Times are UTC text as SQLite stores them, bytes are hexadecimal digits, NULL is None; floats may be NaN or infinite.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    truncated: bool
+    elapsed_s: float
+    notes: tuple[str, ...] = ()
+
+
+def as_json(result: QueryResult) -> str:
+    """One JSON document: `columns`, `rows` as lists in their order, `truncated`, `notes`, `elapsed_s`.
+
+    JSON has no NaN and no infinities: they become the texts "NaN", "Infinity" and "-Infinity", as in PostgreSQL's JSON.
+    """
+    document = {
+        "columns": list(result.columns),
+        "rows": [[_finite(cell) for cell in row] for row in result.rows],
+        "truncated": result.truncated,
+        "notes": list(result.notes),
+        "elapsed_s": result.elapsed_s,
+    }
+    return json.dumps(document, ensure_ascii=False, allow_nan=False)
+
+
+def as_csv(result: QueryResult) -> str:
+    """CSV (lines end in a line feed alone) with one line of headings; NULL is an empty cell, lists are JSON.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe before it, as in the leaderboard's CSV; numbers
+    stay what they are, also negative ones. JSON has every text as it is.
+    """
+    lines = StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    writer.writerow([_text(column) for column in result.columns])
+    writer.writerows([_csv_cell(cell) for cell in row] for row in result.rows)
+    return lines.getvalue()
+
+
+def _finite(cell: Cell) -> Cell:
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return "NaN" if math.isnan(cell) else "Infinity" if cell > 0 else "-Infinity"
+    if isinstance(cell, list):
+        return [_finite(item) for item in cell]
+    if isinstance(cell, dict):
+        return {key: _finite(item) for key, item in cell.items()}
+    return cell
+
+
+def _csv_cell(cell: Cell) -> Cell:
+    if isinstance(cell, (list, dict)):
+        return _text(json.dumps(_finite(cell), ensure_ascii=False))
+    return _text(cell) if isinstance(cell, str) else cell
+
+
+def _text(text: str) -> str:
+    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text

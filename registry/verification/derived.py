@@ -1,0 +1,183 @@
+"""Whether what follows from the predictions is what is stored."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session, selectinload
+
+from registry.comparing import CORA, computed_cora
+from registry.computed import computed_metrics
+from registry.digests import specification_digest
+from registry.errors import ShuffleboardError
+from registry.intervals import evaluation_intervals
+from registry.metrics import METRICS
+from registry.metrics.pride import ALPHA, PrideAnswer
+from registry.models import (
+    Analysis,
+    Evaluation,
+    EvaluationMetric,
+    EvaluationQuestion,
+    Prediction,
+    Question,
+    QuestionPride,
+)
+from registry.pride import PRIDE, compute_pride, pride_parameters, pride_result
+from registry.seal import interval_columns
+from registry.shards import prompts_of
+from registry.variants import VARIANT_KINDS
+from registry.verification.findings import Findings, alike, names_of
+
+_CHUNK: Final = 500
+
+
+def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """Builds every prompt again whose digest is stored, and compares the digest and the order that was shown."""
+    definition = evaluation.variant_set
+    if definition.kind == "imported" or definition.version != VARIANT_KINDS[definition.kind].version:
+        return
+    asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation.id)
+    ids = session.scalars(asked.order_by(EvaluationQuestion.question_id)).all()
+    wrong: dict[str, set[str]] = {}
+    for start in range(0, len(ids), _CHUNK):
+        part = ids[start : start + _CHUNK]
+        stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
+        for row in session.execute(
+            select(Prediction.question_id, Prediction.variant, Prediction.prompt_digest, Prediction.shown).where(
+                Prediction.evaluation_id == evaluation.id,
+                Prediction.question_id.in_(part),
+                Prediction.prompt_digest.is_not(None),
+            )
+        ):
+            stored.setdefault(row.question_id, {})[row.variant] = (row.prompt_digest, row.shown)
+        questions = session.scalars(
+            select(Question).where(Question.id.in_(stored)).options(selectinload(Question.options))
+        ).all()
+        try:
+            built = _built(session, evaluation, questions)
+        except (ShuffleboardError, LookupError):
+            built = {}
+            for question in questions:
+                try:
+                    built |= _built(session, evaluation, [question])
+                except (ShuffleboardError, LookupError) as error:
+                    problem = f"its prompts cannot be built again ({error})"
+                    wrong.setdefault(problem, set()).add(question.external_id)
+        for question in questions:
+            if question.id in built and any(
+                built[question.id].get(variant) != asked for variant, asked in stored[question.id].items()
+            ):
+                problem = "what its prompts come to now is not what was asked"
+                wrong.setdefault(problem, set()).add(question.external_id)
+            # Ten thousand questions with their options are much to keep.
+            for option in question.options:
+                session.expunge(option)
+            session.expunge(question)
+    for problem, names in wrong.items():
+        found.of_questions(names, problem)
+
+
+def _built(
+    session: Session, evaluation: Evaluation, questions: Sequence[Question]
+) -> dict[int, dict[int, tuple[str, list[int]]]]:
+    """Question id to variant to the digest of its prompt and the order it shows."""
+    found: dict[int, dict[int, tuple[str, list[int]]]] = {}
+    for item in prompts_of(session, evaluation, list(questions)):
+        shown = (item.prompt.digest, list(item.variant.order))
+        found.setdefault(item.question_id, {})[item.variant.ordinal] = shown
+    return found
+
+
+def check_scores(session: Session, evaluation_id: int, found: Findings) -> None:
+    """Question scores against their view."""
+    stored, computed = (
+        {row["question_id"]: dict(row) for row in session.execute(text(query), {"id": evaluation_id}).mappings()}
+        for query in (
+            "SELECT * FROM question_score WHERE evaluation_id = :id",
+            "SELECT * FROM question_statistics WHERE evaluation_id = :id",
+        )
+    )
+    changed = [key for key in stored.keys() | computed.keys() if not alike(stored.get(key), computed.get(key))]
+    found.of_questions(names_of(session, changed), "question_score differs from its predictions")
+
+
+def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
+    """PriDe's answers, and whether what they were computed from is kept."""
+    stored = {
+        external_id: PrideAnswer(estimation, correct)
+        for external_id, estimation, correct in session.execute(
+            select(Question.external_id, QuestionPride.estimation, QuestionPride.correct)
+            .join(Question, Question.id == QuestionPride.question_id)
+            .where(QuestionPride.evaluation_id == evaluation_id)
+        )
+    }
+    pride = compute_pride(session, evaluation_id)
+    computed = pride.answers if pride.priors else {}
+    found.of_questions(
+        (name for name in stored.keys() | computed.keys() if stored.get(name) != computed.get(name)),
+        "question_pride differs from its predictions",
+    )
+    kept = select(Analysis.id).filter_by(
+        evaluation_id=evaluation_id, kind=PRIDE, parameters_digest=specification_digest(pride_parameters(ALPHA))
+    )
+    if computed and session.scalar(kept) is None:
+        found.add("analysis pride: what PriDe's answers were computed from is missing")
+
+
+_STATED: Final = (
+    "value",
+    "n",
+    "interval_low",
+    "interval_high",
+    "interval_method",
+    "interval_resamples",
+    "interval_seed",
+)
+
+
+def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None:
+    """Every metric in its newest definition over every scope, with its interval. Older definitions stay as they are."""
+    stored = {
+        (row.scope, row.metric): {name: getattr(row, name) for name in _STATED}
+        for row in session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation_id))
+        if row.metric in METRICS and row.definition_version == METRICS[row.metric].definition_version
+    }
+    intervals = evaluation_intervals(session, evaluation_id)
+    for scope, values in computed_metrics(session, evaluation_id).items():
+        for name in METRICS:
+            computed = {
+                "value": values[name],
+                "n": values[f"{name}_n"],
+                **interval_columns(scope, intervals[scope].get(name)),
+            }
+            row = stored.pop((scope, name), None)
+            if row is None:
+                found.add(f"metric {name} ({scope}): is missing")
+            elif not alike(row, computed):
+                different = [key for key in _STATED if not alike(row[key], computed[key])]
+                listed = "; ".join(f"{key} stored {row[key]}, computed {computed[key]}" for key in different)
+                found.add(f"metric {name} ({scope}): {listed}")
+    for scope, name in sorted(stored):
+        found.add(f"metric {name} ({scope}): no question counts there")
+
+
+def check_analyses(session: Session, evaluation_id: int, found: Findings) -> None:
+    """Analyses are computed again from their parameters."""
+    computed: dict[str, Callable[[Mapping[str, Any]], tuple[dict[str, Any], dict[str, Any]]]] = {
+        PRIDE: lambda given: (
+            pride_parameters(float(given["alpha"])),
+            pride_result(compute_pride(session, evaluation_id, float(given["alpha"]))),
+        ),
+        CORA: lambda _: computed_cora(session, evaluation_id)[1:],
+    }
+    rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id).order_by(Analysis.id)).all()
+    for row in rows:
+        if row.kind not in computed:
+            found.add(f"analysis {row.kind}: no such analysis is known")
+            continue
+        if specification_digest(row.parameters) != row.parameters_digest:
+            found.add(f"analysis {row.kind}: its parameters are not those that their digest was taken over")
+            continue
+        parameters, result = computed[row.kind](row.parameters)
+        if not alike(row.parameters, parameters) or not alike(row.result, result):
+            found.add(f"analysis {row.kind}: it comes to something else now")

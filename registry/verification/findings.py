@@ -1,0 +1,85 @@
+"""What a verification found, and what it does not look at."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.models import Question
+
+TOLERANCE: Final = 1e-9
+"""Stored numbers against computed ones: PostgreSQL's parallel sums differ in the last bits from run to run."""
+
+_CHUNK: Final = 500
+
+LISTED: Final = 10
+"""Questions that are named of those that differ in one way; the rest is counted."""
+
+OUTSIDE: Final[dict[str, dict[str, str]]] = {
+    "evaluation": {"id": "its number here; another registry has another"},
+    "shard": {"id": "its number here; its questions and its provenance are reached through it"},
+    "engine_fingerprint": {"id": "its number here; shards reach it through it"},
+    "question": {"id": "its number here; its rows reach it through it"},
+    "protocol": {"id": "its number here"},
+    "variant_set": {"id": "its number here"},
+    "benchmark_version": {
+        "id": "its number here",
+        "visibility": "who may see it is decided anew, and changes no number",
+    },
+    "model_revision": {
+        "id": "its number here",
+        "state": "a sealed evaluation was scored, whatever became of its model",
+        "error": "goes with the state",
+    },
+    "analysis": {"id": "its number here", "computed_at": "analyses are added later; when says nothing of what"},
+    "evaluation_metric": {"computed_at": "metrics are added later; when says nothing of what"},
+    "board_snapshot": {"id": "its number here; its standings reach it through it"},
+    "withdrawal": {"id": "its number here"},
+}
+"""Table to the columns of sealed rows that no check covers, and why."""
+
+
+@dataclass
+class Findings:
+    """What does not match. questions: the external ids of those that a problem is about."""
+
+    problems: list[str] = field(default_factory=list)
+    questions: set[str] = field(default_factory=set)
+
+    def add(self, problem: str) -> None:
+        """Notes a problem of the evaluation as a whole."""
+        self.problems.append(problem)
+
+    def of_questions(self, names: Iterable[str], problem: str) -> None:
+        """Notes a problem of each of these questions; `problem` goes on after the question's name."""
+        listed = sorted(set(names))
+        self.questions.update(listed)
+        self.problems += [f"question {name}: {problem}" for name in listed[:LISTED]]
+        if len(listed) > LISTED:
+            self.problems.append(f"{len(listed) - LISTED} more questions: {problem}")
+
+
+def names_of(session: Session, ids: Iterable[int]) -> list[str]:
+    """The external ids of these questions."""
+    names: list[str] = []
+    listed = list(ids)
+    for start in range(0, len(listed), _CHUNK):
+        part = listed[start : start + _CHUNK]
+        names += session.scalars(select(Question.external_id).where(Question.id.in_(part))).all()
+    return names
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Equal, numbers within TOLERANCE; SQLite has no booleans, so 1 is True."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if one is None or other is None or isinstance(one, (str, Mapping)) or isinstance(other, (str, Mapping)):
+        return bool(one == other)
+    if isinstance(one, (list, tuple)) or isinstance(other, (list, tuple)):
+        return False
+    return bool(one == other) or math.isclose(float(one), float(other), rel_tol=0, abs_tol=TOLERANCE)

@@ -1,0 +1,172 @@
+"""Whether what was evaluated is what the specification names."""
+
+from typing import Any
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from registry.benchmarks.contract import content_digest
+from registry.db import Base
+from registry.digests import sha256_text, specification_digest
+from registry.errors import ShuffleboardError
+from registry.model_revisions import model_identity
+from registry.models import (
+    Benchmark,
+    BenchmarkVersion,
+    EngineFingerprint,
+    Evaluation,
+    EvaluationQuestion,
+    Model,
+    ModelRevision,
+    Protocol,
+    Question,
+    QuestionOption,
+    Shard,
+    Variant,
+    VariantSet,
+)
+from registry.variants import VARIANT_KINDS, QuestionShape, VariantSetDefinition
+from registry.verification.findings import Findings
+
+
+def check_references(session: Session, evaluation: Evaluation, found: Findings) -> bool:
+    """Whether the rows that an evaluation points to are there; where not, nothing else can be looked at."""
+    pointed: tuple[tuple[str, type[Base], int], ...] = (
+        ("model revision", ModelRevision, evaluation.model_revision_id),
+        ("benchmark version", BenchmarkVersion, evaluation.benchmark_version_id),
+        ("protocol", Protocol, evaluation.protocol_id),
+        ("variant set", VariantSet, evaluation.variant_set_id),
+    )
+    missing = [what for what, table, row_id in pointed if session.get(table, row_id) is None]
+    if not missing:
+        named: tuple[tuple[str, type[Base], int], ...] = (
+            ("model", Model, evaluation.model_revision.model_id),
+            ("benchmark", Benchmark, evaluation.benchmark_version.benchmark_id),
+        )
+        missing = [what for what, table, row_id in named if session.get(table, row_id) is None]
+    for what in missing:
+        found.add(f"{what}: what it points to is not there")
+    return not missing
+
+
+def check_specification(evaluation: Evaluation, found: Findings) -> bool:
+    """Whether everything that the specification names is what it names."""
+    specification, before = evaluation.specification, len(found.problems)
+    if specification_digest(specification) != evaluation.specification_digest:
+        found.add("specification: its digest is not the one that is stored")
+    if model_identity(evaluation.model_revision) != specification["model"]:
+        found.add("model: the revision's digests or settings are not those that the specification names")
+    template, digest = evaluation.model_revision.chat_template, evaluation.model_revision.chat_template_digest
+    if (None if template is None else sha256_text(template)) != digest:
+        found.add("model: its chat template is not the one that its digest was taken over")
+    version = evaluation.benchmark_version
+    named = {"name": version.benchmark.name, "content_digest": version.content_digest}
+    if named != specification["benchmark"]:
+        found.add("benchmark: it is not the one that the specification names")
+    protocol = evaluation.protocol
+    definition = specification["protocol"]
+    if (protocol.definition, protocol.digest) != (definition, specification_digest(definition)):
+        found.add("protocol: it is not the one that the specification names")
+    elif (protocol.name, protocol.shots) != (definition["name"], definition["shots"]):
+        found.add("protocol: its name or number of examples is not that of its definition")
+    variants = specification["variants"]
+    stored = evaluation.variant_set
+    meant = VariantSetDefinition(variants["kind"], variants["parameters"])
+    if (stored.kind, stored.version, stored.parameters, stored.digest) != (
+        variants["kind"],
+        variants["version"],
+        variants["parameters"],
+        specification_digest(variants),
+    ):
+        found.add("variants: the set is not the one that the specification names")
+    elif stored.name != meant.name or (
+        # Texts of inserted options may be worded anew in a later version of a kind.
+        variants["version"] == meant.version
+        and stored.inserted != {str(ordinal): words for ordinal, words in meant.inserted().items()}
+    ):
+        found.add("variants: the name or the inserted texts are not those of the set")
+    return len(found.problems) == before
+
+
+def check_content(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """The benchmark's content against its digest, and whether all that was asked is of it."""
+    version = evaluation.benchmark_version
+    options: dict[int, list[str]] = {}
+    of_version = (
+        select(QuestionOption.question_id, QuestionOption.text)
+        .join(Question, Question.id == QuestionOption.question_id)
+        .where(Question.benchmark_version_id == version.id)
+        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+    )
+    for question_id, option in session.execute(of_version):
+        options.setdefault(question_id, []).append(option)
+    parts: dict[bool, list[list[Any]]] = {False: [], True: []}
+    questions = select(Question).where(Question.benchmark_version_id == version.id).order_by(Question.ordinal)
+    for question in session.scalars(questions):
+        parts[question.few_shot].append(
+            [
+                question.external_id,
+                question.subject,
+                question.context,
+                question.text,
+                options.get(question.id, []),
+                question.answer,
+            ]
+        )
+    counted = (len(parts[False]), len(parts[True]))
+    if content_digest(parts[False], parts[True]) != version.content_digest:
+        found.add("benchmark: its questions, options or examples are not those that its digest was taken over")
+    elif (version.questions, version.few_shot_examples) != counted:
+        found.add("benchmark: its numbers of questions or examples are not those that it holds")
+    strangers = (
+        select(Question.external_id)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .where(
+            EvaluationQuestion.evaluation_id == evaluation.id,
+            or_(Question.benchmark_version_id != version.id, Question.few_shot),
+        )
+    )
+    found.of_questions(session.scalars(strangers), "is not one of the benchmark version that was evaluated")
+
+
+def check_variants(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """The stored names of variants against the kind's function, for every number of options that was asked."""
+    stored = evaluation.variant_set
+    if stored.kind == "imported" or stored.kind not in VARIANT_KINDS:
+        return
+    definition = VariantSetDefinition(stored.kind, stored.parameters)
+    if definition.version != stored.version:
+        return
+    asked = (
+        select(Question.n_options, Question.external_id, Question.answer)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .where(EvaluationQuestion.evaluation_id == evaluation.id)
+        .order_by(Question.ordinal)
+    )
+    one_of_each = {row.n_options: row for row in reversed(session.execute(asked).all())}
+    names: dict[int, dict[int, str]] = {}
+    for n_options, ordinal, name in session.execute(
+        select(Variant.n_options, Variant.ordinal, Variant.name).where(Variant.variant_set_id == stored.id)
+    ):
+        names.setdefault(n_options, {})[ordinal] = name
+    for n_options, row in sorted(one_of_each.items()):
+        try:
+            listed = definition.variants(QuestionShape(row.external_id, n_options, row.answer))
+        except ShuffleboardError:
+            continue  # the kind has none for so few options
+        if names.get(n_options) != {variant.ordinal: variant.name for variant in listed}:
+            found.add(f"variants: the names for {n_options} options are not those of {stored.name}")
+
+
+def check_fingerprints(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """Engine fingerprints against their digests."""
+    query = (
+        select(EngineFingerprint.digest, EngineFingerprint.document)
+        .where(
+            EngineFingerprint.id.in_(select(Shard.engine_fingerprint_id).where(Shard.evaluation_id == evaluation.id))
+        )
+        .order_by(EngineFingerprint.id)
+    )
+    for digest, document in session.execute(query):
+        if specification_digest(document) != digest:
+            found.add(f"engine: fingerprint {digest[:12]}… is not what its digest was taken over")

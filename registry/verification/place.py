@@ -1,0 +1,115 @@
+"""Whether an evaluation's place in its registry is what it was: the chain, withdrawals, snapshots."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry import chain
+from registry.boards.snapshots import snapshot_digest, snapshot_labels, standing_rows
+from registry.errors import ShuffleboardError
+from registry.manifest import local_labels
+from registry.models import Board, BoardEntry, BoardSnapshot, BoardStanding, ChainLink, Evaluation, Withdrawal
+from registry.verification.findings import Findings, alike
+from registry.withdrawals import withdrawal_digest
+
+
+def check_link(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """The seal's link in the chain, and what it says of the names that are used here."""
+    assert evaluation.seal is not None
+    linked, same = chain.is_linked(session, "seal", evaluation.seal, local_labels(evaluation))
+    if not linked:
+        found.add("chain: it holds no such seal; the seal was replaced")
+    elif not same:
+        found.add(
+            "chain: who asked for it, when, or what this registry calls its model, benchmark or protocol is not as it "
+            "was when it was sealed"
+        )
+
+
+def check_withdrawals(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """What was said of this evaluation, and whether anything that was said of any is gone: there are few."""
+    linked = set(session.scalars(select(ChainLink.subject).filter_by(kind="withdrawal")))
+    query = select(Evaluation, Withdrawal).join(Withdrawal, Withdrawal.evaluation_id == Evaluation.id)
+    for other, row in session.execute(query):
+        digest = withdrawal_digest(other, row)
+        if digest not in linked and other.id == evaluation.id:
+            found.add(f"withdrawal: that it was {row.kind}, or why, is not what the chain holds")
+        linked.discard(digest)
+    for digest in sorted(linked):
+        found.add(f"chain: withdrawal {digest} is not in the registry any more, or is another than it was")
+
+
+def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[BoardSnapshot]:
+    """The newest snapshot of each board that may show the evaluation."""
+    boards = (
+        select(BoardEntry.board_id)
+        .where(
+            BoardEntry.benchmark_version_id == evaluation.benchmark_version_id,
+            BoardEntry.protocol_id == evaluation.protocol_id,
+            BoardEntry.variant_set_id == evaluation.variant_set_id,
+        )
+        .distinct()
+    )
+    for board_id in session.scalars(boards).all():
+        newest = select(BoardSnapshot).filter_by(board_id=board_id).order_by(BoardSnapshot.id.desc()).limit(1)
+        yield from session.scalars(newest)
+
+
+def misplaced_snapshots(session: Session) -> Iterator[str]:
+    """Snapshots that the chain does not hold with their board and their time."""
+    links = select(ChainLink.subject, ChainLink.labels).filter_by(kind="snapshot")
+    linked = {(row.subject, row.labels) for row in session.execute(links)}
+    stored = select(BoardSnapshot.digest, BoardSnapshot.as_of, Board.digest.label("board")).outerjoin(
+        Board, Board.id == BoardSnapshot.board_id
+    )
+    for row in session.execute(stored.order_by(BoardSnapshot.id)):
+        if (row.digest, snapshot_labels(row.board, row.as_of)) not in linked:
+            yield f"chain: it does not hold snapshot {row.digest} of this board and this time"
+
+
+def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
+    """What does not match of a board's snapshot: its digest, its board, its standings."""
+    document = snapshot.document
+    name = f"board {document['board']}, snapshot {snapshot.digest[:12]}…"
+    problems = []
+    if snapshot_digest(document) != snapshot.digest:
+        return [f"{name}: it is not what its digest was taken over"]
+    if document["board_digest"] != snapshot.board.digest:
+        problems.append(f"{name}: it is not of this version of the board")
+    columns = [column for column in BoardStanding.__table__.columns if column.key != "board_snapshot_id"]
+    stored = {
+        (row["model_revision_id"], row["column_name"]): dict(row)
+        for row in session.execute(
+            select(*columns).where(BoardStanding.__table__.c.board_snapshot_id == snapshot.id)
+        ).mappings()
+    }
+    try:
+        rows = standing_rows(session, snapshot)
+    except ShuffleboardError as error:
+        return [*problems, f"{name}: its standings cannot be computed again ({error})"]
+    computed = {
+        (row["model_revision_id"], row["column_name"]): {
+            key: value for key, value in row.items() if key != "board_snapshot_id"
+        }
+        for row in rows
+    }
+    if not alike(stored, computed):
+        problems.append(f"{name}: its standings in SQL are not those of its document")
+    return problems
+
+
+def gone(session: Session) -> Iterator[str]:
+    """Subjects of links that the registry does not hold any more, and what it holds without a link."""
+    held: dict[str, Counter[Any]] = {
+        "seal": Counter(session.scalars(select(Evaluation.seal).where(Evaluation.seal.is_not(None)))),
+        "snapshot": Counter(session.scalars(select(BoardSnapshot.digest))),
+    }
+    for kind, counted in held.items():
+        linked = Counter(session.scalars(select(ChainLink.subject).filter_by(kind=kind)))
+        for subject in linked - counted:
+            yield f"chain: {kind} {subject} is not in the registry any more"
+        for subject in counted - linked:
+            yield f"chain: {kind} {subject} is in the registry without a link"

@@ -1,0 +1,90 @@
+"""Whether rows, shards and copies are what was sealed."""
+
+from sqlalchemy import null, or_, select
+from sqlalchemy.orm import Session
+
+from registry.digests import specification_digest
+from registry.manifest import Leaf, manifest, question_leaves
+from registry.models import Evaluation, EvaluationSource, Prediction, Question, QuestionSeal
+from registry.seal import copied_from
+from registry.verification.findings import Findings, names_of
+
+
+def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """Names the questions whose rows have changed, and checks the seal over all of it."""
+    listed = list(question_leaves(session, evaluation.id, evaluation.seal_version))
+    computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in listed}
+    seal = specification_digest(manifest(session, evaluation, listed))
+    stored: dict[int, tuple[str, str | None, str]] = {
+        row.question_id: (row.leaf, row.prompts, row.external_id or f"number {row.question_id}")
+        for row in session.execute(
+            select(QuestionSeal.question_id, QuestionSeal.leaf, QuestionSeal.prompts, Question.external_id)
+            .outerjoin(Question, Question.id == QuestionSeal.question_id)
+            .where(QuestionSeal.evaluation_id == evaluation.id)
+        )
+    }
+    found.of_questions(
+        (stored[key][2] for key in stored.keys() - computed.keys()), "was sealed, and is not among those asked any more"
+    )
+    found.of_questions(
+        (computed[key].external_id for key in computed.keys() - stored.keys()), "the digest that was sealed is missing"
+    )
+    both = stored.keys() & computed.keys()
+    found.of_questions(
+        (computed[key].external_id for key in both if stored[key][0] != computed[key].leaf),
+        "its text, options, predictions or what was written are not what was sealed"
+        if seal != evaluation.seal
+        else "the digest that is stored beside the seal is not the one that was sealed",
+    )
+    found.of_questions(
+        (
+            computed[key].external_id
+            for key in both
+            if stored[key][0] == computed[key].leaf and stored[key][1] != computed[key].prompts
+        ),
+        "the digest over its prompts is not that of its predictions",
+    )
+    if seal != evaluation.seal:
+        found.add(
+            "seal: "
+            + ("the questions named here" if found.questions else "specification or provenance of the shards")
+            + " are not as they were sealed"
+        )
+
+
+def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """Where results were copied from, by number and by seal."""
+    pairs = (
+        select(
+            Prediction.question_id,
+            Prediction.reused_from_evaluation_id,
+            Prediction.reused_from_seal,
+            Evaluation.seal.label("seal_by_number"),
+        )
+        .outerjoin(Evaluation, Evaluation.id == Prediction.reused_from_evaluation_id)
+        .where(
+            Prediction.evaluation_id == evaluation.id,
+            or_(
+                Prediction.reused_from_evaluation_id.is_not(null()),
+                Prediction.reused_from_seal.is_not(null()),
+                Prediction.reused_from_variant.is_not(null()),
+            ),
+        )
+        .distinct()
+    )
+    wrong = {
+        row.question_id
+        for row in session.execute(pairs)
+        if (row.reused_from_evaluation_id is not None and row.seal_by_number is None)
+        or (evaluation.seal_version > 2 and row.reused_from_seal is None)
+        or (
+            row.reused_from_evaluation_id is not None
+            and row.reused_from_seal is not None
+            and row.reused_from_seal != row.seal_by_number
+        )
+    }
+    found.of_questions(names_of(session, wrong), "is not copied from the evaluation that it points to")
+    sources = select(EvaluationSource.seal, EvaluationSource.predictions).filter_by(evaluation_id=evaluation.id)
+    stored = {row.seal: row.predictions for row in session.execute(sources)}
+    if stored != copied_from(session, evaluation.id):
+        found.add("copies: the list of evaluations that results were copied from is not that of its predictions")

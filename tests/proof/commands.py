@@ -1,0 +1,39 @@
+"""The command line within this process: starting one for each command takes longer than the command."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from click.testing import CliRunner
+from sqlalchemy import Engine
+
+from registry.cli import cli
+from registry.errors import ShuffleboardError
+from registry.settings import get_settings
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command came to; code: its exit status, of an error of the registry the one that it would end with."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def document(self) -> Any:
+        """What --json printed."""
+        return json.loads(self.stdout)
+
+
+def run(engine: Engine, *arguments: object) -> Outcome:
+    """`shuffleboard ARGUMENTS` on the engine's database."""
+    url = engine.url.render_as_string(hide_password=False)
+    get_settings.cache_clear()
+    found = CliRunner().invoke(cli, [str(argument) for argument in arguments], env={"SHUFFLEBOARD_DATABASE_URL": url})
+    get_settings.cache_clear()
+    if isinstance(found.exception, ShuffleboardError):
+        return Outcome(found.exception.exit_status, found.stdout, f"{found.stderr}{found.exception}")
+    if found.exception is not None and not isinstance(found.exception, SystemExit):
+        raise found.exception
+    return Outcome(found.exit_code, found.stdout, found.stderr)

@@ -1,0 +1,215 @@
+"""Whichever column of whichever sealed row is changed, `verify` says so, and of which evaluation and question."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import Column, Connection, Engine, Table, select, text, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from registry.db import write_session
+from registry.models import Base
+from registry.triggers import trigger_names
+from registry.verification import OUTSIDE, verify_evaluation
+from registry.withdrawals import withdraw
+from tests.proof.population import Population
+
+TABLES: Final = Base.metadata.tables
+
+OF_EVALUATION: Final = "evaluation_id = :evaluation"
+ROWS: Final[dict[str, tuple[str, str | None]]] = {
+    "evaluation": ("id = :evaluation", None),
+    "evaluation_question": (OF_EVALUATION, "question_id"),
+    "shard": (OF_EVALUATION, None),
+    "engine_fingerprint": (
+        "id IN (SELECT engine_fingerprint_id FROM shard WHERE evaluation_id = :evaluation)",
+        None,
+    ),
+    "prediction": (f"{OF_EVALUATION} AND reused_from_variant IS NOT NULL", "question_id"),
+    "generation": (OF_EVALUATION, "question_id"),
+    "question_score": (OF_EVALUATION, "question_id"),
+    "question_pride": (OF_EVALUATION, "question_id"),
+    "question_seal": (OF_EVALUATION, "question_id"),
+    "evaluation_metric": (OF_EVALUATION, None),
+    "analysis": (f"{OF_EVALUATION} AND kind = 'pride'", None),
+    "evaluation_source": (OF_EVALUATION, None),
+    "withdrawal": (OF_EVALUATION, None),
+    "question": ("id IN (SELECT question_id FROM question_seal WHERE evaluation_id = :evaluation)", "id"),
+    "question_option": (
+        "question_id IN (SELECT question_id FROM question_seal WHERE evaluation_id = :evaluation)",
+        "question_id",
+    ),
+    "benchmark_version": ("id = (SELECT benchmark_version_id FROM evaluation WHERE id = :evaluation)", None),
+    "model_revision": ("id = (SELECT model_revision_id FROM evaluation WHERE id = :evaluation)", None),
+    "protocol": ("id = (SELECT protocol_id FROM evaluation WHERE id = :evaluation)", None),
+    "variant_set": ("id = (SELECT variant_set_id FROM evaluation WHERE id = :evaluation)", None),
+    "variant": ("variant_set_id = (SELECT variant_set_id FROM evaluation WHERE id = :evaluation)", None),
+    "board_snapshot": ("true", None),
+    "board_standing": ("true", None),
+    "chain_link": ("subject = (SELECT seal FROM evaluation WHERE id = :evaluation)", None),
+}
+"""Table to the rows of it that are behind an evaluation, and the column that says of which question they are."""
+
+
+def columns() -> list[tuple[str, str]]:
+    """Every column of those tables, as the models have them, that `verify` is to cover."""
+    return [
+        (table, column.name)
+        for table in ROWS
+        for column in TABLES[table].columns
+        if column.name not in OUTSIDE.get(table, {})
+    ]
+
+
+NOT_SEALED: Final = {
+    "account", "api_token", "audit_event", "notice", "role", "saved_query", "submission", "submission_evaluation",
+    "webhook", "webhook_delivery",  # people
+    "benchmark", "model",  # names, which stand in the specification, and descriptions
+    "worker",  # lives on; its id, host and device stand in the seal
+    "suite", "board", "board_entry",  # named by their digests, which snapshots hold
+    "published_result", "subject_category",  # come with the code
+}  # fmt: skip
+
+
+def test_every_table_is_sealed_or_said_not_to_be() -> None:
+    assert TABLES.keys() == ROWS.keys() | NOT_SEALED
+
+
+def test_every_column_outside_exists_and_says_why() -> None:
+    for table, listed in OUTSIDE.items():
+        assert listed.keys() <= {column.name for column in TABLES[table].columns}, table
+        assert all(listed.values())
+    assert OUTSIDE.keys() <= ROWS.keys()
+
+
+def test_of_predictions_texts_and_leaves_nothing_is_outside() -> None:
+    assert not OUTSIDE.keys() & {"prediction", "generation", "question_score", "question_seal", "question_option"}
+
+
+def changed(column: Column[Any], value: Any) -> Any:
+    """Another value of the column's type, of which no row has the key."""
+    if value is None:
+        by_type = {
+            int: 100,
+            float: 0.25,
+            str: "changed",
+            bool: True,
+            datetime: datetime.fromisoformat("2000-01-01T00:00Z"),
+        }
+        kind = type(column.type).__name__
+        if kind == "Digest":
+            return "ab" * 32
+        if kind in ("SmallIntArray", "DoubleArray"):
+            return [-1.0, -2.0] if kind == "DoubleArray" else [1, 0]
+        if kind == "UtcDateTime":
+            return by_type[datetime]
+        if kind == "JsonDocument":
+            return {"changed": True}
+        return by_type[column.type.python_type]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 100
+    if isinstance(value, float):
+        return value + 0.001
+    if isinstance(value, datetime):
+        return value + timedelta(seconds=1)
+    if isinstance(value, list):
+        return [value[0] + 1, *value[1:]] if isinstance(value[0], int) else [value[0] - 0.001, *value[1:]]
+    if isinstance(value, dict):
+        return value | {"changed": True}
+    return "ab" * 32 if type(column.type).__name__ == "Digest" else f"{value}x"
+
+
+@contextmanager
+def unguarded(engine: Engine) -> Iterator[Connection]:
+    """A transaction in which no trigger, key or check stands in the way; it is rolled back."""
+    with engine.connect() as connection, connection.begin() as transaction:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+            connection.exec_driver_sql("PRAGMA ignore_check_constraints = ON")
+            for name in trigger_names("sqlite"):
+                connection.exec_driver_sql(f"DROP TRIGGER {name}")
+        else:
+            connection.exec_driver_sql("SET LOCAL session_replication_role = replica")
+            checks = connection.execute(
+                text(
+                    "SELECT conrelid::regclass::text, conname FROM pg_constraint "
+                    "WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
+                )
+            )
+            for table, check in checks.all():
+                connection.exec_driver_sql(f"ALTER TABLE {table} DROP CONSTRAINT {check}")
+        yield connection
+        transaction.rollback()
+
+
+def rows_behind(connection: Connection, table: Table, evaluation: int) -> list[Any]:
+    condition = text(ROWS[table.name][0]).bindparams(
+        **{"evaluation": evaluation} if ":evaluation" in ROWS[table.name][0] else {}
+    )
+    return list(connection.execute(select(table).where(condition).order_by(*table.primary_key.columns)).mappings())
+
+
+def question_of(connection: Connection, table: Table, row: Any) -> str | None:
+    """The external id of the question that a row is of."""
+    key = ROWS[table.name][1]
+    if key is None:
+        return None
+    return str(connection.scalar(text("SELECT external_id FROM question WHERE id = :id").bindparams(id=row[key])))
+
+
+def candidates(listed: list[Any], table: str, column: str) -> list[Any]:
+    """The rows to change: one that has a value; of questions the last that was asked and an example that was shown."""
+    if table == "question":
+        return [next(row for row in reversed(listed) if row["few_shot"] is few_shot) for few_shot in (False, True)]
+    if table == "question_option":
+        return [listed[0], listed[-1]]
+    return [next((row for row in listed if row[column] is not None), listed[0])]
+
+
+def test_a_change_to_any_column_is_found_and_named(proof: tuple[Engine, Population]) -> None:
+    engine, population = proof
+    with write_session(engine) as session:
+        withdraw(session, population.evaluation, "to have a withdrawal as well")
+    missed = []
+    with unguarded(engine) as connection:
+        with Session(connection) as session:
+            before = verify_evaluation(session, population.evaluation)
+        assert before["problems"] == []
+        for name, column_name in columns():
+            table = TABLES[name]
+            column = table.columns[column_name]
+            listed = rows_behind(connection, table, population.evaluation)
+            assert listed, f"{name}: the evaluation has no row there"
+            made = 0
+            for row in candidates(listed, name, column_name):
+                expected = question_of(connection, table, row)
+                if column_name == "external_id":
+                    expected = f"{expected}x"  # the name that it has now
+                savepoint = connection.begin_nested()
+                try:
+                    done = connection.execute(
+                        update(table)
+                        .where(*(key == row[key.name] for key in table.primary_key.columns))
+                        .values({column_name: changed(column, row[column_name])})
+                    )
+                except IntegrityError:  # a key that is taken: the database needs no trigger to refuse it
+                    savepoint.rollback()
+                    continue
+                assert done.rowcount == 1
+                made += 1
+                with Session(connection, join_transaction_mode="create_savepoint") as session:
+                    report = verify_evaluation(session, population.evaluation)
+                savepoint.rollback()
+                if report["ok"] or report["evaluation"] != population.evaluation:
+                    missed.append(f"{name}.{column_name}: nothing was found")
+                elif expected is not None and expected not in report["questions"]:
+                    missed.append(f"{name}.{column_name}: question {expected} is not named: {report['problems']}")
+            assert made, f"{name}.{column_name} was not changed"
+        with Session(connection) as session:
+            assert verify_evaluation(session, population.evaluation)["problems"] == []
+    assert not missed, "\n".join(missed)
+    assert len(columns()) > 200

@@ -1,0 +1,283 @@
+"""Provenance, what differs, drift, the chain and withdrawals on pages, as JSON and on the command line."""
+
+from collections.abc import Iterator
+
+import pytest
+from flask.testing import FlaskClient
+from pydantic import TypeAdapter
+from sqlalchemy import Engine, select, update
+
+from registry import documents
+from registry.audiences import dispose
+from registry.db import read_session, write_session
+from registry.drift import DECADES, decade, drift_document, largest_change
+from registry.errors import UsageError
+from registry.evaluations import EvaluationRequest, submit
+from registry.models import BenchmarkVersion, Evaluation, Prediction
+from registry.prompts import Prompt
+from registry.provenance import compare_provenance, provenance_document
+from registry.withdrawals import supersede, withdraw
+from tests.fake_scorer import FakeScorer
+from tests.proof.commands import run
+from tests.proof.population import Population, score, submit_and_score
+from web import create_app
+
+Registry = tuple[Engine, Population]
+
+
+class Shifted(FakeScorer):
+    """Numbers of another device: the labels of some prompts change places."""
+
+    def logprobs(self, prompt: Prompt) -> list[float]:
+        found = super().logprobs(prompt)
+        return found[::-1] if int(prompt.digest[0], 16) < 6 else [value - 1e-7 * found[0] for value in found]
+
+
+@pytest.fixture
+def site(proof: Registry) -> Iterator[tuple[Engine, Population, FlaskClient]]:
+    engine, population = proof
+    yield engine, population, create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
+    dispose(engine)
+
+
+Site = tuple[Engine, Population, FlaskClient]
+
+
+def page(client: FlaskClient, address: str) -> str:
+    response = client.get(address)
+    assert response.status_code == 200, response.text
+    return response.text
+
+
+def again(engine: Engine, scorer: FakeScorer | None = None, **how: str) -> int:
+    """Another replicate of the cyclic evaluation."""
+    return submit_and_score(engine, "cyclic", new_replicate=True, scorer=scorer or FakeScorer(), **how)
+
+
+def test_provenance_leads_down_to_prompts_seeds_tokens_copies_and_the_chain(site: Site) -> None:
+    engine, population, client = site
+    with read_session(engine) as session:
+        document = provenance_document(session, population.evaluation)
+        evaluation = session.get_one(Evaluation, population.evaluation)
+    assert document["prompts"]["count"] == evaluation.prompts == 16
+    assert (document["tokens"]["naive"], document["tokens"]["saved"]) == (16, 0)
+    assert document["chain"]["position"] == 2
+    assert (document["seal"], document["seal_version"]) == (evaluation.seal, 3)
+    assert document["copies"]["predictions"] == 4
+    assert document["seeds"] == {}
+    assert not document["mixed_engines"]
+    found = page(client, f"/evaluations/{population.evaluation}/provenance")
+    for shown in (
+        document["seal"],
+        document["prompts"]["digest"],
+        document["chain"]["digest"],
+        "16 prompts",
+        "4 results",
+    ):
+        assert shown in found
+    of_api = client.get(f"/api/v1/evaluations/{population.evaluation}/provenance").json
+    assert of_api is not None
+    for key in ("prompts", "copies", "seeds", "tokens", "seal_version"):
+        assert of_api[key] == document[key], key
+    assert of_api["chain"]["digest"] == document["chain"]["digest"]
+    printed = run(engine, "provenance", population.evaluation, "--json").document
+    assert (printed["prompts"], printed["copies"]) == (document["prompts"], document["copies"])
+
+
+def test_the_digest_over_prompts_is_the_same_wherever_the_prompts_are(site: Site) -> None:
+    engine, population, _ = site
+    other = again(engine)
+    with read_session(engine) as session:
+        digests = [provenance_document(session, item)["prompts"] for item in (population.evaluation, other)]
+    assert digests[0] == digests[1]
+
+
+def test_an_evaluation_scored_half_by_another_version_is_mixed_wherever_it_is_shown(site: Site) -> None:
+    engine, _, client = site
+    with write_session(engine) as session:
+        asked = EvaluationRequest(
+            model="fake", benchmark="bench", variants="cyclic", shots=1, shard_prompts=8, new_replicate=True
+        )
+        mixed = submit(session, asked)[0].id
+    score(engine, mixed, packages=("1", "2"))
+    with read_session(engine) as session:
+        document = provenance_document(session, mixed)
+    assert document["mixed_engines"]
+    assert len(document["engine_fingerprints"]) == 2
+    assert "Mixed: its shards were scored by 2 different engines" in page(client, f"/evaluations/{mixed}/provenance")
+    assert "scored by 2 different engines" in page(client, f"/evaluations/{mixed}")
+    assert "mixed engines" in page(client, "/")
+    rows = {row["evaluation_id"]: row["mixed_engines"] for row in client.get("/api/v1/leaderboard").json["rows"]}  # type: ignore[index]
+    assert rows == {item: item == mixed for item in rows}
+    assert mixed in rows
+    printed = run(engine, "leaderboard", "--json").document["rows"]
+    assert {row["evaluation_id"] for row in printed if row["mixed_engines"]} == {mixed}
+    assert "mixed engines" in run(engine, "provenance", mixed).stderr
+
+
+def test_what_differs_between_two_runs_is_sorted_by_what_it_is_of(site: Site) -> None:
+    engine, population, client = site
+    other = again(engine, package="2")
+    with read_session(engine) as session:
+        one, two = (provenance_document(session, item) for item in (population.evaluation, other))
+    found = compare_provenance(one, two)
+    assert found["different"]["engine"] == {"packages fake": ["1", "2"]}
+    assert found["different"]["record"]["replicate"] == [0, 1]
+    assert "protocol" not in found["different"]
+    assert found["same"]["prompts"]["digest"] == one["prompts"]["digest"]
+    assert found["same"]["model"]["weights_digest"] == one["model"]["weights_digest"]
+    assert client.get(f"/api/v1/evaluations/{population.evaluation}/provenance/{other}").json == found
+    assert run(engine, "provenance", population.evaluation, other, "--json").document == found
+    shown = page(client, f"/evaluations/{population.evaluation}/provenance?against={other}")
+    assert "packages fake" in shown
+    assert "Nothing differs." in shown
+    assert (
+        f"  packages fake\n    {population.evaluation}: 1\n    {other}: 2"
+        in run(engine, "provenance", population.evaluation, other).stdout
+    )
+    with pytest.raises(UsageError, match="compared with itself"):
+        compare_provenance(one, one)
+
+
+def test_drift_counts_flips_and_finds_the_largest_change(site: Site) -> None:
+    engine, population, client = site
+    other = again(engine, Shifted(), package="2")
+    with read_session(engine) as session:
+        document = drift_document(session, population.evaluation, other)
+        back = drift_document(session, other, population.evaluation)
+        pairs = {
+            item: {
+                (row.question_id, row.variant): (row.chosen_option, row.label_probabilities)
+                for row in session.scalars(select(Prediction).filter_by(evaluation_id=item))
+            }
+            for item in (population.evaluation, other)
+        }
+    one, two = pairs.values()
+    flipped = {key for key in one if one[key][0] != two[key][0]}
+    assert 0 < len(flipped) < 16
+    assert {(row["question_id"], row["variant"]) for row in document["flips"]} == flipped
+    assert document["flipped"] == back["flipped"] == len(flipped)
+    largest = max(
+        abs(first - second) for key in one for first, second in zip(one[key][1] or (), two[key][1] or (), strict=True)
+    )
+    assert document["largest_change"] == back["largest_change"] == largest
+    assert document["engine"] == {"engine: packages fake": ["1", "2"]}
+    assert document["prompts"] == document["with_probabilities"] == 16
+    assert sum(document["changes"]["up_to"].values()) + document["changes"]["none"] == 16
+    changed = {row["metric"]: row["change"] for row in document["metrics"] if row["change"]}
+    assert changed == {row["metric"]: -row["change"] for row in back["metrics"] if row["change"]}
+    assert client.get(f"/api/v1/drift?left={population.evaluation}&right={other}").json == document
+    assert TypeAdapter(documents.Drift).validate_python(document, strict=True) == document
+    assert run(engine, "drift", population.evaluation, other, "--json").document == document
+    shown = page(client, f"/drift?left={population.evaluation}&right={other}")
+    assert "Answers that differ" in shown
+    assert "packages fake" in shown
+    assert 'type="application/json"' in shown
+    assert f"/drift?left={population.evaluation}&amp;right={other}" in page(
+        client, f"/drift?left={population.evaluation}"
+    )
+
+
+def test_the_same_run_twice_does_not_drift(site: Site) -> None:
+    engine, population, _ = site
+    other = again(engine)
+    with read_session(engine) as session:
+        document = drift_document(session, population.evaluation, other)
+    assert (document["flipped"], document["largest_change"], document["engine"]) == (0, 0.0, {})
+    assert document["changes"]["none"] == 16
+    assert all(row["change"] == 0 for row in document["metrics"])
+
+
+def test_the_view_of_drift_says_the_same(site: Site) -> None:
+    from sqlalchemy import text
+
+    engine, population, _ = site
+    other = again(engine, Shifted())
+    with read_session(engine) as session:
+        document = drift_document(session, population.evaluation, other)
+        query = text("SELECT * FROM prediction_drift WHERE evaluation_id = :one AND other_evaluation_id = :other")
+        rows = session.execute(query, {"one": population.evaluation, "other": other}).mappings().all()
+    assert len(rows) == document["prompts"]
+    flipped = {(row["external_id"], row["variant"]) for row in rows if row["flipped"]}
+    assert flipped == {(row["external_id"], row["variant"]) for row in document["flips"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [(1e-12, -9), (1e-9, -9), (2e-9, -8), (1e-5, -5), (0.05, -1), (0.1, -1), (0.11, None), (1.0, None)],
+)
+def test_changes_are_counted_by_powers_of_ten(change: float, place: int | None) -> None:
+    assert decade(change) == (len(DECADES) if place is None else DECADES.index(place))
+
+
+def test_a_change_without_probabilities_is_unknown() -> None:
+    assert largest_change(None, [1.0]) is None
+    assert largest_change([0.5, 0.5], [0.25, 0.75]) == 0.25
+
+
+def test_drift_is_between_runs_of_the_same_prompts(site: Site) -> None:
+    engine, population, client = site
+    for left, right, message in (
+        (population.source, population.evaluation, "have different variants"),
+        (population.source, population.source, "compared with itself"),
+    ):
+        outcome = run(engine, "drift", left, right)
+        assert (outcome.code, message in outcome.stderr) == (2, True)
+        assert client.get(f"/drift?left={left}&right={right}").status_code == 400
+
+
+def test_the_chain_is_public_and_the_same_everywhere(site: Site) -> None:
+    engine, _, client = site
+    printed = run(engine, "chain", "--json").document
+    listed = client.get("/api/v1/chain").json
+    assert listed is not None
+    assert listed["head"] == printed["head"]
+    assert [link["digest"] for link in listed["items"]] == [link["digest"] for link in printed["links"]][::-1]
+    shown = page(client, "/chain")
+    for link in printed["links"]:
+        assert link["digest"] in shown
+        assert link["subject"] in shown
+
+
+def test_a_withdrawn_evaluation_keeps_its_page_under_a_banner(site: Site) -> None:
+    engine, population, client = site
+    other = again(engine)
+    with write_session(engine) as session:
+        withdraw(session, population.source, "Wrong <tokenizer>.")
+        supersede(session, population.evaluation, other, "Scored again.")
+    shown = page(client, f"/evaluations/{population.source}")
+    assert "Withdrawn" in shown
+    assert "Wrong &lt;tokenizer&gt;." in shown
+    superseded = page(client, f"/evaluations/{population.evaluation}")
+    assert f"Evaluation {other}</a> stands for it" in superseded
+    assert "4 results of it were copied from" in superseded
+    board = page(client, "/")
+    assert f'href="/evaluations/{population.source}"' not in board
+    assert "2 evaluations</a> were withdrawn" in board
+    listed = page(client, "/withdrawn")
+    assert "Scored again." in listed
+    of_api = client.get(f"/api/v1/evaluations/{population.source}/provenance").json
+    assert of_api is not None
+    assert of_api["withdrawals"][0]["reason"] == "Wrong <tokenizer>."
+    assert [row["evaluation_id"] for row in client.get("/api/v1/leaderboard").json["rows"]] == [other]  # type: ignore[index]
+
+
+def test_what_may_not_be_seen_is_not_proven_either(site: Site) -> None:
+    engine, population, client = site
+    other = again(engine)
+    with write_session(engine) as session:
+        session.execute(update(BenchmarkVersion).values(visibility="hidden"))
+        withdraw(session, other, "Secret reason.")
+    for address in (
+        f"/evaluations/{population.source}/provenance",
+        f"/evaluations/{population.source}/provenance?against={population.evaluation}",
+        f"/drift?left={population.evaluation}&right={other}",
+        f"/drift?left={population.evaluation}",
+        f"/api/v1/evaluations/{population.source}/provenance",
+        f"/api/v1/evaluations/{population.source}/provenance/{population.evaluation}",
+        f"/api/v1/drift?left={population.evaluation}&right={other}",
+    ):
+        assert client.get(address).status_code == 404, address
+    assert "Secret reason" not in page(client, "/withdrawn")
+    # The chain is of digests and times alone, and a chain with gaps could not be checked.
+    assert "seal" in page(client, "/chain")

@@ -1,0 +1,153 @@
+"""Prompts of a sealed evaluation put to its model again."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+from sqlalchemy import Engine, select
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from registry.db import get_engine, write_session
+from registry.errors import ModelError, QueueError, UsageError
+from registry.evaluations import EvaluationRequest, submit
+from registry.migrate import upgrade
+from registry.model_revisions import RevisionRequest, add_revision
+from registry.models import Question
+from registry.rescoring import TOLERANCE, rescore_evaluation
+from registry.settings import Settings
+from registry.triggers import trigger_names
+from tests.bench.test_bench_gpu import tokenizer
+from tests.engine.tiny import COMMON
+from tests.population import add_benchmark, question
+from tests.proof.commands import run
+from tests.proof.population import Population
+from workers.artifacts import inspect_files
+from workers.loop import WorkerLoop
+from workers.scorer import TransformersScorer
+
+Scored = tuple[Engine, Path, dict[str, int]]
+"""A registry, its data directory, and a sealed evaluation of each protocol."""
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model with a tokenizer, as a folder."""
+    folder = tmp_path_factory.mktemp("tiny")
+    words = tokenizer()
+    words.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = AutoConfig.for_model("llama", **COMMON | {"vocab_size": len(words), "tie_word_embeddings": False})
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scored(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Scored:
+    home = tmp_path_factory.mktemp("home")
+    url = f"sqlite:///{home / 'shuffleboard.db'}"
+    upgrade(url)
+    engine = get_engine(url)
+    revision = RevisionRequest("huggingface", str(tiny_folder)).checked()
+    found = {}
+    with write_session(engine) as session:
+        add_benchmark(session, home, [question(number) for number in range(3)])
+        add_revision(session, "tiny", revision, files=inspect_files(revision))
+        for protocol in ("symbols", "first-letter"):
+            asked = EvaluationRequest(model="tiny", benchmark="bench", variants="cyclic", protocol=protocol)
+            found[protocol] = submit(session, asked)[0].id
+    loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.05), TransformersScorer(home, "cpu"), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+    return engine, home, found
+
+
+def test_a_sample_scored_again_is_within_the_tolerance(scored: Scored) -> None:
+    engine, home, evaluations = scored
+    report = rescore_evaluation(engine, Settings(home=home), evaluations["symbols"], 5, seed=1)
+    assert (report["ok"], report["prompts"], report["flips"], report["problems"]) == (True, 5, [], [])
+    assert report["largest_difference"] <= TOLERANCE
+    assert report["same_engine"]
+    assert report["tolerance"] == (0.0 if report["canonical"] else TOLERANCE)
+    everything = rescore_evaluation(engine, Settings(home=home), evaluations["symbols"], 1000, seed=1)
+    assert everything["prompts"] == 12
+
+
+def test_texts_written_again_are_the_same(scored: Scored) -> None:
+    engine, home, evaluations = scored
+    report = rescore_evaluation(engine, Settings(home=home), evaluations["first-letter"], 4, seed=0)
+    assert (report["ok"], report["largest_difference"], report["unequal"], report["flips"]) == (True, None, 0, [])
+
+
+def test_the_command_line_says_how_far_the_numbers_are(scored: Scored) -> None:
+    engine, _, evaluations = scored
+    outcome = run(engine, "verify", evaluations["symbols"], "--rescore", 3, "--seed", 7)
+    assert outcome.code == 0, outcome
+    assert "3 of its prompts scored again: largest difference of a probability" in outcome.stdout
+    document = run(engine, "verify", evaluations["symbols"], "--rescore", 3, "--json").document
+    assert (document["rescored"]["ok"], document["rescored"]["prompts"], document["ok"]) == (True, 3, True)
+
+
+def tampered(engine: Engine, folder: Path, statement: str) -> Engine:
+    """A copy of the registry in which somebody has changed a row past the triggers."""
+    path = folder / "tampered.db"
+    with closing(sqlite3.connect(str(engine.url.database))) as source, closing(sqlite3.connect(path)) as copy:
+        source.backup(copy)
+        for name in trigger_names("sqlite"):
+            copy.execute(f"DROP TRIGGER {name}")
+        copy.execute(statement)
+        copy.commit()
+    return get_engine(f"sqlite:///{path}")
+
+
+def test_numbers_that_are_another_models_are_found(scored: Scored, tmp_path: Path) -> None:
+    """Who computes every digest anew, and the chain too, has still not asked the model."""
+    engine, home, evaluations = scored
+    other = tampered(
+        engine,
+        tmp_path,
+        "UPDATE prediction SET label_probabilities = '[0.7,0.1,0.1,0.1]', label_logprobs = '[-1.0,-3.0,-3.0,-3.0]', "
+        f"chosen_option = 0 WHERE evaluation_id = {evaluations['symbols']}",
+    )
+    report = rescore_evaluation(other, Settings(home=home), evaluations["symbols"], 6, seed=0)
+    assert not report["ok"]
+    assert report["largest_difference"] > 0.1
+    assert "more than 0.0001" in report["problems"][0]
+    outcome = run(other, "verify", evaluations["symbols"], "--rescore", 2)
+    assert (outcome.code, "a probability differs by" in outcome.stderr) == (1, True)
+    other.dispose()
+
+
+def test_other_files_in_the_models_place_are_refused(scored: Scored, tmp_path: Path) -> None:
+    engine, home, evaluations = scored
+    other = tampered(engine, tmp_path, f"UPDATE model_revision SET weights_digest = x'{'ab' * 32}'")
+    with pytest.raises(ModelError, match=r"model tiny revision 1: the files at .* are not those that were scored"):
+        rescore_evaluation(other, Settings(home=home), evaluations["symbols"], 1, seed=0)
+    other.dispose()
+
+
+def test_recorded_outputs_and_unsealed_evaluations_are_not_scored_again(
+    sqlite_proof: tuple[Engine, Population], tmp_path: Path
+) -> None:
+    engine, population = sqlite_proof
+    with write_session(engine) as session:
+        queued = submit(session, EvaluationRequest(model="fake", benchmark="bench", variants="full", shots=1))[0].id
+    with pytest.raises(QueueError, match="is queued; wait until it is complete"):
+        rescore_evaluation(engine, Settings(home=tmp_path), queued, 1, seed=0)
+    with write_session(engine) as session:
+        add_revision(session, "recorded", RevisionRequest("external"))
+        ids = session.execute(select(Question.external_id, Question.answer).where(~Question.few_shot)).all()
+    lines = "".join(
+        f'{{"question_id": "{row[0]}", "variant": 0, "order": [0, 1, 2, 3], "position": 1}}\n' for row in ids
+    )
+    (tmp_path / "outputs.jsonl").write_text(lines)
+    asked = ("--model", "recorded", "--benchmark", "bench", "--variants", "original")
+    imported = run(engine, "evaluations", "import", tmp_path / "outputs.jsonl", *asked).document["evaluation"]
+    outcome = run(engine, "verify", imported, "--rescore", 1)
+    assert (outcome.code, "recorded elsewhere" in outcome.stderr) == (2, True)
+    with pytest.raises(UsageError):
+        rescore_evaluation(engine, Settings(home=tmp_path), imported, 1, seed=0)
+    assert run(engine, "verify", population.evaluation, "--all").code == 2
+    assert run(engine, "verify", "--all", "--rescore", 1).code == 2

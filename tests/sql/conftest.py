@@ -1,0 +1,99 @@
+"""A registry on each engine with something public, something for members and something hidden, and its readers."""
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, make_url
+
+from registry.db import get_engine, write_session
+from registry.model_revisions import RevisionRequest, add_revision
+from registry.outputs import ImportRequest, import_outputs
+from registry.roles import RoleNames, apply_roles
+from registry.settings import Settings
+from tests import services
+from tests.population import add_benchmark, question, write_lines
+
+VISIBILITIES = {"open": "public", "club": "members", "secret": "hidden"}
+PASSWORD = "correct horse"  # in a URL it is quoted
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A registry that queries are asked of: its settings as the website has them, and the URL of who may do all."""
+
+    engine: str
+    settings: Settings
+    url: str
+    names: RoleNames | None = None
+
+
+def fill(engine: Engine, folder: Path) -> None:
+    """One evaluation of four questions in all rotations for each visibility, with texts that name their benchmark."""
+    with write_session(engine) as session:
+        add_revision(session, "their-model", RevisionRequest("external"))
+        for name, visibility in VISIBILITIES.items():
+            lines = [
+                question(number, id=f"{name}{number}") | {"options": [f"{name} {number}.{k}" for k in range(4)]}
+                for number in range(4)
+            ]
+            add_benchmark(session, folder, lines, name).visibility = visibility
+    for name in VISIBILITIES:
+        rows = [
+            {"question_id": f"{name}{number}", "variant": k, "order": [(p + k) % 4 for p in range(4)], "position": 0}
+            for number in range(4)
+            for k in range(4)
+        ]
+        import_outputs(engine, ImportRequest(write_lines(folder / f"{name}.out", rows), "their-model", name, "cyclic"))
+
+
+@pytest.fixture(scope="session")
+def sqlite_asked(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    folder = tmp_path_factory.mktemp("asked")
+    shutil.copyfile(sqlite_template, folder / "asked.db")
+    url = f"sqlite:///{folder / 'asked.db'}"
+    fill(get_engine(url), folder)
+    yield Asked("sqlite", Settings(database_url=url, home=folder), url)
+    get_engine(url).dispose()
+
+
+def role_url(url: str, role: str) -> str:
+    return make_url(url).set(username=role, password=PASSWORD).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session")
+def postgresql_asked(
+    postgres_server: services.PostgresServer | services.OutsidePostgres,
+    postgresql_template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Asked]:
+    names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
+    database = f"shuffleboard_test_{uuid.uuid4().hex}"
+    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {database} TEMPLATE {postgresql_template}")
+    url = postgres_server.database_url(database)
+    engine = get_engine(url)
+    fill(engine, tmp_path_factory.mktemp("asked"))
+    assert apply_roles(engine, names, 10.0, dict.fromkeys(names.all, PASSWORD))
+    settings = Settings(
+        database_url=role_url(url, names.app),
+        reader_url=role_url(url, names.reader),
+        member_reader_url=role_url(url, names.member_reader),
+    )
+    yield Asked("postgresql", settings, url, names)
+    engine.dispose()
+    get_engine(settings.resolved_database_url()).dispose()
+    services.postgres_execute(
+        postgres_server.url,
+        f"DROP DATABASE {database} WITH (FORCE)",
+        *(f"DROP ROLE {role}" for role in names.all),
+    )
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def asked(request: pytest.FixtureRequest) -> Asked:
+    """A filled registry on each engine in turn; nothing that is asked of it may change it."""
+    registry: Asked = request.getfixturevalue(f"{request.param}_asked")
+    return registry

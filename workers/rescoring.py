@@ -1,0 +1,103 @@
+"""Prompts of a sealed evaluation put to its model again: what `shuffleboard verify --rescore` calls by name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session, selectinload
+
+from registry.db import read_session
+from registry.errors import ModelError
+from registry.models import Evaluation, ModelRevision, Question
+from registry.queue import ShardResult
+from registry.settings import Settings
+from registry.shards import ShardPrompt, prompts_of, rows_of
+from workers.artifacts import inspect_files
+from workers.scorer import ENGINES, TransformersScorer
+
+Key = tuple[int, int]
+"""Question id and variant."""
+
+_DIGESTS: Final = ("weights_digest", "tokenizer_digest")
+
+
+class _Again(TransformersScorer):
+    """Asks anew, whatever has been asked before."""
+
+    def ask(
+        self, revision: ModelRevision, definition: Mapping[str, Any], replicate: int, prompts: list[ShardPrompt]
+    ) -> ShardResult:
+        """What the prompts come to now."""
+        self._load(revision)
+        self._model.budget_tokens = self.budget_tokens
+        if "answer" in definition:
+            return self._read_answers(definition, replicate, prompts, _never)
+        scored = self._model.score(prompts, whole=definition["score"] != "first-token", should_stop=_never)
+        return ShardResult(
+            rows=rows_of(prompts, scored.logprobs),
+            fingerprint=self._fingerprint(definition),
+            tokens_naive=scored.tokens_naive,
+            tokens_computed=scored.tokens_computed,
+            elapsed_s=0.0,
+        )
+
+
+def _never() -> bool:
+    return False
+
+
+def score_again(
+    engine: Engine, settings: Settings, evaluation_id: int, sample: Sequence[Key], fingerprint: Mapping[str, Any]
+) -> tuple[dict[Key, dict[str, Any]], dict[str, object]]:
+    """What the prompts of (question, variant) come to now, and the fingerprint of what scored them.
+
+    By key: answer, log-probabilities, probabilities, text. fingerprint: of what scored them the first time; the same of
+    the engines is taken, on the device that is here.
+    Raises ModelError when the model's files are not the ones that were scored.
+    """
+    asked = fingerprint.get("engine")
+    scorer = _Again(
+        settings.home.expanduser(),
+        engine=next((name for name in ENGINES if asked == f"transformers-{name}"), ENGINES[0]),
+    )
+    try:
+        with read_session(engine) as session:
+            evaluation = session.get_one(Evaluation, evaluation_id)
+            _check_files(evaluation.model_revision, settings)
+            prompts = _prompts(session, evaluation, sample)
+            result = scorer.ask(
+                evaluation.model_revision, evaluation.protocol.definition, evaluation.replicate, prompts
+            )
+    finally:
+        scorer.unload()
+    texts = {(row["question_id"], row["variant"]): row["text"] for row in result.generations}
+    names = ("chosen_option", "label_logprobs", "label_probabilities")
+    found: dict[Key, dict[str, Any]] = {}
+    for item, row in zip(prompts, result.rows, strict=True):
+        key = (item.question_id, item.variant.ordinal)
+        found[key] = {name: row.get(name) for name in names} | {"text": texts.get(key)}
+    return found, result.fingerprint
+
+
+def _check_files(revision: ModelRevision, settings: Settings) -> None:
+    from registry.model_revisions import request_of
+
+    files = inspect_files(request_of(revision), settings)
+    for name in _DIGESTS:
+        if getattr(files, name) != getattr(revision, name):
+            raise ModelError(
+                f"model {revision.model.name} revision {revision.number}: the files at {revision.location} are not "
+                f"those that were scored ({name.replace('_', ' ')} differs); put the right ones there"
+            )
+
+
+def _prompts(session: Session, evaluation: Evaluation, sample: Sequence[Key]) -> list[ShardPrompt]:
+    """The prompts of the sample, in its order."""
+    ids = {question_id for question_id, _ in sample}
+    questions = session.scalars(
+        select(Question).where(Question.id.in_(ids)).order_by(Question.ordinal).options(selectinload(Question.options))
+    ).all()
+    built = {
+        (item.question_id, item.variant.ordinal): item for item in prompts_of(session, evaluation, list(questions))
+    }
+    return [built[key] for key in sample]
