@@ -19,6 +19,7 @@ from registry.outputs.record import (
     find_question,
     match_options,
     optional_text,
+    with_answer_at,
 )
 
 KEYS = frozenset({"question_id", "variant_type", "variant_index", "options", "chosen"})
@@ -75,20 +76,8 @@ def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tu
     order: tuple[int | str, ...] = tuple(next(rest) if text in own else "nota" for text in texts)
     correct = line.get("correct")
     if isinstance(correct, int) and not isinstance(correct, bool) and 0 <= correct < len(order):
-        order = _with_answer_at(order, question, correct)
+        order = with_answer_at(order, question, correct)
     return order
-
-
-def _with_answer_at(order: tuple[int | str, ...], question: KnownQuestion, correct: int) -> tuple[int | str, ...]:
-    """Where two options have the answer's text, the one that the file calls correct is the answer."""
-    here = order[correct]
-    if here == question.answer or not isinstance(here, int) or question.answer not in order:
-        return order
-    if question.options[here].strip() != question.options[question.answer].strip():
-        return order
-    swapped = list(order)
-    swapped[order.index(question.answer)], swapped[correct] = here, question.answer
-    return tuple(swapped)
 
 
 def _first_ordinals(path: Path, selection: Sequence[tuple[str, int | None]]) -> dict[tuple[str, int | None], int]:

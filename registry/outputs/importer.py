@@ -29,7 +29,10 @@ from registry.outputs.consistency import parse_selection, read_consistency
 from registry.outputs.contract import read_contract
 from registry.outputs.harness import KEYS as HARNESS_KEYS
 from registry.outputs.harness import read_harness
+from registry.outputs.logs import Log
+from registry.outputs.programs import log_file, read_log
 from registry.outputs.record import KnownQuestion, Recorded
+from registry.outputs.stated import Comparison, Difference
 from registry.predictions import prediction_row
 from registry.protocols import find_definition, store_protocol
 from registry.queue import fingerprint_id
@@ -46,6 +49,8 @@ from registry.variants import (
 
 BATCH: Final = 20_000
 READER_VERSION: Final = 1
+SCORE_TOLERANCE: Final = 1e-9
+"""Stated scores of one answer are 0, 1 or a share; this much is rounding."""
 
 Reader = Callable[[], Iterator[Recorded]]
 Report = Callable[[str, int, int | None], None]
@@ -75,21 +80,34 @@ class Checked:
     """What the first reading found: variants of each question, by question id, and names of inserted options.
 
     without_question: log-probabilities of variants that leave the question out, by question id and order.
+    correct: lines whose answer is the right one. differences: scores that the file states otherwise, with an excuse.
     """
 
     variants: dict[int, set[int]] = field(default_factory=dict)
     inserted: set[str] = field(default_factory=set)
     without_question: dict[tuple[int, tuple[int, ...]], tuple[float, ...]] = field(default_factory=dict)
     lines: int = 0
+    correct: int = 0
+    compared: int = 0
+    differences: list[Difference] = field(default_factory=list)
 
 
-def import_outputs(engine: Engine, request: ImportRequest, report: Report | None = None) -> int:
+def import_outputs(
+    engine: Engine,
+    request: ImportRequest,
+    report: Report | None = None,
+    compared: Callable[[Comparison], None] | None = None,
+) -> int:
     """Imports a file and returns the id of its evaluation; importing again makes a new replicate.
 
     An evaluation whose every expected prompt is in the file is sealed. One with prompts missing is stored as failed,
     with the first missing prompt named, and is never ranked.
+    compared: called, once all is stored, with what a log of another program states beside what was computed.
     Raises IngestError naming file, line, value and remedy; then nothing is stored.
     """
+    file = log_file(request.path)
+    if file is not None:
+        request = replace(request, path=file)
     tell = report or (lambda _what, _done, _total: None)
     definition = parse_variants(request.variants)
     with read_session(engine) as session:
@@ -98,14 +116,22 @@ def import_outputs(engine: Engine, request: ImportRequest, report: Report | None
         if revision.state != "ready":
             raise QueueError(f"model {request.model} is not ready: {revision.error or 'its files are not hashed yet'}")
         questions = _questions(session, version.id)
-    format_, reader = _reader(request, questions)
+    if file is None:
+        log = None
+        format_, reader = _reader(request, questions)
+    else:
+        log = _log(request, questions)
+        format_, reader = log.format, lambda: iter(log.recorded)
     digest = sha256_file(request.path)
     checked = _check(reader, definition, tell)
+    comparison = None if log is None else _comparison(log, checked, request)
     definition = _with_inserted(definition, checked.inserted)
     with write_session(engine) as session:
         fingerprint = {"engine": "replay", "format": format_, "reader_version": READER_VERSION, "file_digest": digest}
         if request.select or request.column:
             fingerprint |= {"select": request.select, "column": request.column}
+        if log is not None and comparison is not None:
+            fingerprint |= {"log": log.about, "stated": comparison.fingerprint()}
         evaluation = _store_evaluation(session, request, definition, questions, checked, fingerprint)
         _store_rows(session, evaluation.id, reader, definition, checked, tell)
         if sha256_file(request.path) != digest:
@@ -117,6 +143,8 @@ def import_outputs(engine: Engine, request: ImportRequest, report: Report | None
             seal(session, evaluation.id)
         evaluation_id = evaluation.id
     refresh_boards(engine)
+    if comparison is not None and compared is not None:
+        compared(comparison)
     return evaluation_id
 
 
@@ -131,11 +159,13 @@ def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
     )
     for question_id, text in session.execute(options):
         texts.setdefault(question_id, []).append(text)
-    query = select(Question.id, Question.external_id, Question.ordinal, Question.text, Question.answer).where(
-        *of_version
-    )
+    query = select(
+        Question.id, Question.external_id, Question.ordinal, Question.text, Question.answer, Question.context
+    ).where(*of_version)
     return {
-        row.external_id: KnownQuestion(row.id, row.external_id, row.ordinal, row.text, tuple(texts[row.id]), row.answer)
+        row.external_id: KnownQuestion(
+            row.id, row.external_id, row.ordinal, row.text, tuple(texts[row.id]), row.answer, row.context
+        )
         for row in session.execute(query.order_by(Question.ordinal))
     }
 
@@ -159,6 +189,53 @@ def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> t
     return "outputs", lambda: read_contract(path, questions)
 
 
+def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
+    if request.select or request.column:
+        raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
+    return read_log(request.path, questions)
+
+
+def _comparison(log: Log, checked: Checked, request: ImportRequest) -> Comparison:
+    """What the log states beside what its answers come to."""
+    remarks = list(log.remarks)
+    if log.shots is not None and log.shots != request.shots:
+        remarks.append(f"its prompts hold up to {log.shots} examples, but --shots says {request.shots}")
+    return Comparison(
+        log.metric,
+        log.stated,
+        checked.correct / checked.lines,
+        checked.lines,
+        checked.compared,
+        tuple(checked.differences),
+        tuple(remarks),
+    )
+
+
+def _compare(recorded: Recorded, checked: Checked) -> None:
+    """Counts a right answer, and holds it against the score that the file states for it.
+
+    Rejects a score that contradicts its answer, unless the formats are known to differ there.
+    """
+    correct = (
+        recorded.answered
+        and recorded.position is not None
+        and recorded.order[recorded.position] == recorded.question.answer
+    )
+    checked.correct += correct
+    if recorded.stated is None:
+        return
+    checked.compared += 1
+    if abs(recorded.stated - correct) <= SCORE_TOLERANCE:
+        return
+    name = recorded.question.external_id
+    if recorded.excuse is None:
+        recorded.place.reject(
+            f"its score for question {name} is {recorded.stated:g}, but its answer is {'right' if correct else 'wrong'}"
+            "; the log contradicts itself, so give its answers as JSON Lines if they hold"
+        )
+    checked.differences.append(Difference(name, recorded.variant, recorded.stated, float(correct), recorded.excuse))
+
+
 def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Checked:
     """Reads the whole file once; raises IngestError for the first line that does not hold."""
     checked = Checked()
@@ -173,6 +250,7 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
                 "prompt has one line"
             )
         seen.add(recorded.variant)
+        _compare(recorded, checked)
         names = {item for item in recorded.order if isinstance(item, str)}
         checked.inserted |= names
         if definition.kind != "imported":

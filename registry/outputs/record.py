@@ -3,12 +3,28 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
-from registry.benchmarks.lines import Place, check_text, shown
+from registry.benchmarks.lines import Place, check_text, shorten, shown
+from registry.errors import IngestError
 
 MAX_VARIANT: Final = 32767
 """The highest variant ordinal that a smallint holds."""
+
+
+class Item(Place):
+    """Where something stands in a file that has no lines: `request 3`, or a name within an archive."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, path: Path, name: str) -> None:
+        super().__init__(path, 0)
+        self.name = name
+
+    def reject(self, problem: str) -> NoReturn:
+        """Raises IngestError: file, item, problem with value and remedy."""
+        raise IngestError(f"{self.path.name} {self.name}: {problem}")
 
 
 @dataclass(frozen=True)
@@ -21,6 +37,7 @@ class KnownQuestion:
     text: str
     options: tuple[str, ...]
     answer: int
+    context: str | None = None
 
 
 @dataclass(frozen=True)
@@ -41,6 +58,8 @@ class Recorded:
     logprobs: tuple[float, ...] | None = None
     logprobs_without_question: tuple[float, ...] | None = None
     text: str | None = None
+    stated: float | None = None
+    excuse: str | None = None
 
 
 def find_question(place: Place, questions: Mapping[str, KnownQuestion], question_id: Any) -> KnownQuestion:
@@ -146,3 +165,88 @@ def match_options(question: KnownQuestion, shown: Sequence[str]) -> tuple[int, .
             return None
         order.append(free[text.strip()].pop(0))
     return tuple(order)
+
+
+def with_answer_at(order: tuple[int | str, ...], question: KnownQuestion, correct: int) -> tuple[int | str, ...]:
+    """Where two options have the answer's text, the one that the file calls correct is the answer."""
+    here = order[correct]
+    if here == question.answer or not isinstance(here, int) or question.answer not in order:
+        return order
+    if question.options[here].strip() != question.options[question.answer].strip():
+        return order
+    swapped = list(order)
+    swapped[order.index(question.answer)], swapped[correct] = here, question.answer
+    return tuple(swapped)
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.split())
+
+
+class QuestionFinder:
+    """Finds the question that a log means by its options and text; its id decides between several that fit.
+
+    Logs number their samples, so that an id alone proves nothing: "1" may be anybody's first question.
+    """
+
+    def __init__(self, questions: Mapping[str, KnownQuestion]) -> None:
+        self._questions = questions
+        self._by_options: dict[tuple[str, ...], list[KnownQuestion]] = {}
+        for question in questions.values():
+            self._by_options.setdefault(_key(question.options), []).append(question)
+        self._found: dict[str, KnownQuestion] = {}
+        self._taken: set[int] = set()
+
+    def find(self, place: Place, log_id: str, text: str, options: Sequence[str]) -> KnownQuestion:
+        """The benchmark's question that is asked in `text` and offers `options`, in any order.
+
+        log_id: what the log calls it; the same id means the same question again. Of several questions that are equal in
+        everything, each id takes the next one. Rejects one that is unknown, or an id that is used for two questions.
+        """
+        fitting = self._fitting(text, options)
+        if log_id in self._found:
+            if self._found[log_id] not in fitting:
+                place.reject(f"id {shown(log_id)} stands for two different questions; ids are unique")
+            return self._found[log_id]
+        if not fitting:
+            self._reject_unknown(place, text, options)
+        named = [question for question in fitting if question.external_id == log_id]
+        free = named or [question for question in fitting if question.question_id not in self._taken]
+        if not free or free[0].question_id in self._taken:
+            place.reject(
+                f"question {fitting[0].external_id} stands in the file under another id as well; keep one of them"
+            )
+        self._found[log_id] = free[0]
+        self._taken.add(free[0].question_id)
+        return free[0]
+
+    def _fitting(self, text: str, options: Sequence[str]) -> list[KnownQuestion]:
+        asked = _normal(text)
+        same_options = self._by_options.get(_key(options), [])
+        exact = [question for question in same_options if _asks(question, asked)]
+        return exact or [question for question in same_options if _normal(question.text) in asked]
+
+    def _reject_unknown(self, place: Place, text: str, options: Sequence[str]) -> NoReturn:
+        for question in self._questions.values():
+            if _asks(question, _normal(text)):
+                place.reject(
+                    f"options {shown(list(options))} are not those of question {question.external_id}: "
+                    f"{shown(list(question.options))}; import the version of the benchmark that was asked"
+                )
+        place.reject(
+            f"question {shown(shorten(text))} with the options {shown(list(options))} is not among the "
+            f"{len(self._questions)} questions of the benchmark; check --benchmark, or import "
+            "the benchmark from this file"
+        )
+
+
+def _key(options: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(text.strip() for text in options))
+
+
+def _asks(question: KnownQuestion, asked: str) -> bool:
+    """Whether a text asks exactly this question: it is the question, or holds it together with its context."""
+    text = _normal(question.text)
+    if question.context is None:
+        return text == asked
+    return text in asked and _normal(question.context) in asked

@@ -8,7 +8,8 @@ from registry.db import read_session
 from registry.metrics.cora import consistency_index, cora
 from registry.models import Evaluation
 from registry.outputs import ImportRequest, import_outputs
-from registry.reports import evaluation_metrics, verify_evaluation
+from registry.reports import evaluation_metrics
+from registry.verification import verify_evaluation
 from tests.outputs.conftest import DATA, Registry
 
 CAT = DATA / "medqa_mistral7b_cat.jsonl.gz"

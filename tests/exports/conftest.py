@@ -1,0 +1,125 @@
+"""A registry with texts that readers like to mistake for something else, for all three audiences."""
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, update
+
+from registry.benchmarks import find_version, import_benchmark, read_benchmark
+from registry.db import get_engine, write_session
+from registry.model_revisions import RevisionRequest, add_revision
+from registry.models import BenchmarkVersion
+from registry.outputs import ImportRequest, import_outputs
+from tests import services
+
+ODD: list[dict[str, Any]] = [
+    {"id": "q1", "subject": "NA", "question": "Which is =1+1?", "options": ["None", "NA", "=1+1"], "answer": 2},
+    {"id": "q2", "subject": None, "question": 'Say "hello",\nthen go.', "options": ["null", "", "nan"], "answer": 0},
+    {
+        "id": "007",
+        "subject": "spies",
+        "question": "Line\u2028end?",
+        "options": ["true", "1.0", "-"],
+        "answer": 1,
+        "extra": [1],
+    },
+]
+ODD[1]["options"][1] = "\\N"
+TEXTS = ["NA", "=1+1", "", "None", "a,b", 'say "x"\nthen', "true", "0012", "\u00e9\u2028"]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A registry with evaluations: `odd` of model m, cyclic, and of model n; `club` for members; `secret` hidden."""
+
+    url: str
+    engine: Engine
+    odd: int
+    other: int
+    club: int
+    secret: int
+
+
+def _lines(*, weights: bool) -> list[dict[str, Any]]:
+    """The three cyclic orders of the three questions, answered by turns."""
+    found: list[dict[str, Any]] = []
+    for question in ODD:
+        for variant in range(3):
+            line: dict[str, Any] = {
+                "question_id": question["id"],
+                "variant": variant,
+                "order": [(position + variant) % 3 for position in range(3)],
+                "text": TEXTS[len(found)],
+            }
+            if len(found) == 4:
+                line["position"] = None
+            elif weights:
+                line["probabilities"] = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [1 / 3, 0.5, 1 / 6]][variant]
+            else:
+                line["position"] = 0
+            found.append(line)
+    return found
+
+
+def fill(url: str, folder: Path) -> Filled:
+    """The registry, at `url`; files are written into `folder`."""
+    engine = get_engine(url)
+
+    def file(name: str, lines: list[dict[str, Any]]) -> Path:
+        path = folder / name
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return path
+
+    with write_session(engine) as session:
+        for model in ("m", "n"):
+            add_revision(session, model, RevisionRequest("external"))
+        for name, visibility in (("odd", "public"), ("club", "members"), ("secret", "hidden")):
+            content = read_benchmark(file(f"{name}.jsonl", [{**line, "from": name} for line in ODD]))
+            source = "https://example.org/odd" if name == "odd" else None
+            import_benchmark(session, content, name=name, licence="MIT", source=source)
+            session.flush()
+            version = find_version(session, name)
+            values = {"visibility": visibility}
+            session.execute(update(BenchmarkVersion).where(BenchmarkVersion.id == version.id).values(values))
+    with_weights, without = file("weights.jsonl", _lines(weights=True)), file("letters.jsonl", _lines(weights=False))
+    asked = [("m", "odd", with_weights), ("n", "odd", without), ("m", "club", without), ("n", "secret", without)]
+    ids = [import_outputs(engine, ImportRequest(path, model, benchmark, "cyclic")) for model, benchmark, path in asked]
+    return Filled(url, engine, *ids)
+
+
+@pytest.fixture(scope="session")
+def sqlite_filled(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    """The registry on SQLite, for tests that only read."""
+    folder = tmp_path_factory.mktemp("filled")
+    shutil.copyfile(sqlite_template, folder / "filled.db")
+    filled = fill(f"sqlite:///{folder / 'filled.db'}", folder)
+    yield filled
+    filled.engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def postgresql_filled(
+    postgres_server: services.PostgresServer | services.OutsidePostgres,
+    postgresql_template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Filled]:
+    """The registry on PostgreSQL, for tests that only read."""
+    name = f"shuffleboard_exports_{uuid.uuid4().hex}"
+    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
+    filled = fill(postgres_server.database_url(name), tmp_path_factory.mktemp("filled"))
+    yield filled
+    filled.engine.dispose()
+    services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def filled(request: pytest.FixtureRequest) -> Filled:
+    """The registry on each engine in turn, for tests that only read."""
+    made: Filled = request.getfixturevalue(f"{request.param}_filled")
+    return made

@@ -1,0 +1,68 @@
+"""The questions that the logs in tests/data are of, and copies of the logs with something changed."""
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.outputs.logs import archived_json
+from registry.outputs.record import KnownQuestion
+from tests.outputs.conftest import DATA
+
+SAMPLES = Path(__file__).parents[2] / "registry" / "samples" / "csqa.jsonl"
+QUESTIONS = [json.loads(line) for line in SAMPLES.read_text(encoding="utf-8").split("\n")[:5]]
+IDS = [question["id"] for question in QUESTIONS]
+HELM = DATA / "helm"
+INSPECT = DATA / "inspect"
+
+
+def known() -> dict[str, KnownQuestion]:
+    """The five questions, as readers are given them."""
+    return {
+        item["id"]: KnownQuestion(number, item["id"], number, item["question"], tuple(item["options"]), item["answer"])
+        for number, item in enumerate(QUESTIONS)
+    }
+
+
+def helm_copy(folder: Path, run: str, **changes: Callable[[Any], Any]) -> Path:
+    """A copy of a run folder. changes: file, without .json, to what is done to its document; it may return another."""
+    made = folder / f"{run}-copy"
+    shutil.copytree(HELM / run, made)
+    for name, change in changes.items():
+        path = made / f"{name}.json"
+        document = json.loads(path.read_text(encoding="utf-8"))
+        changed = change(document)
+        path.write_text(json.dumps(document if changed is None else changed), encoding="utf-8")
+    return made
+
+
+def inspect_document(name: str) -> dict[str, Any]:
+    """A log as one document, whichever form it is stored in."""
+    path = INSPECT / name
+    if path.suffix == ".json":
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return document
+    with zipfile.ZipFile(path) as archive:
+        samples = [archived_json(path, archive, entry) for entry in archive.namelist() if entry.startswith("samples/")]
+        return {**archived_json(path, archive, "header.json"), "samples": samples}
+
+
+def inspect_copy(folder: Path, name: str, change: Callable[[dict[str, Any]], Any]) -> Path:
+    """A log with something changed, as a .json file."""
+    document = inspect_document(name)
+    changed = change(document)
+    path = folder / "log.json"
+    path.write_text(json.dumps(document if changed is None else changed), encoding="utf-8")
+    return path
+
+
+def deflated(folder: Path, document: Mapping[str, Any]) -> Path:
+    """A log as an archive of the older compression."""
+    path = folder / "log.eval"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({key: value for key, value in document.items() if key != "samples"}))
+        for number, sample in enumerate(document["samples"]):
+            archive.writestr(f"samples/{number}_epoch_1.json", json.dumps(sample))
+    return path

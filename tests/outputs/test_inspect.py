@@ -1,0 +1,301 @@
+"""Logs that inspect_ai 0.3.285 wrote of five questions, and what is refused of them."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.benchmarks import read_benchmark
+from registry.db import read_session
+from registry.errors import ShuffleboardError
+from registry.models import Evaluation, Generation, Prediction
+from registry.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
+from registry.outputs.logs import Log
+from registry.outputs.programs import read_log
+from registry.reports import evaluation_metrics
+from tests.commands import shuffleboard, shuffleboard_json
+from tests.outputs.conftest import Registry
+from tests.outputs.logs import IDS, INSPECT, QUESTIONS, deflated, inspect_copy, inspect_document, known
+
+# The mock model's replies in turn; see tests/data/README.md.
+REPLIES = ["ANSWER: A", "ANSWER: B", "I think it is C.\n\nANSWER: C", "ANSWER: C", "no idea"]
+
+
+def _read(path: Path) -> Log:
+    file = log_file(path)
+    assert file is not None
+    return read_log(file, known())
+
+
+def test_a_log_in_the_benchmarks_order() -> None:
+    log = _read(INSPECT / "plain.eval")
+    assert [item.question.external_id for item in log.recorded] == IDS
+    assert [item.position for item in log.recorded] == [0, 1, 2, 2, None]
+    assert [item.text for item in log.recorded] == REPLIES
+    assert [item.stated for item in log.recorded] == [0, 0, 1, 1, 0]
+    assert (log.stated, log.about["model"], log.about["inspect_ai"]) == (0.4, "mockllm/model", "0.3.285")
+
+
+def test_log_probabilities_are_those_of_the_labels_where_the_letter_was_written() -> None:
+    log = _read(INSPECT / "plain.eval")
+    # The mock gives the letter it writes one half, and the others 0.2, 0.15, 0.1 and 0.05 in their order.
+    assert log.recorded[2].logprobs == pytest.approx([-1.6094379, -1.8971200, -0.6931472, -2.3025851, -2.9957323])
+    assert log.recorded[4].logprobs is None
+
+
+def test_choices_that_the_dataset_shuffled_stand_as_they_were_shown() -> None:
+    log = _read(INSPECT / "shuffled_dataset.json")
+    assert log.recorded[0].order == (0, 2, 3, 4, 1)
+    # Options 0 and 1 of the second question are both "bent"; its target, D, says that the right one stood there.
+    assert log.recorded[1].order == (1, 3, 2, 0, 4)
+    assert [item.position for item in log.recorded] == [0, 1, 2, 2, None]
+
+
+def test_choices_that_the_solver_shuffled_are_read_as_shown_and_the_text_as_written() -> None:
+    log = _read(INSPECT / "two_epochs.eval")
+    first, second = log.recorded[:5], log.recorded[5:]
+    assert ([item.variant for item in first], [item.variant for item in second]) == ([0] * 5, [1] * 5)
+    # "Choices were shuffled …: A) defecating B) reduced C) chewing D) getting full E) becoming full": the answer is A.
+    assert (first[0].order, first[0].position, first[0].stated) == ((4, 0, 3, 1, 2), 0, 1.0)
+    # The log's messages say "ANSWER: A" here, in the dataset's order; the model wrote C.
+    assert (first[2].order, first[2].position, first[2].text) == ((3, 2, 0, 1, 4), 2, REPLIES[2])
+    assert second[0].position is None
+
+
+@pytest.mark.parametrize("name", ["plain.eval", "two_epochs.eval", "shuffled_dataset.json"])
+def test_both_forms_of_a_log_and_both_compressions_hold_the_same(name: str, tmp_path: Path) -> None:
+    def answers(log: Log) -> list[Any]:
+        return [
+            (item.question, item.variant, item.order, item.position, item.logprobs, item.text) for item in log.recorded
+        ]
+
+    expected = answers(_read(INSPECT / name))
+    assert answers(_read(deflated(tmp_path, inspect_document(name)))) == expected
+    assert answers(_read(inspect_copy(tmp_path, name, lambda _: None))) == expected
+
+
+def test_an_import_recomputes_the_stated_accuracy(registry: Registry) -> None:
+    registry.benchmark("csqa", QUESTIONS)
+    found: list[Comparison] = []
+    request = ImportRequest(INSPECT / "two_epochs.eval", "m", "csqa", "imported")
+    evaluation_id = import_outputs(registry.engine, request, compared=found.append)
+    assert (found[0].stated, found[0].recomputed, found[0].agrees) == (0.1, 0.1, True)
+    with read_session(registry.engine) as session:
+        report = evaluation_metrics(session, evaluation_id)
+        query = select(Prediction).filter_by(evaluation_id=evaluation_id)
+        rows = session.scalars(query.order_by(Prediction.question_id, Prediction.variant)).all()
+        texts = session.scalar(select(func.count()).select_from(Generation))
+    assert report["complete"]
+    assert report["metrics"]["average_accuracy"] == pytest.approx(0.1, abs=1e-12)
+    assert (rows[0].shown, rows[0].chosen_position, rows[0].chosen_option) == ([4, 0, 3, 1, 2], 0, 4)
+    assert texts == 9  # ten answers, of which one is empty
+
+
+def test_the_command_says_what_the_log_states(sqlite_database: str) -> None:
+    log = INSPECT / "plain.eval"
+    url = {"database_url": sqlite_database}
+    made = shuffleboard_json("benchmarks", "import", log, "--name", "csqa", **url)
+    assert (made["questions"], made["split"]) == (5, "test")
+    shuffleboard("models", "add", "mock", "--kind", "external", **url)
+    asked = ("--model", "mock", "--benchmark", "csqa", "--variants", "original")
+    outcome = shuffleboard("evaluations", "import", log, *asked, "--json", **url)
+    assert "accuracy of choice(): the log states 0.4000, and its 5 answers come to the same" in outcome.stderr
+    document = json.loads(outcome.stdout)
+    assert document.keys() == {"evaluation", "stated"}
+    stated = document["stated"]
+    assert (stated["stated"], stated["recomputed"], stated["agrees"], stated["differences"]) == (0.4, 0.4, True, [])
+
+
+def test_the_questions_of_a_log_make_a_benchmark() -> None:
+    file = INSPECT / "two_epochs.eval"
+    content = read_benchmark(file, documents=log_questions(file))
+    expected = [(item["id"], item["question"], tuple(item["options"]), item["answer"]) for item in QUESTIONS]
+    assert [(item.external_id, item.text, item.options, item.answer) for item in content.questions] == expected
+    assert content.questions[0].subject == "commonsense"
+
+
+def test_samples_are_found_by_their_text_where_ids_are_only_counted(tmp_path: Path) -> None:
+    def count(document: dict[str, Any]) -> None:
+        for number, sample in enumerate(reversed(document["samples"]), start=1):
+            sample["id"] = number
+            sample["input"] = [
+                {"role": "system", "content": "Answer."},
+                {"role": "user", "content": [{"type": "text", "text": f"Question:\n{sample['input']}"}]},
+            ]
+
+    log = _read(inspect_copy(tmp_path, "plain.eval", count))
+    assert [item.question.external_id for item in log.recorded] == IDS
+
+
+def test_without_events_a_shuffled_samples_rewritten_text_is_not_taken(tmp_path: Path) -> None:
+    def strip(document: dict[str, Any]) -> None:
+        for sample in document["samples"]:
+            del sample["events"]
+
+    log = _read(inspect_copy(tmp_path, "two_epochs.eval", strip))
+    assert [item.text for item in log.recorded] == [None] * 10
+    assert log.recorded[0].position == 0
+
+
+def test_samples_that_failed_are_not_answers_and_the_evaluation_is_not_complete(
+    registry: Registry, tmp_path: Path
+) -> None:
+    def fail(document: dict[str, Any]) -> None:
+        document["status"] = "error"
+        del document["results"]
+        document["samples"][3]["error"] = {"message": "time-out"}
+
+    registry.benchmark("csqa", QUESTIONS)
+    found: list[Comparison] = []
+    request = ImportRequest(inspect_copy(tmp_path, "plain.eval", fail), "m", "csqa", "original")
+    evaluation_id = import_outputs(registry.engine, request, compared=found.append)
+    with read_session(registry.engine) as session:
+        assert not evaluation_metrics(session, evaluation_id)["complete"]
+    assert found[0].sentences() == [
+        "the log states no accuracy of choice(); its 4 answers come to 0.2500",
+        "1 samples ended with an error and are left out",
+        "the run did not end well: its status is error",
+    ]
+
+
+def _sample(document: dict[str, Any], number: int = 0) -> dict[str, Any]:
+    sample: dict[str, Any] = document["samples"][number]
+    return sample
+
+
+def _no_choices(document: dict[str, Any]) -> None:
+    _sample(document)["choices"] = None
+
+
+def _several_targets(document: dict[str, Any]) -> None:
+    _sample(document)["target"] = ["A", "B"]
+
+
+def _another_target(document: dict[str, Any]) -> None:
+    _sample(document)["target"] = "B"
+
+
+def _target_beyond(document: dict[str, Any]) -> None:
+    _sample(document)["target"] = "F"
+
+
+def _another_scorer(document: dict[str, Any]) -> None:
+    _sample(document)["scores"] = {"match": _sample(document)["scores"]["choice"]}
+
+
+def _answer_beyond(document: dict[str, Any]) -> None:
+    _sample(document)["scores"]["choice"]["answer"] = "G"
+
+
+def _unknown_value(document: dict[str, Any]) -> None:
+    _sample(document)["scores"]["choice"]["value"] = {"a": 1}
+
+
+def _unknown_question(document: dict[str, Any]) -> None:
+    _sample(document)["input"] = "What is this?"
+
+
+def _id_used_twice(document: dict[str, Any]) -> None:
+    _sample(document, 1)["id"] = _sample(document)["id"]
+
+
+def _samples_lacking(document: dict[str, Any]) -> None:
+    del document["samples"]
+
+
+def _epoch_of_text(document: dict[str, Any]) -> None:
+    _sample(document)["epoch"] = "first"
+
+
+REFUSED = [
+    (_no_choices, r"sample 1: has no choices; only multiple-choice tasks"),
+    (_several_targets, r"sample 1: target \[\"A\", \"B\"\] is not one letter"),
+    (
+        _another_target,
+        r"sample 1: calls \"getting full\" the right choice of question 001b0f\w*, the benchmark \"defec",
+    ),
+    (_target_beyond, r"sample 1: target \"F\" is not one letter of its 5 choices"),
+    (_another_scorer, r"sample 1: has no score of choice\(\) \(it has: match\)"),
+    (_answer_beyond, r"sample 1: answer \"G\" does not name one of its 5 choices"),
+    (_unknown_value, r"sample 1: score \{\"a\": 1\} is neither C, I, N, P nor a number"),
+    (_unknown_question, r"sample 1: question \"What is this\?\" .* is not among the 5 questions of the benchmark"),
+    (_id_used_twice, r"sample 2: id \"001b0f\w*\" stands for two different questions"),
+    (_samples_lacking, r"document: samples null is not a list"),
+    (_epoch_of_text, r"sample 1: epoch \"first\" is not a whole number"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), REFUSED, ids=[change.__name__[1:] for change, _ in REFUSED])
+def test_what_does_not_hold_is_refused_by_name(
+    tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
+) -> None:
+    with pytest.raises(ShuffleboardError, match=rf"^log\.json {message}"):
+        _read(inspect_copy(tmp_path, "plain.eval", change))
+
+
+@pytest.mark.parametrize(
+    ("explanation", "message"),
+    [
+        ("A) one\nB) two\nShuffled answer:\nANSWER: A", "the shuffled choices of its explanation are not those"),
+        (None, 'shuffled answer "C" and answer "E" name different choices'),
+    ],
+)
+def test_an_explanation_that_contradicts_its_sample_is_refused(
+    tmp_path: Path, explanation: str | None, message: str
+) -> None:
+    def change(document: dict[str, Any]) -> None:
+        score = _sample(document)["scores"]["choice"]
+        head, _, rest = score["explanation"].partition(":\n\n")
+        score["explanation"] = f"{head}:\n\n{explanation or rest[:-1] + 'C'}"
+
+    with pytest.raises(ShuffleboardError, match=message):
+        _read(inspect_copy(tmp_path, "two_epochs.eval", change))
+
+
+def test_a_score_that_contradicts_its_answer_is_refused_and_nothing_is_stored(
+    registry: Registry, tmp_path: Path
+) -> None:
+    def flatter(document: dict[str, Any]) -> None:
+        _sample(document)["scores"]["choice"]["value"] = "C"
+
+    registry.benchmark("csqa", QUESTIONS)
+    path = inspect_copy(tmp_path, "plain.eval", flatter)
+    with pytest.raises(
+        ShuffleboardError, match=r"log\.json sample 1: its score for question 001b0f\w* is 1, but its ans"
+    ):
+        import_outputs(registry.engine, ImportRequest(path, "m", "csqa", "original"))
+    with read_session(registry.engine) as session:
+        assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
+
+
+@pytest.mark.parametrize("length", [3, 200, 15_000])
+def test_a_cut_off_archive_is_named(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "cut.eval"
+    path.write_bytes((INSPECT / "plain.eval").read_bytes()[:length])
+    with pytest.raises(ShuffleboardError, match=r"^cut\.eval: damaged or cut-off archive \(.*\); fetch it again"):
+        _read(path)
+
+
+def test_a_damaged_sample_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.eval"
+    shutil.copyfile(INSPECT / "plain.eval", path)
+    content = bytearray(path.read_bytes())
+    start = content.index(b"samples/" + IDS[0].encode())
+    content[start + 200 : start + 260] = bytes(60)
+    path.write_bytes(content)
+    with pytest.raises(ShuffleboardError, match=rf"^damaged\.eval samples/{IDS[0]}_epoch_1\.json: cannot be read"):
+        _read(path)
+
+
+def test_other_archives_and_a_cut_off_document_are_refused(tmp_path: Path) -> None:
+    other = shutil.make_archive(str(tmp_path / "other"), "zip", INSPECT)
+    with pytest.raises(ShuffleboardError, match=r"other\.zip: is an archive, but not a log of Inspect AI"):
+        _read(Path(other))
+    path = tmp_path / "cut.json"
+    path.write_text(json.dumps(inspect_document("plain.eval"))[:5000], encoding="utf-8")
+    with pytest.raises(ShuffleboardError, match=r"^cut\.json: cannot be read as JSON"):
+        _read(path)
