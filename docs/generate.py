@@ -2,11 +2,13 @@
 """Writes what is made from code in the documentation: `python docs/generate.py`.
 
 docs/command-line.md from the commands, docs/metrics.md from the catalogue of metrics and its guide, the examples that
-docs/variants-and-protocols.md marks by the first line of a block, and the routes in docs/api.md. A test compares them
-with what this script would write, so edit help texts, guide and functions themselves, never the results.
+docs/variants-and-protocols.md marks by the first line of a block, and the routes in docs/api.md. The other way round,
+registry/sql/views.json from the tables of docs/views.md, for the schema browser. A test compares them with what this
+script would write, so edit help texts, guide, functions and tables themselves, never the results.
 """
 
 import inspect
+import json
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -20,6 +22,8 @@ import click
 DOCS: Final = Path(__file__).resolve().parent
 VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
 API_PAGE: Final = DOCS / "api.md"
+VIEWS_PAGE: Final = DOCS / "views.md"
+VIEWS: Final = DOCS.parent / "registry" / "sql" / "views.json"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
 CATALOGUE: Final = "registry.metrics.catalogue"
@@ -68,6 +72,7 @@ def pages() -> dict[Path, str]:
         DOCS / "metrics.md": "\n".join(_metrics()) + "\n",
         VARIANTS_PAGE: _with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
+        VIEWS: json.dumps(_views(VIEWS_PAGE.read_text(encoding="utf-8")), ensure_ascii=False, indent=1) + "\n",
     }
 
 
@@ -284,14 +289,24 @@ def _routes() -> Iterator[str]:
     document = import_module("web.api.openapi").document()
     for tag in document["tags"]:
         yield from (f"### {tag['name'].capitalize()}", "", tag["description"], "")
-        yield from ("| Route | Parameters | Answer |", "|---|---|---|")
+        yield from ("| Route | Scope | Parameters | What it does |", "|---|---|---|---|")
         for path, operations in document["paths"].items():
-            operation = operations["get"]
-            if tag["name"] in operation["tags"]:
-                names = [item["name"] for item in operation["parameters"] if item["in"] == "query"]
-                listed = ", ".join(f"`{name}`" for name in names)
-                yield f"| `{path.removeprefix('/api/v1')}` | {listed} | {_cell(operation['summary'])} |"
+            for method, operation in operations.items():
+                if tag["name"] in operation["tags"]:
+                    listed = ", ".join(f"`{name}`" for name in _taken(operation, document))
+                    route = f"{method.upper()} {path.removeprefix('/api/v1')}"
+                    yield f"| `{route}` | {operation['x-scope']} | {listed} | {_cell(operation['summary'])} |"
         yield ""
+
+
+def _taken(operation: dict[str, Any], document: dict[str, Any]) -> list[str]:
+    """Names of what an operation takes in its address, and of the keys of its body."""
+    names = [item["name"] for item in operation["parameters"] if item["in"] == "query"]
+    kinds = operation.get("requestBody", {}).get("content", {})
+    if "application/json" in kinds and "$ref" in kinds["application/json"]["schema"]:
+        schema = document["components"]["schemas"][kinds["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]]
+        return [*names, *schema["properties"]]
+    return [*names, "a file"] if kinds else names
 
 
 # Variants and prompts
@@ -351,7 +366,43 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
     return str(prompts.build_prompt(asked, question, shown, examples, definition.inserted()).text)
 
 
+# The views
+
+
+def _views(page: str) -> list[dict[str, Any]]:
+    """The views of docs/views.md in its order, with their columns; links and code marks become plain text."""
+    introduction, *parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
+    columns = dict(zip(parts[::2], parts[1::2], strict=True))
+    views = []
+    for linked, one_row_per, use_it_for in _rows(introduction):
+        name = _plain(linked)
+        listed = [
+            {"name": column, "meaning": _plain(meaning), "unit": _unit(column, unit, cell), "null": _plain(null)}
+            for cell, meaning, unit, null in _rows(columns[name])
+            for column in re.findall(r"`(\w+)`", cell)
+        ]
+        views.append(
+            {"name": name, "one_row_per": _plain(one_row_per), "use_it_for": _plain(use_it_for), "columns": listed}
+        )
+    return views
+
+
+def _rows(text: str) -> Iterator[list[str]]:
+    """The cells of each row of the tables in a text, headings left out."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    yield from ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:])
+
+
+def _unit(column: str, unit: str, cell: str) -> str:
+    """A row that documents a metric together with its `_n` gives the metric's unit; the other is a count."""
+    return "count" if column.endswith("_n") and cell.count("`") > 2 else _plain(unit)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+
+
 if __name__ == "__main__":
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
-        click.echo(f"wrote docs/{path.name}")
+        click.echo(f"wrote {path.relative_to(DOCS.parent)}")

@@ -1,4 +1,4 @@
-"""The leaderboard on the web: pages and JSON over the registry's SQL views. It only reads."""
+"""The leaderboard on the web: pages and JSON over the registry's SQL views, accounts and submissions."""
 
 import hashlib
 from pathlib import Path
@@ -9,14 +9,34 @@ from flask import Flask, request, url_for
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, assessing, boards, comparing, formats, metrics, overview, pages, parameters, responses
+from web import (
+    administration,
+    api,
+    assessing,
+    boards,
+    comparing,
+    feed,
+    formats,
+    identity,
+    metrics,
+    overview,
+    pages,
+    parameters,
+    proof,
+    responses,
+    signing,
+    sql,
+    submitting,
+)
 
 
 def create_app(settings: Settings | None = None, *, database_url: str | None = None) -> Flask:
     """The WSGI application, over `database_url` or the database of the settings. Connects at the first request."""
     app = Flask(__name__, static_folder="static", template_folder="templates")
-    url = database_url or (settings or get_settings()).resolved_database_url()
-    app.extensions["shuffleboard_engine"] = get_engine(url)
+    settings = settings or get_settings()
+    if database_url is not None:
+        settings = settings.model_copy(update={"database_url": database_url})
+    app.extensions["shuffleboard_engine"] = get_engine(settings.resolved_database_url())
     app.url_map.strict_slashes = False
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(formats.FILTERS)
@@ -24,6 +44,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
         formats.GLOBALS, static=_static_urls(app), here=_here, there=_there, version=__version__
     )
     responses.install(app)
+    identity.install(app, settings)
     app.register_blueprint(pages.blueprint)
     app.register_blueprint(api.blueprint)
     app.register_blueprint(metrics.blueprint)
@@ -31,6 +52,12 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.register_blueprint(comparing.blueprint)
     app.register_blueprint(overview.blueprint)
     app.register_blueprint(assessing.blueprint)
+    app.register_blueprint(signing.blueprint)
+    app.register_blueprint(administration.blueprint)
+    app.register_blueprint(submitting.blueprint)
+    app.register_blueprint(feed.blueprint)
+    app.register_blueprint(sql.blueprint)
+    app.register_blueprint(proof.blueprint)
     return app
 
 

@@ -1,6 +1,6 @@
 """The assessment protocol as a page: which cheap set of orders can stand for all of them.
 
-The numbers are those of `shuffleboard protocol`, over public benchmarks.
+The numbers are those of `shuffleboard protocol`, over the benchmarks that the viewer sees.
 """
 
 import shlex
@@ -59,7 +59,7 @@ def protocol() -> ResponseReturnValue:
     way, tolerance = parameters.text(request.args, "protocol"), _tolerance()
     check_tolerance(tolerance)
     try:
-        offered = assessable(session(), public_only=True)
+        offered = assessable(session())
     except NotFoundError as missing:
         if benchmarks or models or way:
             raise

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from registry.boards.reading import board_rows, find_snapshot, snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, find_board
 from registry.digests import DIGEST_LENGTH
-from registry.errors import NotFoundError, UsageError
+from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.models import Board, BoardEntry, BoardSnapshot, Evaluation
 from web import charts, parameters, queries, story
@@ -24,23 +24,9 @@ SNAPSHOTS: Final = 20
 """How many snapshots of a board its page looks back on."""
 
 
-def public_boards(database: Session) -> list[Board]:
-    """The newest version of every board whose benchmarks are all public."""
-    return [board for board in current_boards(database) if is_public(board)]
-
-
-def is_public(board: Board) -> bool:
-    """Whether everybody may see a board: a mean over a hidden benchmark tells of it."""
-    return all(entry.benchmark_version.visibility == "public" for entry in board.entries)
-
-
-def public_board(name: str) -> Board:
-    """The newest version of a board. NotFoundError for one that not everybody may see."""
-    board = find_board(session(), parameters.name("board", name))
-    if not is_public(board):
-        listed = ", ".join(item.name for item in public_boards(session())) or "none"
-        raise NotFoundError(f"no board {name!r}; known: {listed}")
-    return board
+def shown_board(name: str) -> Board:
+    """The newest version of a board. NotFoundError for one that the viewer may not see: it tells of its benchmarks."""
+    return find_board(session(), parameters.name("board", name))
 
 
 def snapshot_document(snapshot: BoardSnapshot) -> Row:
@@ -188,8 +174,8 @@ def _scatters(document: Row) -> list[Row]:
 
 @blueprint.get("/boards")
 def boards() -> ResponseReturnValue:
-    """Every public board."""
-    items = [(board, board_definition(board)) for board in public_boards(session())]
+    """Every board."""
+    items = [(board, board_definition(board)) for board in current_boards(session())]
     newest = select(BoardSnapshot.board_id, func.max(BoardSnapshot.as_of)).group_by(BoardSnapshot.board_id)
     as_of = {row[0]: row[1] for row in session().execute(newest)}
     return render_template("boards.html", boards=items, as_of=as_of)
@@ -198,22 +184,19 @@ def boards() -> ResponseReturnValue:
 @blueprint.get("/boards/<name>")
 def board(name: str) -> ResponseReturnValue:
     """A board as it stands, or as of a date."""
-    found = public_board(name)
+    found = shown_board(name)
     moment = parameters.time(request.args, "as_of", end=True)
     return _page(snapshot_as_of(session(), found.name, moment), current=moment is None)
 
 
-def public_snapshot(digest: str) -> BoardSnapshot:
-    """The snapshot of a digest. NotFoundError where not everybody may see its board."""
+def shown_snapshot(digest: str) -> BoardSnapshot:
+    """The snapshot of a digest. NotFoundError where the viewer may not see its board."""
     if len(digest) != DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
         raise UsageError(f"snapshot {parameters.shorten(digest)}: give its digest, {DIGEST_LENGTH} hexadecimal digits")
-    found = find_snapshot(session(), digest)
-    if not is_public(found.board):
-        raise NotFoundError(f"no snapshot {digest}; a board's own page links to those there are")
-    return found
+    return find_snapshot(session(), digest)
 
 
 @blueprint.get("/snapshots/<digest>")
 def snapshot(digest: str) -> ResponseReturnValue:
     """A board as it once stood: the permanent address of a snapshot."""
-    return _page(public_snapshot(digest), current=False)
+    return _page(shown_snapshot(digest), current=False)

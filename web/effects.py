@@ -1,6 +1,6 @@
 """SELECTs behind charts and comparisons: what moving or replacing options, or another model, changes.
 
-Functions take the session first. Every id given to them is of an evaluation on a public benchmark version; the callers
+Functions take the session first. Every id given to them is of an evaluation that the viewer may see; the callers
 have looked it up as such.
 """
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Double, Select, and_, func, select, type_coerce
+from sqlalchemy import Double, Select, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError
@@ -11,11 +11,11 @@ from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, Mode
 from registry.progress import ACTIVE, overall, progress_of_several
 from registry.queue import differing_versions, queues_without_worker, worker_is_live
 from web.queries import hub_name
-from web.views import PUBLIC, Row, measured_and_published, rows_of
+from web.views import Row, measured_and_published, rows_of
 
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:
-    """Public benchmark versions, newest first within each name; of one benchmark if `name` is given."""
+    """Benchmark versions, newest first within each name; of one benchmark if `name` is given."""
     asked_for = (
         select(Evaluation.benchmark_version_id, func.count().label("evaluations"))
         .where(Evaluation.state != "cancelled")
@@ -33,13 +33,14 @@ def benchmarks(session: Session, name: str | None = None) -> list[Row]:
             BenchmarkVersion.split,
             BenchmarkVersion.licence,
             BenchmarkVersion.source,
+            BenchmarkVersion.visibility,
             BenchmarkVersion.shuffle_seed,
             BenchmarkVersion.questions,
             BenchmarkVersion.few_shot_examples,
             BenchmarkVersion.created_at,
             func.coalesce(asked_for.c.evaluations, 0).label("evaluations"),
         )
-        .join(BenchmarkVersion, and_(BenchmarkVersion.benchmark_id == Benchmark.id, PUBLIC))
+        .join(BenchmarkVersion, BenchmarkVersion.benchmark_id == Benchmark.id)
         .outerjoin(asked_for, asked_for.c.benchmark_version_id == BenchmarkVersion.id)
         .order_by(Benchmark.name, BenchmarkVersion.id.desc())
     )
@@ -83,10 +84,10 @@ def benchmark_questions(session: Session, benchmark_version_id: int, *, limit: i
 
 
 def subjects(session: Session, benchmark: str) -> list[str]:
-    """Every subject of a benchmark's public versions."""
+    """Every subject of a benchmark's versions."""
     query = (
         select(Question.subject)
-        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Question.benchmark_version_id, PUBLIC))
+        .join(BenchmarkVersion, BenchmarkVersion.id == Question.benchmark_version_id)
         .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
         .where(Benchmark.name == benchmark, Question.subject.is_not(None), ~Question.few_shot)
     )
@@ -129,14 +130,14 @@ def model_choices(session: Session) -> dict[str, list[str]]:
 
 
 def models(session: Session) -> list[Row]:
-    """Models by name, with their revisions and public evaluations counted."""
+    """Models by name, with their revisions and evaluations counted."""
     revisions = (
         select(ModelRevision.model_id, func.count().label("revisions")).group_by(ModelRevision.model_id).subquery()
     )
     asked_for = (
         select(ModelRevision.model_id, func.count().label("evaluations"))
         .join(Evaluation, Evaluation.model_revision_id == ModelRevision.id)
-        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC))
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         .where(Evaluation.state != "cancelled")
         .group_by(ModelRevision.model_id)
         .subquery()
@@ -227,9 +228,7 @@ def live_workers(session: Session) -> list[Row]:
 def queue(session: Session) -> Row:
     """The queue as a whole: live workers, how their versions differ, what no worker serves, all progress together."""
     workers = live_workers(session)
-    active = select(Evaluation.id).join(
-        BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC)
-    )
+    active = select(Evaluation.id).join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
     ids = session.scalars(active.where(Evaluation.state.in_(ACTIVE))).all()
     return {
         "overall": overall(progress_of_several(session, ids).values(), len(workers)),

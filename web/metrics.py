@@ -10,14 +10,29 @@ from flask.typing import ResponseReturnValue
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
-from registry.db import database_now
-from registry.models import EVALUATION_STATES, QUEUES, SHARD_STATES, Evaluation, Shard, Worker
+from registry.db import database_now, read_session
+from registry.models import (
+    EVALUATION_STATES,
+    QUEUES,
+    REVISION_STATES,
+    SHARD_STATES,
+    Evaluation,
+    ModelRevision,
+    Shard,
+    Worker,
+)
 from registry.progress import ACTIVE, overall, progress_of_several
-from registry.queue import differing_versions, live_workers, queues_without_worker, worker_is_live
-from web.responses import session
+from registry.queue import (
+    differing_versions,
+    live_workers,
+    queues_without_worker,
+    ready_to_seal,
+    worker_is_live,
+)
+from web.responses import engine
 
 blueprint = Blueprint("metrics", __name__)
 
@@ -28,8 +43,9 @@ Family = GaugeMetricFamily | CounterMetricFamily
 def metrics() -> ResponseReturnValue:
     """The queue in Prometheus's text format."""
     registry = CollectorRegistry()
-    registry.register(_Queue(session()))
-    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+    with read_session(engine()) as whole:
+        registry.register(_Queue(whole))
+        return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
 class _Queue(Collector):
@@ -45,6 +61,9 @@ class _Queue(Collector):
         yield from self._work_done()
         yield from self._time_left()
         yield from self._workers()
+        yield from self._scored_by()
+        yield from self._unattended()
+        yield from self._database()
 
     def describe(self) -> Iterable[Family]:
         """Nothing: asking would read the database once more at registration."""
@@ -54,6 +73,8 @@ class _Queue(Collector):
         query = select(Evaluation.state, func.count()).group_by(Evaluation.state)
         counts = {row[0]: row[1] for row in self.session.execute(query)}
         yield _gauge("evaluations", "Evaluations by state.", "state", {s: counts.get(s, 0) for s in EVALUATION_STATES})
+        sealed = self.session.scalar(select(func.count()).where(Evaluation.seal.is_not(None))) or 0
+        yield CounterMetricFamily("shuffleboard_evaluations_sealed", "Evaluations that were sealed.", value=sealed)
 
     def _shards(self) -> Iterator[Family]:
         family = GaugeMetricFamily("shuffleboard_shards", "Shards by queue and state.", labels=("queue", "state"))
@@ -93,13 +114,13 @@ class _Queue(Collector):
         prompts, naive, computed, seconds = self.session.execute(done).one()
         counted = select(func.sum(Shard.failures), func.sum(Shard.crashes))
         failures, crashes = self.session.execute(counted).one()
-        for name, text, value in (
+        for name, meaning, value in (
             ("prompts", "Prompts scored and stored.", prompts),
             ("tokens", "Tokens of those prompts.", naive),
             ("tokens_computed", "Tokens that went through a model; the rest was shared between prompts.", computed),
             ("scoring_seconds", "Seconds of scoring, summed over workers.", seconds),
         ):
-            yield CounterMetricFamily(f"shuffleboard_{name}", text, value=float(value or 0))
+            yield CounterMetricFamily(f"shuffleboard_{name}", meaning, value=float(value or 0))
         # No counters: retrying an evaluation sets them back.
         yield _gauge("shard_failures", "Errors counted on shards.", None, {"": failures or 0})
         yield _gauge("shard_crashes", "Leases that ran out, counted on shards.", None, {"": crashes or 0})
@@ -133,6 +154,60 @@ class _Queue(Collector):
         )
         mixed = differing_versions(row.versions for row in rows)
         yield _gauge("mixed_versions", "Packages of which live workers run several versions.", None, {"": len(mixed)})
+
+    def _scored_by(self) -> Iterator[Family]:
+        """What each device of each host has scored; the rate of it is the speed of that device."""
+        labels = ("host", "device")
+        families = {
+            "prompts": CounterMetricFamily(
+                "shuffleboard_worker_prompts", "Prompts scored and stored, by the device that did.", labels=labels
+            ),
+            "tokens_computed": CounterMetricFamily(
+                "shuffleboard_worker_tokens_computed", "Tokens that went through a model, by device.", labels=labels
+            ),
+            "elapsed_s": CounterMetricFamily(
+                "shuffleboard_worker_scoring_seconds", "Seconds of scoring, by device.", labels=labels
+            ),
+        }
+        sums = [func.sum(getattr(Shard, column)) for column in families]
+        query = (
+            select(Worker.host, Worker.device, *sums)
+            .join(Shard, Shard.worker_id == Worker.id)
+            .where(Shard.state == "done")
+            .group_by(Worker.host, Worker.device)
+        )
+        for host, device, *values in self.session.execute(query):
+            for family, value in zip(families.values(), values, strict=True):
+                family.add_metric((host, device), float(value or 0))
+        yield from families.values()
+
+    def _unattended(self) -> Iterator[Family]:
+        """What a worker should have seen to within its period, and what a person should."""
+        expired = select(func.count()).where(Shard.state == "leased", Shard.lease_until < database_now())
+        yield _gauge("leases_expired", "Shards whose lease ran out.", None, {"": self.session.scalar(expired) or 0})
+        ready = len(ready_to_seal(self.session))
+        yield _gauge("evaluations_unsealed", "Evaluations that are scored and not sealed.", None, {"": ready})
+        query = select(ModelRevision.state, func.count()).group_by(ModelRevision.state)
+        counts = {row[0]: row[1] for row in self.session.execute(query)}
+        states = {state: counts.get(state, 0) for state in REVISION_STATES}
+        yield _gauge("model_revisions", "Revisions of models by state.", "state", states)
+
+    def _database(self) -> Iterator[Family]:
+        """How large the database is and, on PostgreSQL, who is connected to it."""
+        if self.session.get_bind().dialect.name == "sqlite":
+            pages, size = (self.session.scalar(text(f"PRAGMA {name}")) for name in ("page_count", "page_size"))
+            yield _gauge("database_bytes", "Size of the database.", None, {"": pages * size})
+            return
+        used = self.session.scalar(text("SELECT pg_database_size(current_database())"))
+        yield _gauge("database_bytes", "Size of the database.", None, {"": used})
+        query = (
+            "SELECT coalesce(state, 'other'), count(*) FROM pg_stat_activity WHERE datname = current_database() "
+            "GROUP BY 1 ORDER BY 1"
+        )
+        states = {row[0]: row[1] for row in self.session.execute(text(query))}
+        yield _gauge("database_connections", "Connections to the database by state.", "state", states)
+        most = self.session.scalar(text("SELECT current_setting('max_connections')::integer"))
+        yield _gauge("database_connections_limit", "Connections that the server takes in all.", None, {"": most})
 
 
 def _gauge(name: str, text: str, label: str | None, values: Mapping[str, float]) -> GaugeMetricFamily:

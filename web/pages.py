@@ -31,7 +31,7 @@ MAX_PER_PAGE: Final = 500
 SELECTION: Final = tuple(argument.name for argument in api.results.FILTERS)
 """What the leaderboard can be narrowed by: the same as in the API."""
 PARAMETERS: Final = frozenset(
-    {*SELECTION, *board.ARGUMENTS, "published", "only", "place", "version", "left", "right", "by"}
+    {*SELECTION, *board.ARGUMENTS, "published", "only", "place", "version", "left", "right", "by", "against"}
 )
 """Every query parameter of a page; links keep these and drop strangers."""
 
@@ -250,7 +250,7 @@ def model(model: str) -> ResponseReturnValue:
 
 @blueprint.get("/benchmarks")
 def benchmarks() -> ResponseReturnValue:
-    """Every public benchmark version."""
+    """Every benchmark version."""
     rows = listings.benchmarks(session())
     by_name = {name: list(versions) for name, versions in groupby(rows, key=lambda row: row["benchmark"])}
     return render_template("benchmarks.html", benchmarks=by_name)

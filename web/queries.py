@@ -1,7 +1,7 @@
 """SELECTs over evaluations and their questions. HTML and JSON are made from the same rows.
 
-Numbers come from the SQL views; names, texts and visibility from the tables, which no view carries yet. Every query
-that leads to a benchmark's content keeps to versions whose visibility is public. Functions take the session first.
+Numbers come from the SQL views; names and texts from the tables, which no view carries yet. Which benchmarks are among
+them is the session's affair: it reads as the viewer's audience. Functions take the session first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -42,7 +42,6 @@ from registry.prompts import Prompt
 from registry.shards import prompts_of
 from registry.variants import VARIANT_KINDS
 from web.views import (
-    PUBLIC,
     Row,
     evaluation_metrics,
     evaluation_provenance,
@@ -59,7 +58,7 @@ UNFINISHED: Final = ("queued", "running", "paused", "failed")
 
 
 def board(session: Session) -> list[Row]:
-    """Every row of the view `leaderboard` on a public benchmark version, with what ranking groups need.
+    """Every row of the view `leaderboard` with what ranking groups need.
 
     What `web.board` defines the leaderboard over; pages and routes read it a page at a time, from `web.standings`.
     """
@@ -73,7 +72,7 @@ def board(session: Session) -> list[Row]:
         )
         .select_from(leaderboard)
         .join(Evaluation, Evaluation.id == leaderboard.c.evaluation_id)
-        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC))
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         .order_by(leaderboard.c.evaluation_id)
     )
     return rows_of(session, query)
@@ -112,7 +111,7 @@ def _evaluations() -> Select[*tuple[Any, ...]]:
         )
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model)
-        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC))
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
         .join(Benchmark)
         .join(Protocol, Protocol.id == Evaluation.protocol_id)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
@@ -144,7 +143,7 @@ def evaluations(
 
 
 def evaluation(session: Session, evaluation_id: int) -> Row:
-    """One evaluation with all that identifies it; NotFoundError for one that is not there or not public."""
+    """One evaluation with all that identifies it; NotFoundError for one that the session does not see."""
     query = (
         _evaluations()
         .add_columns(
@@ -328,7 +327,7 @@ def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[
 
 
 def question(session: Session, question_id: int) -> Row:
-    """A question with its options; NotFoundError unless it is one of a public version."""
+    """A question with its options; NotFoundError unless the session sees it."""
     query = (
         select(
             Question.id.label("question_id"),
@@ -344,7 +343,7 @@ def question(session: Session, question_id: int) -> Row:
             BenchmarkVersion.version.label("benchmark_version"),
             BenchmarkVersion.id.label("benchmark_version_id"),
         )
-        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Question.benchmark_version_id, PUBLIC))
+        .join(BenchmarkVersion, BenchmarkVersion.id == Question.benchmark_version_id)
         .join(Benchmark)
         .where(Question.id == question_id, ~Question.few_shot)
     )

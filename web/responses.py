@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
+from registry.audiences import audience_engine
 from registry.db import read_session
-from registry.errors import DatabaseError, NotFoundError, ShuffleboardError
+from registry.errors import DatabaseError, IngestError, NotFoundError, QueueError, ShuffleboardError
 
 API: Final = "/api/"
 
@@ -25,10 +26,14 @@ SECURITY_HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 
 _STATUS: Final[tuple[tuple[type[ShuffleboardError], HTTPStatus], ...]] = (
     (NotFoundError, HTTPStatus.NOT_FOUND),
+    (QueueError, HTTPStatus.CONFLICT),
+    (IngestError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 
@@ -56,15 +61,17 @@ def _plain(value: Any) -> Any:
 
 
 def session() -> Session:
-    """This request's session: one transaction that only reads, ended with the request."""
+    """This request's session: one transaction that only reads, and only what the viewer may see."""
     if "session" not in g:
-        g.opened = read_session(engine())
+        from web.identity import viewer  # which answers by way of this module
+
+        g.opened = read_session(audience_engine(engine(), viewer().audience))
         g.session = g.opened.__enter__()
     return g.session  # type: ignore[no-any-return]
 
 
 def engine() -> Engine:
-    """The application's engine."""
+    """The application's engine, which sees everything: for writing, and for what is asked about accounts."""
     return current_app.extensions["shuffleboard_engine"]  # type: ignore[no-any-return]
 
 
@@ -123,19 +130,33 @@ def _http_error(error: HTTPException) -> AnyResponse:
     allowed = getattr(error, "valid_methods", None)
     if allowed:
         response.headers["Allow"] = ", ".join(sorted(allowed))
+    wait = getattr(error, "retry_after", None)
+    if wait is not None:
+        response.headers["Retry-After"] = str(wait)
     return response
 
 
 def _finish(response: Response) -> Response:
     for key, value in SECURITY_HEADERS.items():
         response.headers.setdefault(key, value)
+    if request.is_secure:
+        response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
     if request.endpoint != "static":
-        response.headers.setdefault("Cache-Control", "no-cache")
+        _mark_personal(response)
     if request.path.startswith(API) and response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
         # Of the content, so that it holds whatever a number came from; 304 where the client has it already.
         response.add_etag()
         response.make_conditional(request)
     return response
+
+
+def _mark_personal(response: Response) -> None:
+    """Keeps what one viewer may see out of the caches between the server and another."""
+    response.headers.setdefault("Cache-Control", "no-cache")
+    response.vary.update(("Authorization", "Cookie"))
+    asking = g.get("viewer")
+    if asking is not None and asking.signed_in:
+        response.headers["Cache-Control"] = "private, no-cache"
 
 
 def install(app: Flask) -> None:

@@ -44,10 +44,11 @@ from registry.models import (
     Question,
     Shard,
     VariantSet,
+    Withdrawal,
 )
 from registry.ranks import RANK_TOLERANCE
 from web import board
-from web.views import PUBLIC, Row, evaluation_metrics, rows_of
+from web.views import Row, evaluation_metrics, evaluation_sources, rows_of
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
 
@@ -125,6 +126,8 @@ def _equal(wanted: Mapping[Any, Any]) -> list[ColumnElement[bool]]:
 def _superseded() -> Select[Any]:
     """Evaluations that a replicate stands before: the newest sealed one; the newest, where none is sealed.
 
+    A withdrawn one stands before none.
+
     It starts at replicates other than the first, which are few: comparing every evaluation with its siblings costs more
     than all the rest of a page.
     """
@@ -138,6 +141,7 @@ def _superseded() -> Select[Any]:
         .where(
             again.replicate > 0,
             winner.state != "cancelled",
+            winner.id.not_in(select(Withdrawal.evaluation_id)),
             or_(and_(winner.seal.is_not(None), loser.seal.is_(None)), later_winner),
         )
     )
@@ -157,12 +161,12 @@ _NAMES: Final = (
 
 
 def _standing(*columns: Any) -> Select[Any]:
-    """These columns of the public evaluations that stand for their specification."""
+    """These columns of the evaluations that stand for their specification."""
     return (
         select(*columns)
         .select_from(Evaluation)
-        .join(BenchmarkVersion, and_(BenchmarkVersion.id == Evaluation.benchmark_version_id, PUBLIC))
-        .where(Evaluation.id.not_in(_superseded()))
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .where(Evaluation.id.not_in(_superseded()), Evaluation.id.not_in(select(Withdrawal.evaluation_id)))
     )
 
 
@@ -439,7 +443,11 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(Evaluation.id.in_(ids))
     )
-    rows = {row["evaluation_id"]: row | dict.fromkeys(metrics) | {"counts": {}} for row in rows_of(session, query)}
+    flags = _flags(session, ids)
+    rows = {
+        row["evaluation_id"]: row | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
+        for row in rows_of(session, query)
+    }
     c = evaluation_metrics.c
     measured = select(c.evaluation_id, c.metric, c.value, c.n, c.interval_low, c.interval_high).where(
         c.evaluation_id.in_(ids), _scope(c.scope, scope), c.metric.in_(metrics)
@@ -448,6 +456,20 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
         rows[evaluation_id][metric] = value
         rows[evaluation_id]["counts"][metric] = {"n": n, "interval_low": low, "interval_high": high}
     return rows
+
+
+def _flags(session: Session, ids: Sequence[int]) -> dict[int, Row]:
+    """What a reader should know of an evaluation: scored by several engines; copies of what was withdrawn since."""
+    mixed = (
+        select(Shard.evaluation_id)
+        .where(Shard.evaluation_id.in_(ids))
+        .group_by(Shard.evaluation_id)
+        .having(func.count(Shard.engine_fingerprint_id.distinct()) > 1)
+    )
+    c = evaluation_sources.c
+    copied = select(c.evaluation_id).where(c.evaluation_id.in_(ids), c.withdrawn)
+    several, doubtful = set(session.scalars(mixed)), set(session.scalars(copied))
+    return {item: {"mixed_engines": item in several, "copies_withdrawn": item in doubtful} for item in ids}
 
 
 def incomplete(

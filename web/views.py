@@ -11,12 +11,8 @@ from sqlalchemy.types import TypeEngine
 from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.models import BenchmarkVersion
 
 Row = dict[str, Any]
-
-PUBLIC: Final = BenchmarkVersion.visibility == "public"
-"""What every query that leads to a benchmark's content keeps to."""
 
 
 def _view(name: str, types: Mapping[TypeEngine[Any], str]) -> FromClause:
@@ -29,7 +25,7 @@ leaderboard: Final = _view(
     {
         BigInteger(): "evaluation_id revision parameters shots replicate questions scored",
         Text(): "model family kind dtype quantisation benchmark benchmark_version protocol variants state",
-        Boolean(): "complete",
+        Boolean(): "complete mixed_engines copies_withdrawn",
         UtcDateTime(): "sealed_at",
         Double(): " ".join(ALL_NAMES),
     },
@@ -42,6 +38,24 @@ evaluation_metrics: Final = _view(
         Double(): "value interval_low interval_high",
         UtcDateTime(): "computed_at",
     },
+)
+evaluation_sources: Final = _view(
+    "evaluation_sources",
+    {BigInteger(): "evaluation_id source_evaluation_id predictions", Digest(): "source_seal", Boolean(): "withdrawn"},
+)
+withdrawals: Final = _view(
+    "withdrawals",
+    {
+        BigInteger(): "withdrawal evaluation_id superseding_evaluation_id",
+        Text(): "kind reason actor",
+        UtcDateTime(): "at",
+        Digest(): "superseded_by",
+        Boolean(): "current",
+    },
+)
+chain_links: Final = _view(
+    "chain_links",
+    {BigInteger(): "position", Text(): "kind", UtcDateTime(): "at", Digest(): "subject labels previous digest"},
 )
 evaluation_provenance: Final = _view(
     "evaluation_provenance",

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import ModelError
-from registry.model_revisions import ModelFiles, RevisionRequest, check_location, is_local
+from registry.model_revisions import ModelFiles, RevisionRequest, check_location
 from registry.models import ModelRevision
 from registry.settings import Settings, get_settings
 
@@ -44,7 +44,8 @@ def inspect_files(request: RevisionRequest, settings: Settings | None = None) ->
 
 def resolve_folder(location: str, revision: str | None) -> tuple[Path, str | None]:
     """The local folder of a Hugging Face model and its hub commit; downloads it where `location` is a hub name."""
-    if is_local(location):
+    # A folder is stored by its whole path, so that a hub's name never means a folder beside a worker.
+    if Path(location).is_absolute():
         return Path(check_location("huggingface", location)), None
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final, TypeVar
 
 import structlog
@@ -23,6 +23,8 @@ from registry.model_revisions import request_of
 from registry.models import ModelRevision, Worker
 from registry.seal import seal
 from registry.settings import Settings
+from registry.submissions import advance
+from registry.webhooks import deliver
 from workers.artifacts import inspect_files
 from workers.errors import InterruptedScoringError
 from workers.fingerprint import code_version
@@ -78,6 +80,7 @@ class WorkerLoop:
         self._budgets = TokenBudgets()
         self._turn = threading.Lock()
         self._maintaining = threading.Lock()
+        self._telling = threading.Lock()
         self._claim: queue.Claim | None = None
         self._lost: queue.Claim | None = None
         self._unsure = False
@@ -106,7 +109,7 @@ class WorkerLoop:
         self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
         self.maintain()
         self._start_thread("maintenance", self._maintain_regularly)
-        _log.info("worker_started", worker=self.id, device=device, queues=self.queues)
+        _log.info("worker_started", worker=self.id, host=host, device=device, queues=self.queues, versions=versions)
 
     def poll_beside_messages(self) -> None:
         """Also polls the database while no message comes: work goes on without the broker."""
@@ -114,6 +117,8 @@ class WorkerLoop:
 
     def _start_thread(self, name: str, target: Callable[[], None]) -> None:
         def guarded() -> None:
+            # A thread begins without what was bound in the one that started it.
+            structlog.contextvars.bind_contextvars(worker=self.id)
             try:
                 target()
             except Exception as error:  # noqa: BLE001 - a worker without its heartbeat must not go on
@@ -154,6 +159,10 @@ class WorkerLoop:
         With `until_idle` somebody waits, so a database that stays in trouble raises DatabaseError.
         """
         self._patience = HELPER_PATIENCE_SECONDS if until_idle else float("inf")
+        with self._speaking_of():
+            self._poll(until_idle=until_idle)
+
+    def _poll(self, *, until_idle: bool) -> None:
         while not self.stopping.is_set():
             try:
                 if self.work_once():
@@ -207,7 +216,10 @@ class WorkerLoop:
                 return False
             self._claim = shard_claim
             try:
-                self._score(shard_claim)
+                with self._speaking_of(
+                    evaluation=shard_claim.evaluation_id, shard=shard_claim.shard_id, fence=shard_claim.fence
+                ):
+                    self._score(shard_claim)
             finally:
                 self._claim = None
                 self._last_work = time.monotonic()
@@ -215,6 +227,10 @@ class WorkerLoop:
             self._turn.release()
         self.seal_complete()
         return True
+
+    def _speaking_of(self, **what: object) -> AbstractContextManager[None]:
+        """Every line that is logged within, by whomever, says what it is about."""
+        return structlog.contextvars.bound_contextvars(worker=self.id, **what)
 
     def _next_claim(self) -> queue.Claim | None:
         try:
@@ -235,7 +251,6 @@ class WorkerLoop:
         return found
 
     def _score(self, shard_claim: queue.Claim) -> None:
-        log = _log.bind(evaluation=shard_claim.evaluation_id, shard=shard_claim.shard_id, fence=shard_claim.fence)
         try:
             result = self._budgets.run(
                 self.scorer,
@@ -244,7 +259,7 @@ class WorkerLoop:
             )
         except InterruptedScoringError:
             self._hand_back(shard_claim)
-            log.info("shard_handed_back")
+            _log.info("shard_handed_back")
             return
         except TROUBLE:  # while its prompts were read
             self._hand_back(shard_claim)
@@ -259,9 +274,15 @@ class WorkerLoop:
             self._record_failure(shard_claim, f"results refused: {type(error).__name__}: {error}"[:2000])
             return
         if stored:
-            log.info("shard_done", prompts=len(result.rows), elapsed_s=round(result.elapsed_s, 2))
+            _log.info(
+                "shard_done",
+                prompts=len(result.rows),
+                elapsed_s=round(result.elapsed_s, 2),
+                tokens=result.tokens_naive,
+                tokens_computed=result.tokens_computed,
+            )
         else:
-            log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
+            _log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
 
     def _store(self, shard_claim: queue.Claim, result: queue.ShardResult) -> bool:
         """Stores a result, waiting for a database in trouble; False when the claim is lost."""
@@ -276,7 +297,7 @@ class WorkerLoop:
 
     def _record_failure(self, shard_claim: queue.Claim, message: str) -> None:
         self._insist(lambda session: queue.fail(session, shard_claim, message))
-        _log.warning("shard_failed", evaluation=shard_claim.evaluation_id, shard=shard_claim.shard_id, error=message)
+        _log.warning("shard_failed", error=message)
 
     def _hand_back(self, shard_claim: queue.Claim) -> None:
         if self._insist(lambda session: queue.hand_back(session, shard_claim)):
@@ -320,7 +341,7 @@ class WorkerLoop:
     # Maintaining
 
     def maintain(self) -> None:
-        """Reconciles: unhashed models, expired leases, lost hints, evaluations waiting for their seal."""
+        """Reconciles: unhashed models, expired leases, lost hints, seals, submissions and webhooks."""
         if not self._maintaining.acquire(blocking=False):
             return  # another thread of this worker is at it
         try:
@@ -333,6 +354,16 @@ class WorkerLoop:
         finally:
             self._maintaining.release()
         self.seal_complete()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Moves submissions on, and sends webhooks what they wait for."""
+        send_hints(self.settings, advance(self.engine))
+        if self._telling.acquire(blocking=False):
+            try:
+                deliver(self.engine, self.settings)
+            finally:
+                self._telling.release()
 
     def _prepare_revisions(self) -> None:
         """Hashes the files of newly registered revisions, or asks their endpoints; what is unusable fails, and why."""
@@ -360,17 +391,21 @@ class WorkerLoop:
         with read_session(self.engine) as session:
             ready = queue.ready_to_seal(session)
         for evaluation_id in ready:
-            try:
-                with self._transaction(SEALING_LEASES) as session:
-                    sealed = queue.lock_unsealed(session, evaluation_id) and seal(session, evaluation_id)
-            except SealError as error:
-                _log.warning("seal_refused", evaluation=evaluation_id, error=str(error))
-                continue
-            if sealed:
-                _log.info("evaluation_sealed", evaluation=evaluation_id)
+            with self._speaking_of(evaluation=evaluation_id):
+                self._seal(evaluation_id)
         # Also when nothing was sealed here: whoever sealed the last one may have been killed before this line.
         for board in refresh_boards(self.engine):
             _log.info("board_refreshed", board=board)
+
+    def _seal(self, evaluation_id: int) -> None:
+        try:
+            with self._transaction(SEALING_LEASES) as session:
+                sealed = queue.lock_unsealed(session, evaluation_id) and seal(session, evaluation_id)
+        except SealError as error:
+            _log.warning("seal_refused", error=str(error))
+            return
+        if sealed:
+            _log.info("evaluation_sealed")
 
     def _maintain_regularly(self) -> None:
         """Maintains while scoring is busy; apart from the heartbeat, since hashing a model can take minutes."""

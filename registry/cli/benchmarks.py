@@ -6,16 +6,19 @@ from typing import Any
 import click
 from sqlalchemy import func, select
 
+from registry.accounts import OPERATOR, record
 from registry.benchmarks import (
     find_version,
     generate_nonsenseqa,
     import_benchmark,
     nonsenseqa_source,
     read_benchmark,
+    set_visibility,
 )
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 from registry.db import MAX_INTEGER, read_session, write_session
-from registry.models import Benchmark, BenchmarkVersion, Question
+from registry.models import VISIBILITIES, Benchmark, BenchmarkVersion, Question
+from registry.outputs import log_file, log_questions
 
 
 @click.group()
@@ -39,6 +42,7 @@ def benchmarks() -> None:
     metavar="SEED",
     help="For benchmarks whose answer always comes first.",
 )
+@click.option("--visibility", type=click.Choice(VISIBILITIES), default=None, help="Who may see it.  [default: public]")
 @json_option
 def import_command(
     file: Path,
@@ -50,6 +54,7 @@ def import_command(
     licence: str | None,
     source: str | None,
     shuffle_options: int | None,
+    visibility: str | None,
     as_json: bool,
 ) -> None:
     """Import a benchmark from FILE: .jsonl, .jsonl.gz, .csv or .parquet.
@@ -59,12 +64,27 @@ def import_command(
       {"id": "q1", "subject": "physics", "question": "…", "options": ["…", "…"], "answer": 0}
     `answer` is the 0-based index of the right option. Optional: "context", and "split"
     ("fewshot" lines form the pool of examples). The file is checked as a whole before
-    anything is stored; the same content twice is stored once.
+    anything is stored; the same content twice is stored once. The questions of a run folder
+    of HELM, or of a log of Inspect AI (.eval, .json), are read from it as well.
     """  # noqa: D301
-    content = read_benchmark(file, split=split, few_shot=fewshot, shuffle_seed=shuffle_options)
+    log = log_file(file)
+    content = read_benchmark(
+        log or file,
+        split=split,
+        few_shot=fewshot,
+        shuffle_seed=shuffle_options,
+        documents=None if log is None else log_questions(log),
+    )
     with write_session(engine_of(settings_of())) as session:
         row, new = import_benchmark(
-            session, content, name=name, version=version, language=language, licence=licence, source=source
+            session,
+            content,
+            name=name,
+            version=version,
+            language=language,
+            licence=licence,
+            source=source,
+            visibility=visibility,
         )
         document = _document(row)
     _print_stored(document, new, "imported", as_json)
@@ -132,12 +152,32 @@ def list_command(as_json: bool) -> None:
     headings = {
         "benchmark": "Benchmark",
         "version": "Version",
+        "visibility": "Seen by",
         "questions": "Questions",
         "few_shot_examples": "Few-shot",
         "language": "Language",
         "licence": "Licence",
     }
     print_table(rows, headings, "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME")
+
+
+@benchmarks.command("visibility")
+@click.argument("name")
+@click.argument("visibility", type=click.Choice(VISIBILITIES))
+@json_option
+def visibility_command(name: str, visibility: str, as_json: bool) -> None:
+    """Change who may see benchmark NAME (all versions, or NAME@VERSION) and all that was measured on it.
+
+    public: everybody; members: everybody with an account; hidden: maintainers and the command line alone. What was
+    shown before may have been copied.
+    """
+    with write_session(engine_of(settings_of())) as session:
+        versions = [row.version for row in set_visibility(session, name, visibility)]
+        record(session, OPERATOR, "benchmark.visibility", name, details={"visibility": visibility})
+    if as_json:
+        print_json({"benchmark": name.partition("@")[0], "visibility": visibility, "versions": versions})
+    else:
+        click.echo(f"{name}: {visibility} ({', '.join(versions)})")
 
 
 @benchmarks.command("show")

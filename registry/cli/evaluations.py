@@ -6,12 +6,14 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import click
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
+from registry.audiences import AUDIENCES, Audience
+from registry.boards.snapshots import refresh_boards
 from registry.boards.store import submit_board, submit_suite
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 from registry.db import MAX_INTEGER, read_session, write_session
@@ -20,13 +22,18 @@ from registry.errors import ModelError, QueueError, UsageError
 from registry.estimate import Plan, Tokenise, estimates
 from registry.evaluations import EvaluationRequest, move, submit
 from registry.models import QUEUES, Evaluation, ModelRevision
-from registry.outputs import ImportRequest, import_outputs
+from registry.outputs import Comparison, ImportRequest, import_outputs
 from registry.progress import Progress, duration, import_progress, progress_of, progress_of_several, wait_for
 from registry.queue import live_workers
 from registry.settings import Settings
 from registry.variants import VARIANT_KINDS
+from registry.withdrawals import copies_of, supersede, withdraw
 
 NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
+
+
+CRATE_METADATA: Final = "ro-crate-metadata.json"
+"""By this file an RO-Crate is recognised. Reading and writing them takes libraries that nothing else here needs."""
 
 
 @click.group()
@@ -264,9 +271,9 @@ def _progress(engine: Engine, ids: list[int]) -> list[Progress]:
 
 @evaluations.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--model", required=True, help="Model NAME the outputs are of; register it with --kind external.")
-@click.option("--benchmark", required=True, help="Benchmark NAME, or NAME@VERSION.")
-@click.option("--variants", required=True, help="Kind of variants shown, or imported for any orders.")
+@click.option("--model", default=None, help="Model NAME the outputs are of; register it with --kind external.")
+@click.option("--benchmark", default=None, help="Benchmark NAME, or NAME@VERSION.")
+@click.option("--variants", default=None, help="Kind of variants shown, or imported for any orders.")
 @click.option("--protocol", default="symbols", show_default=True, help="How the model was asked.")
 @click.option("--shots", type=int, default=0, show_default=True, help="Few-shot examples it was shown.")
 @click.option(
@@ -276,9 +283,9 @@ def _progress(engine: Engine, ids: list[int]) -> list[Progress]:
 @json_option
 def import_command(
     file: Path,
-    model: str,
-    benchmark: str,
-    variants: str,
+    model: str | None,
+    benchmark: str | None,
+    variants: str | None,
     protocol: str,
     shots: int,
     select: str | None,
@@ -292,14 +299,33 @@ def import_command(
       {"question_id": "q1", "variant": 0, "order": [2, 0, 1], "position": 1}
     order[p] is the option shown at position p, position the answered one (null: no valid
     answer). Optional: probabilities, logprobs, logprobs_without_question, text. Recognised by
-    their form as well: lm-evaluation-harness --log_samples files, IBM/cat's layout, and CSV
-    tables of letters with one column a model. The file is checked as a whole before anything
-    is stored; importing again makes a new replicate.
+    their form as well: lm-evaluation-harness --log_samples files, run folders of HELM, logs of
+    Inspect AI (.eval, .json), IBM/cat's layout, and CSV tables of letters with one column a
+    model. The file is checked as a whole before anything is stored; importing again makes a
+    new replicate. What HELM and Inspect state as their score is compared with ours.
+
+    A folder that `evaluations export` wrote (an RO-Crate) needs no options: its evaluation is
+    stored with the seal it had, if that comes out again.
     """  # noqa: D301
+    if (file / CRATE_METADATA).is_file() or file.name == CRATE_METADATA:
+        from registry.crates import import_crate
+
+        if any(value is not None for value in (model, benchmark, variants, select, column)):
+            raise UsageError("an RO-Crate says itself what it holds; leave all options out")
+        print_json({"evaluation": import_crate(engine_of(settings_of()), file)})
+        return
+    if model is None or benchmark is None or variants is None:
+        raise UsageError("outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them")
     request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, column)
+    comparisons: list[Comparison] = []
     with import_progress() as report:
-        evaluation_id = import_outputs(engine_of(settings_of()), request, report)
-    print_json({"evaluation": evaluation_id})
+        evaluation_id = import_outputs(engine_of(settings_of()), request, report, comparisons.append)
+    document: dict[str, Any] = {"evaluation": evaluation_id}
+    for comparison in comparisons:
+        for sentence in comparison.sentences():
+            note(sentence)
+        document["stated"] = comparison.document()
+    print_json(document)
 
 
 @evaluations.command("list")
@@ -380,6 +406,76 @@ def _action(name: str, summary: str) -> None:
         send_hints(settings, hints)
         document: dict[str, Any] = {"evaluation": evaluation_id, "state": state}
         print_json(document) if as_json else click.echo(f"evaluation {evaluation_id} is {state}")
+
+
+@evaluations.command("export")
+@click.argument("evaluation_id", type=int)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder to write.")
+@click.option(
+    "--audience",
+    type=click.Choice(AUDIENCES),
+    default="public",
+    show_default=True,
+    help="Whose benchmarks may go along, with their questions.",
+)
+@json_option
+def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) -> None:
+    """Write one sealed evaluation as an RO-Crate, which another registry imports with the same seal.
+
+    A folder with a description in RO-Crate 1.1 and Parquet files: questions, predictions, texts, shards, metrics, and
+    everything else that the seal covers. `evaluations import DIR` reads it.
+    """
+    from registry.crates import export_crate
+
+    with read_session(engine_of(settings_of())) as session:
+        document = export_crate(session, evaluation_id, out, cast("Audience", audience))
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"{out}: {len(document['files'])} files, seal {document['seal']}")
+
+
+@evaluations.command("withdraw")
+@click.argument("evaluation_id", type=int)
+@click.option("--reason", required=True, help="Why; shown wherever the evaluation is.")
+@json_option
+def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
+    """Say that a sealed evaluation no longer counts.
+
+    Its page and its numbers stay, under a banner. It leaves the leaderboard and the boards, and results that were
+    copied from it are flagged.
+    """
+    engine = engine_of(settings_of())
+    with write_session(engine) as session:
+        withdraw(session, evaluation_id, reason)
+        copies = copies_of(session, evaluation_id)
+    _withdrawn(engine, evaluation_id, "withdrawn", copies, as_json=as_json)
+
+
+@evaluations.command("supersede")
+@click.argument("evaluation_id", type=int)
+@click.option("--by", type=int, required=True, help="The evaluation that stands for it.")
+@click.option("--reason", required=True, help="Why; shown wherever the evaluation is.")
+@json_option
+def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -> None:
+    """Say that another sealed evaluation of the same model and benchmark stands for this one."""
+    engine = engine_of(settings_of())
+    with write_session(engine) as session:
+        supersede(session, evaluation_id, by, reason)
+        copies = copies_of(session, evaluation_id)
+    _withdrawn(engine, evaluation_id, "superseded", copies, as_json=as_json)
+
+
+def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int], *, as_json: bool) -> None:
+    boards = refresh_boards(engine)
+    if as_json:
+        print_json({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards})
+        return
+    click.echo(f"evaluation {evaluation_id} is {kind}")
+    if boards:
+        note(f"boards brought up to date: {', '.join(boards)}")
+    if copies:
+        note(f"flagged, since they hold copies of its results: {', '.join(map(str, copies))}")
 
 
 _action("pause", "Begin no further shard; those being scored finish.")

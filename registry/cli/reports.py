@@ -1,7 +1,5 @@
-"""`shuffleboard metrics`, `leaderboard`, `provenance` and `verify`."""
+"""`shuffleboard metrics` and `leaderboard`."""
 
-import json
-import sys
 from typing import Any
 
 import click
@@ -11,7 +9,7 @@ from registry.cli.common import engine_of, json_option, print_csv, print_json, p
 from registry.db import read_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from registry.reports import evaluation_metrics, leaderboard_rows, provenance_document, verify_evaluation
+from registry.reports import evaluation_metrics, leaderboard_rows
 
 
 @click.command()
@@ -104,48 +102,3 @@ def print_leaderboard(rows: list[dict[str, Any]]) -> None:
         "evaluation_id": "ID",
     }
     print_table(rows, headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
-
-
-@click.command()
-@click.argument("evaluation_id", type=int)
-@json_option
-def provenance(evaluation_id: int, as_json: bool) -> None:
-    """Show where an evaluation's numbers come from: specification, files, workers, seal."""
-    with read_session(engine_of(settings_of())) as session:
-        document = provenance_document(session, evaluation_id)
-    if as_json:
-        print_json(document)
-        return
-    for key, value in document.items():
-        if key == "shards":
-            for shard in value:
-                fingerprint = shard["engine_fingerprint"] or {}
-                click.echo(
-                    f"shard {shard['shard']:<4} {shard['state']:8} {shard['prompts']} prompts on "
-                    f"{shard['host'] or '?'} ({shard['device'] or '?'}), claims {shard['claims']}, failures "
-                    f"{shard['failures']}, crashes {shard['crashes']}, engine {fingerprint.get('engine', '–')}"
-                )
-        elif isinstance(value, dict):
-            click.echo(f"{key.replace('_', ' ')}:")
-            for name, item in value.items():
-                shown = json.dumps(item, ensure_ascii=False) if isinstance(item, dict) else show(item)
-                click.echo(f"  {name.replace('_', ' '):22} {shown}")
-        else:
-            click.echo(f"{key.replace('_', ' '):24} {show(value)}")
-
-
-@click.command()
-@click.argument("evaluation_id", type=int)
-@json_option
-def verify(evaluation_id: int, as_json: bool) -> None:
-    """Recompute an evaluation's seal, question scores and metrics; status 1 when anything differs."""
-    with read_session(engine_of(settings_of())) as session:
-        document = verify_evaluation(session, evaluation_id)
-    if as_json:
-        print_json(document)
-    elif document["ok"]:
-        click.echo(f"evaluation {evaluation_id} is as it was sealed ({document['seal']})")
-    for problem in document["problems"]:
-        click.echo(f"evaluation {evaluation_id}: {problem}", err=True)
-    if not document["ok"]:
-        sys.exit(1)

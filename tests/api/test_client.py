@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from werkzeug.serving import make_server
 
+from registry.accounts import create_account, issue_token
 from registry.client import Client
-from registry.db import read_session
+from registry.db import read_session, write_session
 from registry.errors import NotFoundError, RemoteError, UsageError
 from registry.metrics.catalogue import ALL_NAMES
 from registry.reports import evaluation_metrics
@@ -27,9 +28,16 @@ def address(sqlite_registry: Site) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.fixture(scope="module")
+def token(sqlite_registry: Site) -> str:
+    """Of an account that may read."""
+    with write_session(sqlite_registry.engine) as session:
+        return issue_token(session, create_account(session, "reader-by-token", "reader"), "client", ["read"])[1]
+
+
 @pytest.fixture
-def remote(address: str) -> Client:
-    return Client(address + "/", token="a-token")
+def remote(address: str, token: str) -> Client:
+    return Client(address + "/", token=token)
 
 
 def test_the_leaderboard_is_filtered_and_sorted_there(remote):

@@ -23,8 +23,10 @@ def test_defaults_in_the_settings_table_are_true(name: str) -> None:
     field = Settings.model_fields[name]
     if field.default_factory is not None:
         assert default == "the user's data directory"
-    elif field.default == "":
+    elif field.default in ("", None):
         assert default.startswith("empty")
+    elif isinstance(field.default, bool):
+        assert default == f"`{str(field.default).lower()}`"
     else:
         value = f"{field.default:g}" if isinstance(field.default, float) else field.default
         assert default == f"`{value}`"

@@ -13,6 +13,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine
 
+from registry.audiences import dispose
 from registry.db import get_engine
 from tests import services
 from tests.web.outputs import Outputs, fill
@@ -44,7 +45,7 @@ def sqlite_site(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory)
     shutil.copyfile(sqlite_template, folder / "site.db")
     site = _site(f"sqlite:///{folder / 'site.db'}", folder)
     yield site
-    site.engine.dispose()
+    dispose(site.engine)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def sqlite_drawn(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
     shutil.copyfile(sqlite_template, folder / "drawn.db")
     drawn = _drawn(f"sqlite:///{folder / 'drawn.db'}", folder)
     yield drawn
-    drawn.engine.dispose()
+    dispose(drawn.engine)
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +83,7 @@ def postgresql_drawn(
     services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
     drawn = _drawn(postgres_server.database_url(name), tmp_path_factory.mktemp("drawn"))
     yield drawn
-    drawn.engine.dispose()
+    dispose(drawn.engine)
     services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
@@ -103,7 +104,7 @@ def postgresql_site(
     services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
     site = _site(postgres_server.database_url(name), tmp_path_factory.mktemp("site"))
     yield site
-    site.engine.dispose()
+    dispose(site.engine)
     services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
 
 

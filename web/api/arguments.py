@@ -27,6 +27,7 @@ class Argument(Generic[T]):
     description: str
     schema: Mapping[str, Any]
     read: Callable[[Arguments], T]
+    required: bool = False
 
 
 def whole(name: str, description: str, low: int, high: int, default: int) -> Argument[int]:
@@ -66,6 +67,14 @@ def time(name: str, description: str, *, end: bool) -> Argument[datetime | None]
 
     schema = {"type": "string", "maxLength": 200, "examples": ["2026-11-21", "2026-11-21T13:00:00+00:00"]}
     return Argument(name, description, schema, read)
+
+
+def flag(name: str, description: str) -> Argument[bool]:
+    """`yes` or `no`, which is the default."""
+    schema = {"type": "string", "enum": ["yes", "no"], "default": "no"}
+    return Argument(
+        name, description, schema, lambda given: parameters.choice(given, name, ("yes", "no"), "no") == "yes"
+    )
 
 
 PAGE: Final = whole("page", "Which page, from 1.", 1, parameters.MAX_PAGE, 1)

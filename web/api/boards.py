@@ -5,12 +5,12 @@ from sqlalchemy import func, select
 
 from registry import documents
 from registry.boards.reading import snapshot_as_of, snapshots_of
-from registry.boards.store import board_definition, find_suite, suite_definition
+from registry.boards.store import board_definition, current_boards, find_suite, suite_definition
 from registry.models import Board, Suite
 from web import parameters
 from web.api import arguments
 from web.api.operations import answer, get
-from web.boards import public_board, public_boards, public_snapshot, snapshot_document
+from web.boards import shown_board, shown_snapshot, snapshot_document
 from web.responses import session
 from web.views import Row
 
@@ -42,8 +42,8 @@ def suite(suite: str) -> Response:
 
 @get("/boards", documents.BoardList, tag="boards")
 def boards() -> Response:
-    """Every public board."""
-    return answer({"items": [_listed(item) for item in public_boards(session())]})
+    """Every board."""
+    return answer({"items": [_listed(item) for item in current_boards(session())]})
 
 
 def _listed(board: Board) -> Row:
@@ -62,7 +62,7 @@ def _listed(board: Board) -> Row:
 @get("/boards/<board>", documents.Board, tag="boards", query=(arguments.AS_OF,))
 def board(board: str) -> Response:
     """A board as it stands, or as of a date, with its definition, rows and digest."""
-    found = public_board(board)
+    found = shown_board(board)
     return answer(snapshot_document(snapshot_as_of(session(), found.name, arguments.AS_OF.read(request.args))))
 
 
@@ -76,7 +76,7 @@ def snapshots(board: str) -> Response:
             "board_version": item.document["board_version"],
             "url": url_for("boards.snapshot", digest=item.digest),
         }
-        for item in snapshots_of(session(), public_board(board).name)
+        for item in snapshots_of(session(), shown_board(board).name)
     ]
     return answer({"items": items})
 
@@ -84,4 +84,4 @@ def snapshots(board: str) -> Response:
 @get("/snapshots/<digest>", documents.Board, tag="boards")
 def snapshot(digest: str) -> Response:
     """A board as it once stood."""
-    return answer(snapshot_document(public_snapshot(digest)), unchanging=True)
+    return answer(snapshot_document(shown_snapshot(digest)), unchanging=True)

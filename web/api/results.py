@@ -9,6 +9,8 @@ from registry import documents
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
+from registry.models import Evaluation
+from registry.provenance import more_provenance
 from web import board, parameters, queries, standings
 from web.api import arguments
 from web.api.operations import answer, get, linked, next_address, page
@@ -160,6 +162,7 @@ def provenance_of(evaluation: Row) -> Row:
         "benchmark": {key: evaluation[key] for key in documents.BenchmarkIdentity.__annotations__},
         "protocol_digest": evaluation["protocol_digest"],
         "variant_set_digest": evaluation["variant_set_digest"],
+        **more_provenance(session(), session().get_one(Evaluation, evaluation["evaluation_id"]), shards),
         "requester": evaluation["requester"],
         "seal": evaluation["seal"],
         "mixed_engines": len(fingerprints) > 1,
@@ -201,8 +204,8 @@ def progress(evaluation_id: str) -> Response:
 @get("/evaluations/<evaluation_id>/provenance", documents.Provenance, tag="results")
 def provenance(evaluation_id: str) -> Response:
     """Where an evaluation's numbers come from: specification, files, workers, engine, seal."""
-    row = _found(evaluation_id)
-    return answer(provenance_of(row), unchanging=row["complete"])
+    # What is said of a sealed evaluation may grow: that it was withdrawn, or who copied from it.
+    return answer(provenance_of(_found(evaluation_id)))
 
 
 @get(

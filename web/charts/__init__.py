@@ -5,6 +5,7 @@ A chart is never the only place of its numbers: on the page a table stands besid
 """
 
 from web.charts.answers import PART_METRICS, adversarial, parts, positions, probabilities
+from web.charts.changes import drift
 from web.charts.drawing import Chart
 from web.charts.models import accuracy_and_worst, differences
 from web.charts.moved import SPREAD_COLUMNS, answer_moving, spread
@@ -22,6 +23,7 @@ __all__ = [
     "answer_moving",
     "bmca_curve",
     "differences",
+    "drift",
     "parts",
     "positions",
     "probabilities",

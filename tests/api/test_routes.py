@@ -1,0 +1,243 @@
+"""Every route of the website, with what it takes to be answered: a new one must be put into the table."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from sqlalchemy import Engine
+
+from registry.accounts import ROLES, create_account, scopes_of
+from registry.audiences import dispose
+from registry.db import get_engine, write_session
+from registry.settings import Settings
+from tests.web.accounts import bearer, csrf_of, token_of
+from web import create_app
+from web.api import OPERATIONS
+
+# "open": anyone, also where strangers may read nothing; "read": whoever may read; "account": who signed in with a
+# password, since a token must not make others; else a scope.
+TABLE = {
+    ("GET", "/"): "read",
+    ("GET", "/account"): "account",
+    ("POST", "/account/password"): "account",
+    ("POST", "/account/tokens"): "account",
+    ("POST", "/account/tokens/<int:token_id>/revoke"): "account",
+    ("GET", "/accounts"): "admin",
+    ("POST", "/accounts"): "admin",
+    ("GET", "/accounts/<name>"): "admin",
+    ("POST", "/accounts/<name>"): "admin",
+    ("POST", "/accounts/tokens/<int:token_id>/revoke"): "admin",
+    ("GET", "/api/v1/accounts"): "admin",
+    ("POST", "/api/v1/accounts"): "admin",
+    ("PATCH", "/api/v1/accounts/<account>"): "admin",
+    ("GET", "/api/v1/accounts/<account>/tokens"): "admin",
+    ("POST", "/api/v1/accounts/<account>/tokens"): "admin",
+    ("DELETE", "/api/v1/accounts/<account>/tokens/<token_id>"): "admin",
+    ("GET", "/api/v1/audit"): "admin",
+    ("GET", "/api/v1/benchmarks"): "read",
+    ("POST", "/api/v1/benchmarks"): "maintain",
+    ("GET", "/api/v1/benchmarks/<benchmark>"): "read",
+    ("PATCH", "/api/v1/benchmarks/<benchmark>"): "maintain",
+    ("GET", "/api/v1/boards"): "read",
+    ("POST", "/api/v1/boards"): "maintain",
+    ("GET", "/api/v1/boards/<board>"): "read",
+    ("GET", "/api/v1/boards/<board>/snapshots"): "read",
+    ("GET", "/api/v1/chain"): "read",
+    ("GET", "/api/v1/drift"): "read",
+    ("GET", "/api/v1/evaluations"): "read",
+    ("POST", "/api/v1/evaluations"): "maintain",
+    ("POST", "/api/v1/evaluations/estimate"): "maintain",
+    ("POST", "/api/v1/evaluations/import"): "maintain",
+    ("GET", "/api/v1/evaluations/<evaluation_id>"): "read",
+    ("POST", "/api/v1/evaluations/<evaluation_id>/cancel"): "maintain",
+    ("GET", "/api/v1/evaluations/<evaluation_id>/metrics"): "read",
+    ("POST", "/api/v1/evaluations/<evaluation_id>/pause"): "maintain",
+    ("GET", "/api/v1/evaluations/<evaluation_id>/predictions"): "read",
+    ("GET", "/api/v1/evaluations/<evaluation_id>/progress"): "read",
+    ("GET", "/api/v1/evaluations/<evaluation_id>/provenance"): "read",
+    ("GET", "/api/v1/evaluations/<evaluation_id>/provenance/<other_id>"): "read",
+    ("GET", "/api/v1/evaluations/<evaluation_id>/questions"): "read",
+    ("GET", "/api/v1/evaluations/<evaluation_id>/questions/<question_id>"): "read",
+    ("POST", "/api/v1/evaluations/<evaluation_id>/resume"): "maintain",
+    ("POST", "/api/v1/evaluations/<evaluation_id>/retry"): "maintain",
+    ("GET", "/api/v1/evaluations/<evaluation_id>/verification"): "maintain",
+    ("GET", "/api/v1/leaderboard"): "read",
+    ("GET", "/api/v1/metrics"): "read",
+    ("GET", "/api/v1/models"): "read",
+    ("POST", "/api/v1/models"): "maintain",
+    ("GET", "/api/v1/models/<model>"): "read",
+    ("GET", "/api/v1/openapi.json"): "open",
+    ("GET", "/api/v1/protocols"): "read",
+    ("GET", "/api/v1/published-results"): "read",
+    ("GET", "/api/v1/queries"): "sql",
+    ("POST", "/api/v1/queries"): "sql",
+    ("DELETE", "/api/v1/queries/<slug>"): "sql",
+    ("GET", "/api/v1/questions/<question_id>"): "read",
+    ("GET", "/api/v1/queue"): "read",
+    ("GET", "/api/v1/snapshots/<digest>"): "read",
+    ("POST", "/api/v1/sql"): "sql",
+    ("GET", "/api/v1/submissions"): "submit",
+    ("POST", "/api/v1/submissions"): "submit",
+    ("GET", "/api/v1/submissions/<submission_id>"): "submit",
+    ("POST", "/api/v1/submissions/<submission_id>/approve"): "maintain",
+    ("GET", "/api/v1/submissions/<submission_id>/estimate"): "maintain",
+    ("POST", "/api/v1/submissions/<submission_id>/reject"): "maintain",
+    ("POST", "/api/v1/submissions/<submission_id>/withdraw"): "submit",
+    ("GET", "/api/v1/suites"): "read",
+    ("POST", "/api/v1/suites"): "maintain",
+    ("GET", "/api/v1/suites/<suite>"): "read",
+    ("GET", "/api/v1/webhooks"): "admin",
+    ("POST", "/api/v1/webhooks"): "admin",
+    ("DELETE", "/api/v1/webhooks/<webhook_id>"): "admin",
+    ("POST", "/api/v1/webhooks/<webhook_id>/test"): "admin",
+    ("GET", "/audit"): "admin",
+    ("GET", "/benchmarks"): "read",
+    ("GET", "/benchmarks/<benchmark>"): "read",
+    ("GET", "/benchmarks/<benchmark>/answer-moving"): "read",
+    ("GET", "/boards"): "read",
+    ("GET", "/boards/<name>"): "read",
+    ("GET", "/chain"): "read",
+    ("GET", "/compare"): "read",
+    ("GET", "/drift"): "read",
+    ("GET", "/evaluations/<evaluation_id>"): "read",
+    ("GET", "/evaluations/<evaluation_id>/provenance"): "read",
+    ("GET", "/evaluations/<evaluation_id>/questions/<question_id>"): "read",
+    ("GET", "/feed.atom"): "read",
+    ("GET", "/healthz"): "open",
+    ("GET", "/leaderboard.csv"): "read",
+    ("GET", "/metrics"): "read",
+    ("GET", "/metrics-guide"): "read",
+    ("GET", "/models"): "read",
+    ("GET", "/models/<model>"): "read",
+    ("GET", "/overview"): "read",
+    ("GET", "/protocol"): "read",
+    ("GET", "/questions/<question_id>"): "read",
+    ("GET", "/queue"): "read",
+    ("GET", "/readyz"): "open",
+    ("GET", "/sign-in"): "open",
+    ("POST", "/sign-in"): "open",
+    ("POST", "/sign-out"): "read",
+    ("GET", "/snapshots/<digest>"): "read",
+    ("GET", "/sql"): "sql",
+    ("POST", "/sql"): "sql",
+    ("GET", "/sql.<any(csv, json):kind>"): "sql",
+    ("POST", "/sql.<any(csv, json):kind>"): "sql",
+    ("GET", "/sql/<slug>"): "sql",
+    ("POST", "/sql/<slug>/delete"): "sql",
+    ("POST", "/sql/saved"): "sql",
+    ("GET", "/static/<path:filename>"): "open",
+    ("GET", "/submissions"): "maintain",
+    ("GET", "/submissions/<submission_id>"): "submit",
+    ("POST", "/submissions/<submission_id>/decide"): "maintain",
+    ("POST", "/submissions/<submission_id>/withdraw"): "submit",
+    ("GET", "/submit"): "submit",
+    ("POST", "/submit"): "submit",
+    ("GET", "/webhooks"): "admin",
+    ("POST", "/webhooks"): "admin",
+    ("POST", "/webhooks/<webhook_id>/remove"): "admin",
+    ("POST", "/webhooks/<webhook_id>/test"): "admin",
+    ("GET", "/withdrawn"): "read",
+}
+
+VALUES = {"filename": "board.css", "kind": "csv", "digest": "0" * 64}
+NAMED = ("name", "account", "model", "benchmark", "board", "suite", "slug")
+REFUSALS = {401, 403, 404}
+
+
+@pytest.fixture(scope="module")
+def engine(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """An empty registry with an account of each role."""
+    path = tmp_path_factory.mktemp("routes") / "routes.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    engine = get_engine(f"sqlite:///{path}")
+    with write_session(engine) as session:
+        for role in ROLES:
+            create_account(session, role, role)
+    yield engine
+    dispose(engine)
+
+
+@pytest.fixture(scope="module")
+def tokens(engine: Engine) -> dict[str, dict[str, str]]:
+    """Role to what its programs send."""
+    return {role: bearer(token_of(engine, role)) for role in ROLES}
+
+
+@pytest.fixture
+def app(engine: Engine, tmp_path: Path) -> Flask:
+    settings = Settings(home=tmp_path, rate_limits=False)
+    return create_app(settings, database_url=engine.url.render_as_string(hide_password=False))
+
+
+@pytest.fixture
+def closed(engine: Engine, tmp_path: Path) -> Flask:
+    """Where strangers may read nothing."""
+    settings = Settings(home=tmp_path, rate_limits=False, anonymous_reading=False)
+    return create_app(settings, database_url=engine.url.render_as_string(hide_password=False))
+
+
+def address(rule: str) -> str:
+    """The rule with something in each of its places that could be there, and mostly is not."""
+    return re.sub(r"<(?:[^:>]*:)?(\w+)>", lambda found: VALUES.get(found[1], "x" if found[1] in NAMED else "1"), rule)
+
+
+def ask(app: Flask, method: str, rule: str, headers: dict[str, str] | None) -> int:
+    """The status of a request without a body; a stranger's form has its CSRF token, so that only rights decide."""
+    client = app.test_client()
+    form = {"csrf_token": csrf_of(client)} if headers is None and method == "POST" and "/api/" not in rule else None
+    answer = client.open(address(rule), method=method, headers=headers, data=form)
+    answer.close()
+    if answer.status_code == 302 and answer.headers["Location"].startswith("/sign-in"):
+        return 401
+    return answer.status_code
+
+
+def test_every_route_is_in_the_table_and_nothing_else(app: Flask) -> None:
+    routes = {
+        (method, rule.rule)
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}
+    }
+    assert sorted(routes - TABLE.keys()) == [], "classify these in TABLE"
+    assert sorted(TABLE.keys() - routes) == [], "these are gone"
+
+
+def test_the_scopes_of_the_document_are_those_of_the_table() -> None:
+    documented = {(operation.method, f"/api/v1{operation.rule}"): operation.scope for operation in OPERATIONS}
+    assert documented == {key: TABLE[key] for key in documented}
+
+
+@pytest.mark.parametrize("role", ["anonymous", *ROLES])
+def test_who_may_not_is_refused_and_who_may_is_not(app: Flask, tokens: dict[str, dict[str, str]], role: str) -> None:
+    scopes = {"open", "read"} if role == "anonymous" else {"open", *scopes_of(role)}
+    wrong = []
+    for (method, rule), needed in TABLE.items():
+        allowed = needed in scopes  # "account" is in nobody's: a token is never enough
+        status = ask(app, method, rule, tokens.get(role))
+        if rule == "/sign-in" and status == 401:
+            continue  # what signing in without a name answers
+        if status >= 500 or (status in {401, 403} if allowed else status not in REFUSALS):
+            wrong.append((role, method, rule, needed, status))
+    assert wrong == []
+
+
+def test_where_strangers_may_read_nothing_only_what_is_open_answers_them(closed: Flask) -> None:
+    statuses = {key: ask(closed, *key, None) for key in TABLE if key != ("POST", "/sign-in")}
+    wrong = {
+        key: status
+        for key, status in statuses.items()
+        if (TABLE[key] == "open") != (status not in REFUSALS) and key != ("GET", "/static/<path:filename>")
+    }
+    assert wrong == {}
+
+
+def test_a_token_without_the_scope_is_refused_what_its_account_may(app: Flask, engine: Engine) -> None:
+    narrow = bearer(token_of(engine, "admin", ["read"]))
+    wrong = [
+        (key, status)
+        for key, needed in TABLE.items()
+        if needed not in ("open", "read") and (status := ask(app, *key, narrow)) not in REFUSALS
+    ]
+    assert wrong == []

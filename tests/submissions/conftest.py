@@ -1,0 +1,140 @@
+"""A registry with a benchmark, a suite, a board and an account of each role; nothing is scored yet."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, select
+
+from registry.account_models import Account, AuditEvent, Notice
+from registry.accounts import ROLES, Viewer, create_account, find_account, set_password, viewer_of_account
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.store import import_board, import_suite
+from registry.db import get_engine, read_session, write_session
+from registry.digests import sha256_text
+from registry.model_revisions import ModelFiles
+from registry.settings import Settings
+from registry.submissions import Wish, request_submission
+from tests.fake_scorer import FakeScorer
+from tests.population import add_benchmark, question
+from tests.web.accounts import PASSWORD, signed_in, token_of
+from web import create_app
+from workers.loop import WorkerLoop
+
+HUB = "somebody/small-model"
+FILES = ModelFiles(sha256_text("weights"), sha256_text("tokenizer"), None, "0" * 40)
+"""What a worker finds of the model: the tests have no hub."""
+
+
+def fill(engine: Engine, folder: Path) -> None:
+    """Benchmark `bench` of six questions, suite `core` on it, board `main`, and an account of each role."""
+    with write_session(engine) as session:
+        for role in ROLES:  # without a password: hashing one takes longer than most of these tests
+            create_account(session, role, role)
+        add_benchmark(session, folder, [question(number) for number in range(6)])
+        tasks = [{"benchmarks": ("bench",)}]
+        import_suite(session, SuiteDefinition(name="core", title="Core", variants=("cyclic", "original"), tasks=tasks))
+        import_board(session, BoardDefinition(name="main", suite="core", columns=("accuracy@cyclic",)))
+
+
+@pytest.fixture
+def engine(database: str, tmp_path: Path) -> Engine:
+    """On each engine in turn."""
+    engine = get_engine(database)
+    fill(engine, tmp_path)
+    return engine
+
+
+@pytest.fixture
+def lite(sqlite_database: str, tmp_path: Path) -> Engine:
+    """On SQLite, for what no database decides."""
+    engine = get_engine(sqlite_database)
+    fill(engine, tmp_path)
+    return engine
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """With one endpoint that models may be on."""
+    file = tmp_path / "endpoints.toml"
+    file.write_text('[local]\nurl_prefix = "http://127.0.0.1:9/v1"\n', encoding="utf-8")
+    return Settings(home=tmp_path, endpoints=str(file), poll_seconds=0.02, public_url="https://board.example.org")
+
+
+@pytest.fixture
+def endpoints(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The same settings, also for what reads the process's own."""
+    monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", settings.endpoints)
+    return settings
+
+
+def viewer(engine: Engine, name: str) -> Viewer:
+    """Who signs in as that account."""
+    with read_session(engine) as session:
+        return viewer_of_account(session.scalars(select(Account).filter_by(name=name)).one())
+
+
+def ask(engine: Engine, settings: Settings, who: str = "submitter", suite: str = "core", **wish: Any) -> int:
+    """A new submission of the model on the hub; its number."""
+    with write_session(engine) as session:
+        found, _ = request_submission(
+            session, session, viewer(engine, who), Wish(**({"hub": HUB} | wish)), suite, "please", settings
+        )
+        return found.id
+
+
+def work(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch, files: Any = FILES) -> None:
+    """A worker that finds these files, or raises, and scores until nothing is left."""
+
+    def inspect(*_asked: object) -> ModelFiles:
+        if isinstance(files, Exception):
+            raise files
+        assert isinstance(files, ModelFiles)
+        return files
+
+    monkeypatch.setattr("workers.loop.inspect_files", inspect)
+    loop = WorkerLoop(engine, settings, FakeScorer(), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.maintain()
+    loop.stop()
+
+
+def notices(engine: Engine) -> list[tuple[str, str]]:
+    """(kind, key) of every notice, in order."""
+    with read_session(engine) as session:
+        return [(row.kind, row.key) for row in session.scalars(select(Notice).order_by(Notice.id))]
+
+
+def actions(engine: Engine, outcome: str = "done") -> list[tuple[str, str, str | None]]:
+    """(who, what, on what) of the audit trail."""
+    with read_session(engine) as session:
+        rows = session.scalars(select(AuditEvent).filter_by(outcome=outcome).order_by(AuditEvent.id))
+        return [(row.actor, row.action, row.target) for row in rows]
+
+
+@pytest.fixture
+def app(engine: Engine, settings: Settings) -> Flask:
+    """The website over it."""
+    return create_app(settings, database_url=engine.url.render_as_string(hide_password=False))
+
+
+@pytest.fixture
+def browser(app: Flask, engine: Engine) -> Callable[[str], FlaskClient]:
+    """A browser that an account signed in on."""
+
+    def browse(name: str) -> FlaskClient:
+        with write_session(engine) as session:
+            set_password(find_account(session, name), PASSWORD)
+        return signed_in(app, name)
+
+    return browse
+
+
+@pytest.fixture
+def headers(engine: Engine) -> Callable[[str], dict[str, str]]:
+    """What a program of an account sends."""
+    return lambda name: {"Authorization": f"Bearer {token_of(engine, name)}"}

@@ -1,0 +1,92 @@
+"""The feed: what it tells whom, and that it is Atom."""
+
+from collections.abc import Callable
+from datetime import datetime
+from xml.etree import ElementTree as ET
+
+import pytest
+from flask import Flask
+from sqlalchemy import Engine, update
+
+from registry.accounts import OPERATOR
+from registry.db import write_session
+from registry.models import BenchmarkVersion
+from registry.settings import Settings
+from registry.submissions import approve
+from tests.submissions.conftest import FILES, ask, work
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+Headers = Callable[[str], dict[str, str]]
+
+
+def entries(app: Flask, **given: dict[str, str]) -> list[ET.Element]:
+    answer = app.test_client().get("/feed.atom", **given)
+    assert (answer.status_code, answer.content_type) == (200, "application/atom+xml; charset=utf-8")
+    return ET.fromstring(answer.data).findall(f"{ATOM}entry")
+
+
+def titles(app: Flask, **given: dict[str, str]) -> list[str]:
+    return [str(entry.findtext(f"{ATOM}title")) for entry in entries(app, **given)]
+
+
+@pytest.fixture
+def done(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> int:
+    """A submission whose evaluations are complete."""
+    number = ask(engine, settings)
+    with write_session(engine) as session:
+        approve(session, OPERATOR, number, settings, files=FILES)
+    work(engine, settings, monkeypatch)
+    return number
+
+
+def test_each_reads_what_they_may(app: Flask, done: int, engine: Engine, headers: Headers) -> None:
+    evaluations = ["small-model on bench is complete"] * 2
+    assert titles(app) == evaluations
+    assert titles(app, headers=headers("reader")) == evaluations
+    told = [f"small-model on suite core@1: {what}" for what in ("finished", "approved", "requested")]
+    assert titles(app, headers=headers("submitter")) == [told[0], *evaluations, *told[1:]]
+    with write_session(engine) as session:
+        session.execute(update(BenchmarkVersion).values(visibility="members"))
+    assert titles(app) == []
+    assert titles(app, headers=headers("reader")) == evaluations
+    with write_session(engine) as session:
+        session.execute(update(BenchmarkVersion).values(visibility="hidden"))
+    assert titles(app, headers=headers("reader")) == []
+    assert titles(app, headers=headers("submitter")) == told
+    assert len(titles(app, headers=headers("maintainer"))) == 5
+
+
+def test_it_is_atom(app: Flask, done: int, headers: Headers) -> None:
+    client = app.test_client()
+    answer = client.get("/feed.atom", headers=headers("maintainer"))
+    feed = ET.fromstring(answer.data)
+    assert feed.tag == f"{ATOM}feed"
+    assert str(feed.findtext(f"{ATOM}id")).startswith("tag:board.example.org,2026-01-01:")
+    links = {link.get("rel"): link.get("href") for link in feed.findall(f"{ATOM}link")}
+    assert links["self"] == "https://board.example.org/feed.atom"
+    assert feed.findtext(f"{ATOM}author/{ATOM}name")
+    ids = set()
+    for entry in feed.findall(f"{ATOM}entry"):
+        for needed in ("id", "title", "updated", "summary"):
+            assert entry.findtext(f"{ATOM}{needed}")
+        moment = datetime.fromisoformat(str(entry.findtext(f"{ATOM}updated")))
+        assert moment.utcoffset() is not None
+        assert f",{moment:%Y-%m-%d}:notice/" in str(entry.findtext(f"{ATOM}id"))
+        ids.add(entry.findtext(f"{ATOM}id"))
+        (link,) = entry.findall(f"{ATOM}link")
+        address = str(link.get("href"))
+        assert address.startswith("https://board.example.org/")
+        path = address.removeprefix("https://board.example.org")
+        assert client.get(path, headers=headers("maintainer")).status_code == 200
+    assert len(ids) == 5
+    # The same at the next reading: readers know entries by their ids.
+    assert client.get("/feed.atom", headers=headers("maintainer")).data == answer.data
+    unchanged = headers("maintainer") | {"If-None-Match": answer.headers["ETag"]}
+    assert client.get("/feed.atom", headers=unchanged).status_code == 304
+
+
+def test_an_empty_feed_is_one_too_and_pages_lead_to_it(app: Flask) -> None:
+    client = app.test_client()
+    assert entries(app) == []
+    assert '<link rel="alternate" type="application/atom+xml"' in client.get("/submit").text
+    assert client.get("/feed.atom?what=all").status_code == 400

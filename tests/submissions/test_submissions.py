@@ -1,0 +1,359 @@
+"""Asking, deciding, going on: the registry's side of submissions."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+
+from registry.account_models import Submission, SubmissionEvaluation
+from registry.accounts import OPERATOR
+from registry.boards.definition import SuiteDefinition
+from registry.boards.store import import_suite
+from registry.db import read_session, write_session
+from registry.errors import ForbiddenError, ModelError, NotFoundError, QueueError, UsageError
+from registry.evaluations import EvaluationRequest, move, submit
+from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
+from registry.models import Evaluation, ModelRevision
+from registry.notices import notify
+from registry.settings import Settings
+from registry.submissions import (
+    MAX_OPEN,
+    Wish,
+    advance,
+    approve,
+    checked_model,
+    find_submission,
+    listed_submissions,
+    problem_of,
+    reject,
+    submission_document,
+    submission_estimate,
+    withdraw,
+)
+from tests.submissions.conftest import FILES, HUB, actions, ask, notices, viewer, work
+
+
+def evaluations_of(engine: Engine, submission_id: int) -> list[Evaluation]:
+    with read_session(engine) as session:
+        query = select(Evaluation).join(SubmissionEvaluation).filter_by(submission_id=submission_id)
+        return list(session.scalars(query.order_by(Evaluation.id)))
+
+
+def state_of(engine: Engine, submission_id: int) -> Submission:
+    with read_session(engine) as session:
+        return session.get_one(Submission, submission_id)
+
+
+REFUSED = [
+    ({"hub": "/etc/passwd"}, "is no model of the hub"),
+    ({"hub": "../models/x"}, "is no model of the hub"),
+    ({"hub": "./model"}, "is no model of the hub"),
+    ({"hub": "~/model"}, "is no model of the hub"),
+    ({"hub": "owner/../name"}, "is no model of the hub"),
+    ({"hub": "owner/na..me"}, "is no model of the hub"),
+    ({"hub": "a/b/c"}, "is no model of the hub"),
+    ({"hub": "model.gguf"}, "is no model of the hub"),
+    ({"hub": "https://hub.example.org/a/b"}, "is no model of the hub"),
+    ({"hub": "file:///a/b"}, "is no model of the hub"),
+    ({"hub": "owner/name\n"}, "is no model of the hub"),
+    ({"hub": "owner\\name"}, "is no model of the hub"),
+    ({"hub": "owner/ｎame"}, "is no model of the hub"),
+    ({"hub": "registry/views"}, "is no model of the hub"),
+    ({"hub": "owner/name", "revision": "../main"}, "revision '../main'"),
+    ({"hub": "owner/name", "revision": "a..b"}, "revision 'a..b'"),
+    ({"hub": "owner/name", "revision": "--flag"}, "revision '--flag'"),
+    ({"hub": "owner/name", "dtype": "int4"}, "dtype 'int4'"),
+    ({"hub": "owner/name", "name": "a/b"}, "model name 'a/b'"),
+    ({"hub": "owner/name", "endpoint": "local"}, "give either"),
+    ({}, "give either"),
+    ({"endpoint": "http://127.0.0.1:9/v1", "revision": "m"}, "never an address"),
+    ({"endpoint": "http://169.254.169.254/latest", "revision": "m"}, "never an address"),
+    ({"endpoint": "other", "revision": "m"}, "give the name of one that is allowed (local)"),
+    ({"endpoint": "local"}, "give its name there"),
+    ({"endpoint": "local", "revision": "../m"}, "give its name there"),
+    ({"endpoint": "local", "revision": "m", "dtype": "float32"}, "leave dtype out"),
+]
+
+
+@pytest.mark.parametrize(("wish", "message"), REFUSED)
+def test_what_names_no_model_of_the_hub_or_of_an_allowed_endpoint_is_refused(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, wish: dict[str, str], message: str
+) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    with pytest.raises(UsageError) as refused:
+        checked_model(Wish(**wish), settings)
+    assert message in str(refused.value)
+
+
+def test_a_wish_is_stored_with_its_defaults(settings: Settings) -> None:
+    assert checked_model(Wish(hub=HUB, revision="main"), settings) == {
+        "name": "small-model",
+        "kind": "huggingface",
+        "location": HUB,
+        "revision": None,
+        "dtype": "float32",
+    }
+    assert checked_model(Wish(endpoint="local", revision="org/chat:8b", name="chat"), settings) == {
+        "name": "chat",
+        "kind": "openai",
+        "endpoint": "local",
+        "revision": "org/chat:8b",
+        "dtype": None,
+    }
+
+
+def test_from_the_wish_to_the_last_seal(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = ask(engine, settings)
+    with write_session(engine) as session:
+        approved, hints = approve(session, viewer(engine, "maintainer"), number, settings, reason="welcome")
+        # Nobody has hashed the files, so that nothing can be queued yet.
+        assert (approved.state, hints, approved.finished_at) == ("approved", [], None)
+        assert approved.model_revision_id is not None
+        assert approved.estimate["prompts"] == 6 * 4 + 6
+    assert evaluations_of(engine, number) == []
+    work(engine, settings, monkeypatch)
+    done = evaluations_of(engine, number)
+    assert [(row.state, row.requester) for row in done] == [("complete", "submitter")] * 2
+    assert state_of(engine, number).finished_at is not None
+    sealed = [("evaluation.complete", str(row.id)) for row in done]
+    told = notices(engine)
+    assert told[:2] == [("submission.requested", str(number)), ("submission.approved", str(number))]
+    assert sorted(told[2:]) == sorted([*sealed, ("submission.finished", str(number))])
+    assert actions(engine) == [
+        ("submitter", "submission.request", str(number)),
+        ("maintainer", "submission.approve", str(number)),
+    ]
+
+
+def test_a_model_that_is_there_is_reused_and_only_what_is_missing_queued(engine: Engine, settings: Settings) -> None:
+    with write_session(engine) as session:
+        revision, _ = add_revision(session, "small-model", RevisionRequest("huggingface", HUB), files=FILES)
+        there, _ = submit(session, EvaluationRequest(model="small-model", benchmark="bench", variants="cyclic"))
+        known = (revision.id, there.id)
+    number = ask(engine, settings)
+    with write_session(engine) as session:
+        approved, hints = approve(session, viewer(engine, "maintainer"), number, settings, queue="gpu", priority=7)
+        assert approved.model_revision_id == known[0]
+        assert {queue for _, queue in hints} == {"gpu"}
+    found = evaluations_of(engine, number)
+    assert known[1] in {row.id for row in found}
+    (new,) = (row for row in found if row.id != known[1])
+    assert (new.priority, new.requester) == (7, "submitter")
+    with read_session(engine) as session:
+        assert session.scalars(select(ModelRevision)).all() == [session.get_one(ModelRevision, known[0])]
+
+
+def test_two_submissions_may_share_their_evaluations(
+    engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = [ask(engine, settings), ask(engine, settings, "admin")]
+    for number in numbers:
+        with write_session(engine) as session:
+            approve(session, OPERATOR, number, settings, files=FILES)
+    assert [row.id for row in evaluations_of(engine, numbers[0])] == [
+        row.id for row in evaluations_of(engine, numbers[1])
+    ]
+    work(engine, settings, monkeypatch)
+    assert all(state_of(engine, number).finished_at for number in numbers)
+
+
+def test_of_two_decisions_at_once_one_wins_and_the_other_is_told_who(engine: Engine, settings: Settings) -> None:
+    number = ask(engine, settings)
+    begin, outcomes = threading.Barrier(4), []
+
+    def decide(name: str, *, yes: bool) -> None:
+        begin.wait()
+        try:
+            with write_session(engine) as session:
+                if yes:
+                    approve(session, viewer(engine, name), number, settings, files=FILES)
+                else:
+                    reject(session, viewer(engine, name), number, settings, "no")
+            outcomes.append(f"{name} {yes}")
+        except QueueError as error:
+            outcomes.append(str(error))
+
+    tried = [("maintainer", True), ("admin", True), ("maintainer", False), ("admin", False)]
+    threads = [threading.Thread(target=decide, args=(name,), kwargs={"yes": yes}) for name, yes in tried]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (won,) = (text for text in outcomes if text in {f"{name} {yes}" for name, yes in tried})
+    name, _, yes = won.partition(" ")
+    word = "approved" if yes == "True" else "rejected"
+    assert len(outcomes) == 4
+    for lost in set(outcomes) - {won}:
+        assert lost.startswith(f"submission {number} was {word} by {name} at ")
+    assert len(evaluations_of(engine, number)) == (2 if yes == "True" else 0)
+    assert len([kind for kind, _ in notices(engine) if kind == f"submission.{word}"]) == 1
+
+
+def test_who_may_decide_and_who_may_see(lite: Engine, settings: Settings) -> None:
+    number = ask(lite, settings)
+    with write_session(lite) as session:
+        for name in ("reader", "submitter"):
+            with pytest.raises(ForbiddenError):
+                approve(session, viewer(lite, name), number, settings)
+            with pytest.raises(ForbiddenError):
+                reject(session, viewer(lite, name), number, settings, "no")
+        with pytest.raises(NotFoundError):
+            find_submission(session, viewer(lite, "reader"), number)
+        assert find_submission(session, viewer(lite, "maintainer"), number).id == number
+        with pytest.raises(UsageError, match="somebody else's"):
+            withdraw(session, viewer(lite, "maintainer"), number)
+    other = ask(lite, settings, "maintainer")
+    with read_session(lite) as session:
+        assert [row.id for row in listed_submissions(session, viewer(lite, "submitter"), limit=9)[0]] == [number]
+        assert {row.id for row in listed_submissions(session, viewer(lite, "admin"), limit=9)[0]} == {number, other}
+
+
+def test_a_submission_is_withdrawn_while_it_waits(lite: Engine, settings: Settings) -> None:
+    number = ask(lite, settings)
+    with write_session(lite) as session:
+        withdraw(session, viewer(lite, "submitter"), number)
+        withdraw(session, viewer(lite, "submitter"), number)
+    with pytest.raises(QueueError, match="was withdrawn; it does not wait"), write_session(lite) as session:
+        approve(session, viewer(lite, "maintainer"), number, settings)
+    assert notices(lite) == [("submission.requested", str(number)), ("submission.withdrawn", str(number))]
+
+
+def test_the_same_wish_waits_once_and_only_so_many_wait(lite: Engine, settings: Settings) -> None:
+    first = ask(lite, settings)
+    assert ask(lite, settings) == first
+    for number in range(MAX_OPEN - 1):
+        ask(lite, settings, revision=f"r{number}")
+    with pytest.raises(QueueError, match="wait for a decision already"):
+        ask(lite, settings, revision="one-more")
+
+
+def test_a_rejection_needs_a_reason(lite: Engine, settings: Settings) -> None:
+    number = ask(lite, settings)
+    with pytest.raises(UsageError, match="say why"), write_session(lite) as session:
+        reject(session, viewer(lite, "maintainer"), number, settings, "  ")
+    with write_session(lite) as session:
+        reject(session, viewer(lite, "maintainer"), number, settings, "too large")
+    with read_session(lite) as session:
+        document = submission_document(session, session.get_one(Submission, number))
+    assert (document["state"], document["reason"], document["decided_by"]) == ("rejected", "too large", "maintainer")
+
+
+def test_unknown_suites_are_refused_and_versions_are_kept(lite: Engine, settings: Settings) -> None:
+    with pytest.raises(NotFoundError, match="no suite 'nothing'"):
+        ask(lite, settings, suite="nothing")
+    assert state_of(lite, ask(lite, settings)).suite == "core@1"
+
+
+def test_a_model_that_cannot_be_used_ends_its_submission(
+    engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = ask(engine, settings)
+    with write_session(engine) as session:
+        approve(session, OPERATOR, number, settings)
+    work(engine, settings, monkeypatch, files=ModelError("/cache/small-model: holds no weights"))
+    with read_session(engine) as session:
+        row = session.get_one(Submission, number)
+        assert row.finished_at is not None
+        assert problem_of(session, row, whole=True) == "the model cannot be used: /cache/small-model: holds no weights"
+        assert "/cache" not in str(problem_of(session, row, whole=False))
+
+
+def test_a_suite_that_the_model_cannot_be_asked_ends_it_too(lite: Engine, settings: Settings) -> None:
+    number = ask(lite, settings)
+    with write_session(lite) as session:
+        approved, _ = approve(session, OPERATOR, number, settings)
+        revision = session.get_one(ModelRevision, approved.model_revision_id)
+        FILES.record(revision)
+        approved.suite = "core@9"
+    assert advance(lite) == []
+    with read_session(lite) as session:
+        row = session.get_one(Submission, number)
+        assert row.finished_at is not None
+        assert "the worker's log says why" in str(problem_of(session, row, whole=False))
+
+
+def test_cancelled_evaluations_end_a_submission(lite: Engine, settings: Settings) -> None:
+    number = ask(lite, settings)
+    with write_session(lite) as session:
+        approve(session, OPERATOR, number, settings, files=FILES)
+    first, second = evaluations_of(lite, number)
+    with write_session(lite) as session:
+        move(session, first.id, "cancel")
+    advance(lite)
+    assert state_of(lite, number).finished_at is None
+    with write_session(lite) as session:
+        move(session, second.id, "cancel")
+    advance(lite)
+    advance(lite)
+    assert state_of(lite, number).finished_at is not None
+    assert notices(lite)[-1] == ("submission.finished", str(number))
+
+
+def test_the_estimate_counts_what_is_left_and_stores_nothing(
+    engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = ask(engine, settings)
+
+    def estimate() -> dict[str, object]:
+        with read_session(engine) as session:
+            return submission_estimate(session, session.get_one(Submission, number), settings)
+
+    cost = estimate()
+    assert (cost["prompts"], cost["prompts_left"], cost["tokens_shared"], cost["problem"]) == (30, 30, None, None)
+    with read_session(engine) as session:
+        assert session.scalars(select(ModelRevision)).all() == []
+    with write_session(engine) as session:
+        # Another model is asked the same: what it took is what this one is taken to take.
+        other = ModelFiles("ab" * 32, "cd" * 32, None, "1" * 40)
+        add_revision(session, "other", RevisionRequest("huggingface", "somebody/other"), files=other)
+        submit(session, EvaluationRequest(model="other", benchmark="bench", variants="cyclic"))
+    work(engine, settings, monkeypatch)
+    cyclic, original = estimate()["estimates"]  # type: ignore[misc]
+    assert cyclic["tokens_shared"] > 0
+    assert cyclic["seconds"] is None
+    assert "was not scored" in cyclic["reason"]
+    assert (original["tokens_shared"], original["reason"]) == (
+        None,
+        "no model was asked these questions in this way yet",
+    )
+    with write_session(engine) as session:
+        add_revision(session, "small-model", RevisionRequest("huggingface", HUB), files=FILES)
+        submit(session, EvaluationRequest(model="small-model", benchmark="bench", variants="cyclic"))
+    work(engine, settings, monkeypatch)
+    cyclic = estimate()["estimates"][0]  # type: ignore[index]
+    assert (cyclic["prompts_left"], cyclic["seconds"]) == (0, 0.0)
+    assert cyclic["evaluation"] is not None
+
+
+def test_what_cannot_be_queued_is_said_before_and_not_approved(lite: Engine, settings: Settings) -> None:
+    with write_session(lite) as session:
+        import_suite(
+            session, SuiteDefinition(name="absent", variants=("cyclic",), tasks=[{"benchmarks": ("nowhere",)}])
+        )
+    number = ask(lite, settings, suite="absent")
+    with read_session(lite) as session:
+        cost = submission_estimate(session, session.get_one(Submission, number), settings)
+    assert "no benchmark 'nowhere'" in cost["problem"]
+    with pytest.raises(QueueError, match="cannot be queued: no benchmark 'nowhere'"), write_session(lite) as session:
+        approve(session, OPERATOR, number, settings)
+    assert state_of(lite, number).state == "requested"
+
+
+def test_an_endpoint_is_registered_under_its_address(lite: Engine, endpoints: Settings) -> None:
+    number = ask(lite, endpoints, hub=None, endpoint="local", revision="chat")
+    with write_session(lite) as session:
+        approved, _ = approve(session, OPERATOR, number, endpoints)
+        revision = session.get_one(ModelRevision, approved.model_revision_id)
+        assert (revision.kind, revision.location, revision.requested_revision) == (
+            "openai",
+            "http://127.0.0.1:9/v1",
+            "chat",
+        )
+
+
+def test_a_notice_is_written_once(lite: Engine) -> None:
+    with write_session(lite) as session:
+        assert notify(session, "evaluation.complete", "7", {"evaluation": 7}) is not None
+        assert notify(session, "evaluation.complete", "7", {"evaluation": 7}) is None
+    assert notices(lite) == [("evaluation.complete", "7")]

@@ -1,0 +1,57 @@
+"""Accounts for tests of the website: made in the database, signed in by the form."""
+
+import re
+
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, select
+
+from registry.account_models import AuditEvent
+from registry.accounts import ROLES, create_account, find_account, issue_token, scopes_of
+from registry.db import read_session, write_session
+
+PASSWORD = "correct horse battery"
+
+
+def add_account(engine: Engine, name: str, role: str) -> None:
+    with write_session(engine) as session:
+        create_account(session, name, role, PASSWORD)
+
+
+def add_one_of_each_role(engine: Engine) -> None:
+    """Accounts named as their roles."""
+    for role in ROLES:
+        add_account(engine, role, role)
+
+
+def token_of(engine: Engine, name: str, scopes: list[str] | None = None, days: int | None = None) -> str:
+    """A new token of an account, with all its scopes unless some are named."""
+    with write_session(engine) as session:
+        account = find_account(session, name)
+        return issue_token(session, account, "test", scopes or sorted(scopes_of(account.role)), days)[1]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def csrf_of(client: FlaskClient, page: str = "/sign-in") -> str:
+    """The CSRF token of a form on a page."""
+    found = re.search(r'name="csrf_token" value="([^"]+)"', client.get(page).text)
+    assert found is not None, page
+    return found[1]
+
+
+def signed_in(app: Flask, name: str) -> FlaskClient:
+    """A browser that an account signed in on."""
+    client = app.test_client()
+    answer = client.post("/sign-in", data={"csrf_token": csrf_of(client), "name": name, "password": PASSWORD})
+    assert answer.status_code == 303, answer.text
+    return client
+
+
+def refusals(engine: Engine) -> list[tuple[str, str, str | None]]:
+    """(who, what, on what) of everything in the audit trail that was refused."""
+    with read_session(engine) as session:
+        events = session.scalars(select(AuditEvent).filter_by(outcome="refused").order_by(AuditEvent.id))
+        return [(event.actor, event.action, event.target) for event in events]

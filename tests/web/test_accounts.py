@@ -1,0 +1,311 @@
+"""Signing in, tokens, roles: what works, what is refused, and what is written down of it."""
+
+from datetime import UTC, datetime
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import Engine, select, update
+
+from registry import accounts
+from registry.account_models import Account, ApiToken
+from registry.db import get_engine, read_session, write_session
+from registry.errors import UsageError
+from registry.settings import Settings
+from tests.web.accounts import (
+    PASSWORD,
+    add_account,
+    add_one_of_each_role,
+    bearer,
+    csrf_of,
+    refusals,
+    signed_in,
+    token_of,
+)
+from web import create_app
+
+
+@pytest.fixture
+def engine(database: str) -> Engine:
+    engine = get_engine(database)
+    add_one_of_each_role(engine)
+    return engine
+
+
+@pytest.fixture
+def app(engine: Engine, database: str) -> Flask:
+    return create_app(database_url=database)
+
+
+def test_an_account_signs_in_and_out(app: Flask, engine: Engine) -> None:
+    client = signed_in(app, "reader")
+    assert "Role: <strong>reader</strong>" in client.get("/account").text
+    cookie = client.get_cookie("shuffleboard_session")
+    assert cookie is not None
+    assert cookie.http_only
+    assert cookie.same_site == "Lax"
+    client.post("/sign-out", data={"csrf_token": csrf_of(client, "/account")})
+    assert client.get("/account").status_code == 401
+    assert PASSWORD not in str(client.get("/account").text)
+
+
+@pytest.mark.parametrize(("name", "password"), [("reader", "wrong password!"), ("nobody", PASSWORD), ("reader", "")])
+def test_a_wrong_name_or_password_is_refused_in_the_same_words(
+    app: Flask, engine: Engine, name: str, password: str
+) -> None:
+    client = app.test_client()
+    answer = client.post("/sign-in", data={"csrf_token": csrf_of(client), "name": name, "password": password})
+    assert answer.status_code == 401
+    assert "no account has this name and password" in answer.text
+    assert refusals(engine) == [("anonymous", "sign-in", name)]
+
+
+def test_guessing_is_slowed_down(app: Flask, engine: Engine) -> None:
+    client = app.test_client()
+    token = csrf_of(client)
+    statuses = [
+        client.post(
+            "/sign-in", data={"csrf_token": token, "name": "admin", "password": f"guess number {number}"}
+        ).status_code
+        for number in range(11)
+    ]
+    assert statuses == [401] * 10 + [429]
+    answer = client.post("/sign-in", data={"csrf_token": token, "name": "admin", "password": PASSWORD})
+    assert answer.status_code == 429
+    assert int(answer.headers["Retry-After"]) > 0
+    assert refusals(engine)[-1][1] == "request"
+
+
+def test_signing_in_leads_on_to_a_page_of_this_site_only(app: Flask, engine: Engine) -> None:
+    for target, wanted in {
+        "/queue": "/queue",
+        "https://elsewhere.example/": "/",
+        "//elsewhere.example/": "/",
+        "/\\elsewhere.example": "/",
+        "javascript:alert(1)": "/",
+        "/a\r\nSet-Cookie: x=1": "/",
+    }.items():
+        client = app.test_client()
+        answer = client.post(
+            "/sign-in",
+            data={"csrf_token": csrf_of(client), "name": "reader", "password": PASSWORD, "next": target},
+        )
+        assert (answer.status_code, answer.headers["Location"]) == (303, wanted)
+
+
+def test_a_session_that_began_before_signing_in_does_not_go_on(app: Flask, engine: Engine) -> None:
+    client = app.test_client()
+    before = csrf_of(client)
+    client.post("/sign-in", data={"csrf_token": before, "name": "reader", "password": PASSWORD})
+    answer = client.post("/sign-out", data={"csrf_token": before})
+    assert answer.status_code == 400
+
+
+def test_a_form_without_its_token_is_refused_and_changes_nothing(app: Flask, engine: Engine) -> None:
+    client = signed_in(app, "admin")
+    for data in ({}, {"csrf_token": "forged"}, {"csrf_token": csrf_of(app.test_client())}):
+        answer = client.post("/accounts", data={"name": "mallory", "role": "admin", **data})
+        assert answer.status_code == 400
+    with read_session(engine) as session:
+        assert session.scalar(select(Account).filter_by(name="mallory")) is None
+    assert [(who, what) for who, what, _ in refusals(engine)] == [("admin", "request")] * 3
+
+
+def test_an_account_makes_uses_and_revokes_a_token(app: Flask, engine: Engine) -> None:
+    client = signed_in(app, "submitter")
+    form = {"csrf_token": csrf_of(client, "/account"), "name": "nightly", "scopes": ["read", "submit"], "days": "7"}
+    answer = client.post("/account/tokens", data=form)
+    assert answer.status_code == 201
+    secret = answer.text.split('id="secret">')[1].split("<")[0]
+    assert secret not in client.get("/account").text
+    with read_session(engine) as session:
+        token = session.scalars(select(ApiToken)).one()
+        assert token.scopes == ["read", "submit"]
+        assert secret not in {str(value) for value in vars(token).values()}
+    api = app.test_client()
+    assert api.get("/api/v1/evaluations", headers=bearer(secret)).status_code == 200
+    client.post(f"/account/tokens/{token.id}/revoke", data={"csrf_token": csrf_of(client, "/account")})
+    answer = api.get("/api/v1/evaluations", headers=bearer(secret))
+    assert answer.status_code == 401
+    assert "was revoked" in answer.get_json()["detail"]
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_token_cannot_have_what_its_account_has_not(app: Flask, engine: Engine) -> None:
+    client = signed_in(app, "reader")
+    form = {"csrf_token": csrf_of(client, "/account"), "name": "more", "scopes": ["read", "admin"]}
+    answer = client.post("/account/tokens", data=form)
+    assert answer.status_code == 400
+    assert "reader is reader and may not admin" in answer.text
+
+
+def test_a_token_loses_what_its_account_loses(app: Flask, engine: Engine) -> None:
+    token = token_of(engine, "maintainer")
+    with write_session(engine) as session:
+        assert accounts.viewer_of_token(session, token).audience == "all"
+        accounts.set_role(session, accounts.find_account(session, "maintainer"), "reader")
+        viewer = accounts.viewer_of_token(session, token)
+        assert viewer.scopes == {"read", "sql"}
+        assert viewer.audience == "members"
+        accounts.disable(session, accounts.find_account(session, "maintainer"))
+    assert "disabled" in app.test_client().get("/api/v1/models", headers=bearer(token)).get_json()["detail"]
+
+
+def test_tokens_that_do_not_hold_are_refused_whatever_else_the_request_has(app: Flask, engine: Engine) -> None:
+    browser = signed_in(app, "admin")
+    expired = token_of(engine, "reader", days=1)
+    with write_session(engine) as session:
+        session.execute(update(ApiToken).values(expires_at=datetime(2020, 1, 1, tzinfo=UTC)))
+    foreign = accounts.TOKEN_PREFIX + "A" * 43
+    cases = {expired: "expired on 2020-01-01", foreign: "unknown token", "shb_short": "not a token", "": "not a token"}
+    for token, reason in cases.items():
+        answer = browser.get("/api/v1/models", headers=bearer(token))
+        assert answer.status_code == 401, token
+        assert reason in answer.get_json()["detail"]
+    assert browser.get("/api/v1/models", headers={"Authorization": "Basic YTpi"}).status_code == 401
+    assert len(refusals(engine)) == len(cases) + 1
+
+
+def test_changing_the_password_signs_other_browsers_out(app: Flask, engine: Engine) -> None:
+    one, other = signed_in(app, "reader"), signed_in(app, "reader")
+    form = {"old": PASSWORD, "new": "another long password", "again": "another long password"}
+    wrong = one.post("/account/password", data=form | {"old": "x", "csrf_token": csrf_of(one, "/account")})
+    assert (wrong.status_code, other.get("/account").status_code) == (400, 200)
+    differing = one.post("/account/password", data=form | {"again": "y", "csrf_token": csrf_of(one, "/account")})
+    assert "typed differently" in differing.text
+    right = one.post("/account/password", data=form | {"csrf_token": csrf_of(one, "/account")})
+    assert (right.status_code, one.get("/account").status_code, other.get("/account").status_code) == (303, 200, 401)
+
+
+@pytest.mark.parametrize("page", ["/accounts", "/accounts/reader", "/audit"])
+def test_only_an_admin_keeps_accounts(app: Flask, engine: Engine, page: str) -> None:
+    assert app.test_client().get(page).status_code == 401
+    for role in ("reader", "submitter", "maintainer"):
+        answer = signed_in(app, role).get(page)
+        assert answer.status_code == 403
+        assert f"{role} is {role}" in answer.text
+    assert signed_in(app, "admin").get(page).status_code == 200
+
+
+def test_an_admin_makes_changes_and_disables_an_account(app: Flask, engine: Engine) -> None:
+    admin = signed_in(app, "admin")
+
+    def post(path: str, **form: str) -> int:
+        return admin.post(path, data={"csrf_token": csrf_of(admin, "/accounts"), **form}).status_code
+
+    assert post("/accounts", name="eve", role="reader", password=PASSWORD) == 303
+    assert post("/accounts", name="eve", role="reader", password=PASSWORD) == 400
+    assert post("/accounts", name="../eve", role="reader") == 400
+    assert post("/accounts", name="short", role="reader", password="short") == 400
+    assert post("/accounts", name="odd", role="emperor") == 400
+    eve = signed_in(app, "eve")
+    assert post("/accounts/eve", change="role", role="maintainer") == 303
+    assert "maintainer" in eve.get("/account").text
+    assert post("/accounts/eve", change="disable") == 303
+    assert eve.get("/account").status_code == 401
+    assert post("/accounts/admin", change="disable") == 400  # the only admin there is
+    assert post("/accounts/nobody", change="disable") == 404
+    assert post("/accounts/eve", change="nonsense") == 400
+    page = admin.get("/audit").text
+    for action in ("account.make", "account.role", "account.disable"):
+        assert action in page
+
+
+def test_the_last_admin_who_can_sign_in_stays(engine: Engine) -> None:
+    with write_session(engine) as session:
+        admin = accounts.find_account(session, "admin")
+        with pytest.raises(UsageError, match="only admin who can sign in"):
+            accounts.set_role(session, admin, "reader")
+        accounts.create_account(session, "robot", "admin")
+        with pytest.raises(UsageError, match="only admin who can sign in"):
+            accounts.disable(session, admin)
+
+
+def test_names_and_passwords_of_users_are_escaped_wherever_they_are_shown(app: Flask, engine: Engine) -> None:
+    admin = signed_in(app, "admin")
+    hostile = "<script>alert(1)</script>"
+    answer = admin.post(
+        "/accounts", data={"csrf_token": csrf_of(admin, "/accounts"), "name": hostile, "role": "reader"}
+    )
+    assert answer.status_code == 400
+    assert hostile not in answer.text
+    client = app.test_client()
+    answer = client.post("/sign-in", data={"csrf_token": csrf_of(client), "name": hostile, "password": "x"})
+    assert hostile not in answer.text
+    assert hostile not in admin.get("/audit").text
+    assert "&lt;script&gt;" in admin.get("/audit").text
+    form = {"csrf_token": csrf_of(admin, "/account"), "name": hostile, "scopes": ["read"]}
+    assert hostile not in admin.post("/account/tokens", data=form).text
+
+
+# Anonymous reading
+
+
+@pytest.fixture
+def closed(database: str, engine: Engine) -> FlaskClient:
+    return create_app(Settings(anonymous_reading=False), database_url=database).test_client()
+
+
+def test_with_anonymous_reading_off_everything_asks_who_it_is(closed: FlaskClient, engine: Engine) -> None:
+    for rule in closed.application.url_map.iter_rules():
+        if rule.arguments or "GET" not in (rule.methods or ()) or rule.endpoint == "static":
+            continue
+        answer = closed.get(rule.rule)
+        if rule.rule in ("/healthz", "/readyz", "/sign-in", "/api/v1/openapi.json"):
+            assert answer.status_code == 200, rule.rule
+        elif rule.rule.startswith("/api/"):
+            assert answer.status_code == 401, rule.rule
+        else:
+            assert answer.status_code == 302, rule.rule
+            assert answer.headers["Location"].startswith("/sign-in?next="), rule.rule
+    token = token_of(engine, "reader", ["read"])
+    assert closed.get("/api/v1/models", headers=bearer(token)).status_code == 200
+    assert closed.get("/metrics", headers=bearer(token)).status_code == 200
+
+
+def test_what_a_member_sees_is_kept_by_no_cache_in_between(app: Flask, engine: Engine) -> None:
+    answer = app.test_client().get("/api/v1/models", headers=bearer(token_of(engine, "reader")))
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+    assert {"Authorization", "Cookie"} <= set(answer.vary)
+
+
+# The key that signs cookies
+
+
+def test_the_key_is_made_once_and_for_its_owner_alone(database: str, tmp_path) -> None:
+    keys = {create_app(Settings(home=tmp_path), database_url=database).secret_key for _ in range(3)}
+    assert len(keys) == 1
+    assert (tmp_path / "secret.key").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir() if "key" in path.name) == ["secret.key"]
+
+
+def test_a_key_that_is_missing_or_short_is_named(database: str, tmp_path) -> None:
+    with pytest.raises(UsageError, match="no-such-file: the key that signs cookies cannot be read"):
+        create_app(Settings(secret_key_file=tmp_path / "no-such-file"), database_url=database)
+    (tmp_path / "short").write_text("abc")
+    with pytest.raises(UsageError, match="3 bytes are too few for a key"):
+        create_app(Settings(secret_key_file=tmp_path / "short"), database_url=database)
+
+
+def test_behind_https_cookies_are_sent_over_https_alone(database: str, engine: Engine) -> None:
+    app = create_app(Settings(public_url="https://board.example.org"), database_url=database)
+    client = app.test_client()
+    answer = client.get("/sign-in", base_url="https://board.example.org")
+    assert "Secure" in answer.headers["Set-Cookie"]
+    assert "max-age" in answer.headers["Strict-Transport-Security"]
+
+
+def test_forwarded_addresses_hold_only_behind_a_trusted_proxy(database: str, engine: Engine) -> None:
+    add_account(engine, "someone", "reader")
+    for proxies, wanted in ((0, "127.0.0.1"), (1, "192.0.2.7")):
+        client = create_app(Settings(trusted_proxies=proxies), database_url=database).test_client()
+        client.post(
+            "/sign-in",
+            data={"csrf_token": csrf_of(client), "name": "someone", "password": "wrong password"},
+            headers={"X-Forwarded-For": "192.0.2.7"},
+        )
+        with read_session(engine) as session:
+            from registry.account_models import AuditEvent
+
+            newest = session.scalars(select(AuditEvent).order_by(AuditEvent.id.desc()).limit(1)).one()
+            assert newest.address == wanted

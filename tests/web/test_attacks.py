@@ -1,0 +1,212 @@
+"""A table of attacks over HTTP: each is refused, written down, and changes nothing.
+
+Attacks by SQL are in tests/sql/test_attacks.py, model files that could run code in tests/integration/test_bad_input.py,
+addresses of webhooks in tests/submissions/test_webhooks.py, what is hidden and hostile texts in test_every_door.py, and
+guessed passwords and bad tokens in test_accounts.py.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from flask import Flask
+from sqlalchemy import Engine, text
+
+from registry.db import get_engine
+from registry.models import Base
+from registry.settings import Settings
+from tests.submissions.conftest import fill
+from tests.web.accounts import bearer, refusals, token_of
+from web import create_app
+
+HERE: Final = str(Path(__file__).parents[2])
+"""Where the server's code lies: nobody's business."""
+MEGABYTE: Final = 2**20
+HOSTILE_NAMES = (
+    "../../etc/passwd",
+    "/etc/passwd",
+    "a/../../b",
+    "..\\..\\windows",
+    "a\nb",
+    "a b",
+    "'; DROP TABLE model; --",
+)
+
+JSON = "/api/v1"
+SUBMISSION = {"suite": "core", "hub": "owner/model"}
+MODEL = {"name": "m", "kind": "huggingface", "location": "owner/model"}
+EVALUATION = {"model": "m", "benchmark": "bench", "variants": "cyclic"}
+LINE = b'{"id": "%d", "subject": null, "question": "q", "options": ["a", "b"], "answer": 0}\n'
+
+Attack = tuple[str, str, str, dict[str, Any], tuple[int, ...]]
+"""Who ("nobody" or a role), method, path, what is sent, statuses of which one is answered."""
+
+ATTACKS: dict[str, Attack] = {
+    # Somebody who may not.
+    "nobody submits": ("nobody", "POST", f"{JSON}/submissions", {"json": SUBMISSION}, (401,)),
+    "a reader submits": ("reader", "POST", f"{JSON}/submissions", {"json": SUBMISSION}, (403,)),
+    "a reader adds a model": ("reader", "POST", f"{JSON}/models", {"json": MODEL}, (403,)),
+    "a submitter adds a model": ("submitter", "POST", f"{JSON}/models", {"json": MODEL}, (403,)),
+    "a submitter queues": ("submitter", "POST", f"{JSON}/evaluations", {"json": EVALUATION}, (403,)),
+    "a submitter approves": ("submitter", "POST", f"{JSON}/submissions/1/approve", {"json": {}}, (403,)),
+    "a reader hides a benchmark": (
+        "reader", "PATCH", f"{JSON}/benchmarks/bench", {"json": {"visibility": "hidden"}}, (403,),
+    ),
+    "a maintainer makes an admin": (
+        "maintainer", "POST", f"{JSON}/accounts", {"json": {"name": "eve", "role": "admin"}}, (403,),
+    ),
+    "a maintainer raises himself": (
+        "maintainer", "PATCH", f"{JSON}/accounts/maintainer", {"json": {"role": "admin"}}, (403,),
+    ),
+    "a maintainer adds a webhook": (
+        "maintainer", "POST", f"{JSON}/webhooks", {"json": {"url": "https://example.org/"}}, (403,),
+    ),
+    "a reader takes a token of an admin": (
+        "reader", "POST", f"{JSON}/accounts/admin/tokens", {"json": {"name": "t", "scopes": ["admin"]}}, (403,),
+    ),
+    # Addresses and paths of the server.
+    "an endpoint at a private address": (
+        "submitter", "POST", f"{JSON}/submissions", {"json": {"suite": "core", "endpoint": "http://169.254.169.254/"}},
+        (400, 422),
+    ),
+    "a model at a private address": (
+        "maintainer", "POST", f"{JSON}/models",
+        {"json": {"name": "m", "kind": "openai", "location": "http://10.0.0.1/v1", "revision": "x"}}, (400, 422),
+    ),
+    "a webhook to the metadata service": (
+        "admin", "POST", f"{JSON}/webhooks", {"json": {"url": "http://169.254.169.254/latest/meta-data"}}, (400, 422),
+    ),
+    "a webhook to this machine": (
+        "admin", "POST", f"{JSON}/webhooks", {"json": {"url": "http://[::ffff:127.0.0.1]:6379/"}}, (400, 422),
+    ),
+    "a webhook to a file": ("admin", "POST", f"{JSON}/webhooks", {"json": {"url": "file:///etc/passwd"}}, (400, 422)),
+    "a model that is a path": (
+        "maintainer", "POST", f"{JSON}/models", {"json": MODEL | {"location": "/etc"}}, (400, 422),
+    ),
+    "a model that is a path of the folder above": (
+        "maintainer", "POST", f"{JSON}/models", {"json": MODEL | {"location": "../secrets"}}, (400, 422),
+    ),
+    "a GGUF file of the server": (
+        "maintainer", "POST", f"{JSON}/models", {"json": MODEL | {"kind": "gguf", "location": "/tmp/x.gguf"}}, (422,),
+    ),
+    "a submission of a path": (
+        "submitter", "POST", f"{JSON}/submissions", {"json": {"suite": "core", "hub": "../../etc"}}, (400, 422),
+    ),
+    "a revision with a path": (
+        "submitter", "POST", f"{JSON}/submissions", {"json": SUBMISSION | {"revision": "../../../x"}}, (400, 422),
+    ),
+    # Code of a model's own.
+    "a model with code of its own": (
+        "maintainer", "POST", f"{JSON}/models", {"json": MODEL | {"trust_remote_code": True}}, (422,),
+    ),
+    "a submission with code of its own": (
+        "submitter", "POST", f"{JSON}/submissions", {"json": SUBMISSION | {"trust_remote_code": True}}, (422,),
+    ),
+    # Bodies.
+    "a body of 100 MB": (
+        "admin", "POST", f"{JSON}/sql", {"data": b"x" * (100 * MEGABYTE), "content_type": "application/json"}, (413,),
+    ),
+    "a benchmark of 100 MB": (
+        "maintainer", "POST", f"{JSON}/benchmarks?name=big",
+        {"data": b" " * (100 * MEGABYTE), "content_type": "application/x-ndjson"}, (413,),
+    ),
+    "10,000 rows of which the last is bad": (
+        "maintainer", "POST", f"{JSON}/benchmarks?name=long",
+        {"data": b"".join(LINE % number for number in range(9_999)) + b"{}", "content_type": "application/x-ndjson"},
+        (400, 422),
+    ),
+    "10,000 scopes": (
+        "admin", "POST", f"{JSON}/accounts/reader/tokens", {"json": {"name": "t", "scopes": ["read"] * 10_000}}, (422,),
+    ),
+    "JSON in 100,000 brackets": (
+        "submitter", "POST", f"{JSON}/submissions",
+        {"data": b"[" * 100_000 + b"]" * 100_000, "content_type": "application/json"}, (400, 422),
+    ),
+    "a number beyond all numbers": (
+        "maintainer", "POST", f"{JSON}/evaluations", {"json": EVALUATION | {"priority": 10**30}}, (422,),
+    ),
+    "NaN": (
+        "maintainer", "POST", f"{JSON}/evaluations",
+        {"data": b'{"priority": NaN}', "content_type": "application/json"}, (400, 422),
+    ),
+    "no JSON at all": ("submitter", "POST", f"{JSON}/submissions", {"data": b"\xff\xfe"}, (400, 415)),
+    "an archive that is none": (
+        "maintainer", "POST", f"{JSON}/evaluations/import?model=m&benchmark=bench&variants=cyclic",
+        {"data": b"PK\x03\x04" + b"\0" * 100, "content_type": "application/zip"}, (400, 404),
+    ),
+    # Methods and forged forms.
+    "deleting what is only read": ("admin", "DELETE", f"{JSON}/leaderboard", {}, (405,)),
+    "another method in a header": (
+        "reader", "POST", f"{JSON}/models", {"headers": {"X-HTTP-Method-Override": "GET"}, "json": MODEL}, (403,),
+    ),
+    "a form of another site": (
+        "nobody", "POST", "/accounts", {"data": {"name": "eve", "role": "admin"}, "headers": {"Origin": "https://x.example"}},
+        (400,),
+    ),
+    "a sign-in without its form": ("nobody", "POST", "/sign-in", {"data": {"name": "admin", "password": "x"}}, (400,)),
+    # SQL through the API.
+    "SQL that writes": ("reader", "POST", f"{JSON}/sql", {"json": {"query": "DELETE FROM leaderboard"}}, (400,)),
+    "two statements": ("reader", "POST", f"{JSON}/sql", {"json": {"query": "SELECT 1; DROP TABLE model"}}, (400,)),
+    "SQL that reads passwords": (
+        "admin", "POST", f"{JSON}/sql", {"json": {"query": "SELECT password_hash FROM account"}}, (400,),
+    ),
+}  # fmt: skip
+for _number, _name in enumerate(HOSTILE_NAMES):
+    ATTACKS[f"an account named {_name!r}"] = (
+        "admin", "POST", f"{JSON}/accounts", {"json": {"name": _name, "role": "reader"}}, (400, 422),
+    )  # fmt: skip
+    ATTACKS[f"a model named {_name!r}"] = (
+        "maintainer", "POST", f"{JSON}/models", {"json": MODEL | {"name": _name}}, (400, 422),
+    )  # fmt: skip
+    ATTACKS[f"a benchmark named {_name!r}"] = (
+        "maintainer", "POST", f"{JSON}/benchmarks",
+        {"query_string": {"name": _name}, "data": LINE % 1, "content_type": "application/x-ndjson"}, (400, 422),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def engine(database: str, tmp_path: Any) -> Engine:
+    engine = get_engine(database)
+    fill(engine, tmp_path)
+    return engine
+
+
+@pytest.fixture
+def app(engine: Engine, database: str, tmp_path: Any) -> Flask:
+    return create_app(Settings(home=tmp_path, rate_limits=False), database_url=database)
+
+
+def contents(engine: Engine) -> dict[str, list[Any]]:
+    """Every row of every table but the audit trail."""
+    with engine.execution_options(read_only=True).connect() as connection:
+        return {
+            name: sorted(map(repr, connection.execute(text(f"SELECT * FROM {name}"))))
+            for name in Base.metadata.tables
+            if name not in ("audit_event", "api_token")
+        }
+
+
+def test_each_attack_is_refused_written_down_and_changes_nothing(app: Flask, engine: Engine) -> None:
+    before = contents(engine)
+    tokens = {role: bearer(token_of(engine, role)) for role in ("reader", "submitter", "maintainer", "admin")}
+    client = app.test_client()
+    wrong = []
+    for name, (who, method, path, sent, statuses) in ATTACKS.items():
+        written = len(refusals(engine))
+        headers = {**tokens.get(who, {}), **sent.get("headers", {})}
+        answer = client.open(path, method=method, **{**sent, "headers": headers})
+        if answer.status_code not in statuses:
+            wrong.append(f"{name}: {answer.status_code} {answer.text[:200]}")
+        elif len(refusals(engine)) != written + 1:
+            wrong.append(f"{name}: written down {len(refusals(engine)) - written} times")
+        elif "Traceback" in answer.text or HERE in answer.text or "site-packages" in answer.text:
+            wrong.append(f"{name}: tells of the server: {answer.text[:200]}")
+    assert wrong == []
+    assert contents(engine) == before
+
+
+def test_a_flood_of_refusals_does_not_fill_the_database(engine: Engine, database: str, tmp_path: Any) -> None:
+    client = create_app(Settings(home=tmp_path), database_url=database).test_client()
+    statuses = {client.get("/api/v1/models", headers=bearer("shb_nonsense")).status_code for _ in range(100)}
+    assert statuses == {401}
+    assert len(refusals(engine)) == 60

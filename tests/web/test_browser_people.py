@@ -1,0 +1,114 @@
+"""People in a browser: from the first admin to a model on the board, and what stops working when it is taken back."""
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Page, expect
+from sqlalchemy import Engine
+
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.store import import_board, import_suite
+from registry.cli import cli
+from registry.db import get_engine, write_session
+from registry.settings import Settings
+from tests.population import add_benchmark, question
+from tests.submissions.conftest import work
+from tests.web.test_browser import page, served
+from web import create_app
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def engine(sqlite_database: str, tmp_path: Path) -> Engine:
+    """A benchmark, a suite on it, a board; a second benchmark, which is for members; nobody has an account."""
+    engine = get_engine(sqlite_database)
+    with write_session(engine) as session:
+        add_benchmark(session, tmp_path, [question(number) for number in range(6)], "bench")
+        suite = {"name": "core", "tasks": [{"benchmark": "bench"}], "variants": ["cyclic"]}
+        import_suite(session, SuiteDefinition.model_validate(suite))
+        import_board(session, BoardDefinition(name="main", suite="core", columns=("accuracy@cyclic",)))
+        add_benchmark(session, tmp_path, [question(number) for number in range(3)], "club").visibility = "members"
+    return engine
+
+
+def enter(opened: Page, base: str, name: str) -> None:
+    opened.goto(f"{base}/sign-in")
+    opened.get_by_label("Name").fill(name)
+    opened.get_by_label("Password").fill(PASSWORD)
+    opened.get_by_role("button", name="Sign in").click()
+    expect(opened.get_by_role("link", name=name, exact=True)).to_be_visible()
+
+
+def leave(opened: Page) -> None:
+    opened.get_by_role("button", name="Sign out").click()
+    expect(opened.get_by_role("link", name="Sign in")).to_be_visible()
+
+
+def test_from_the_first_admin_to_a_model_on_the_board(
+    chromium: str, engine: Engine, sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", sqlite_database)
+    made = CliRunner().invoke(
+        cli, ["accounts", "add", "ada", "--role", "admin", "--password-file", "-"], input=f"{PASSWORD}\n"
+    )
+    assert made.exit_code == 0, made.output
+    settings = Settings(home=tmp_path, poll_seconds=0.02)
+    with served(create_app(settings, database_url=sqlite_database)) as base, page(chromium, errors=True) as opened:
+        # The admin makes the others.
+        enter(opened, base, "ada")
+        for name, role in (("sam", "submitter"), ("mary", "maintainer")):
+            opened.goto(f"{base}/accounts")
+            opened.get_by_label("Name").fill(name)
+            opened.get_by_label("Role").select_option(role)
+            opened.get_by_label("Password").fill(PASSWORD)
+            opened.get_by_role("button", name="Make the account").click()
+            expect(opened.get_by_role("row", name=name)).to_contain_text(role)
+        leave(opened)
+
+        # The submitter makes a token, which works, and asks for a model.
+        enter(opened, base, "sam")
+        opened.goto(f"{base}/account")
+        opened.get_by_label("Where it is used").fill("nightly")
+        opened.get_by_role("button", name="Make the token").click()
+        token = opened.locator("#secret").inner_text()
+        headers = {"Authorization": f"Bearer {token}"}
+        assert opened.request.get(f"{base}/api/v1/benchmarks/club", headers=headers).status == 200
+        opened.get_by_role("link", name="Submit", exact=True).click()
+        opened.get_by_label(re.compile("Model on the Hugging Face hub")).fill("owner/tiny-model")
+        opened.get_by_label("What it is put to").select_option("core")
+        opened.get_by_label("A note to whoever decides").fill("<b>please</b>")
+        opened.get_by_role("button", name="Submit").click()
+        expect(opened.locator("h1")).to_contain_text("tiny-model")
+        address = opened.url
+        expect(opened.get_by_text("<b>please</b>")).to_be_visible()
+        expect(opened.get_by_role("button", name=re.compile("Approve"))).to_have_count(0)
+        leave(opened)
+
+        # The maintainer sees what it would cost and approves.
+        enter(opened, base, "mary")
+        opened.goto(address)
+        expect(opened.get_by_role("heading", name="What it would cost")).to_be_visible()
+        expect(opened.get_by_role("table")).to_contain_text("24 of 24")
+        opened.get_by_role("button", name=re.compile("Approve")).click()
+        expect(opened.get_by_text("approved").first).to_be_visible()
+        leave(opened)
+
+        # It runs and stands on the board, for everyone.
+        work(engine, settings, monkeypatch)
+        opened.goto(f"{base}/boards/main")
+        expect(opened.get_by_role("table").first).to_contain_text("tiny-model")
+        expect(opened.locator("body")).not_to_contain_text("club")
+        opened.goto(f"{base}/benchmarks/club")
+        expect(opened.locator("main")).to_contain_text("no benchmark 'club'")
+
+        # The token is revoked and works no more.
+        enter(opened, base, "sam")
+        opened.goto(f"{base}/benchmarks/club")
+        expect(opened.locator("h1")).to_contain_text("club")
+        opened.goto(f"{base}/account")
+        opened.get_by_role("button", name="Revoke nightly").click()
+        expect(opened.get_by_role("row", name=re.compile("nightly"))).to_contain_text("revoked")
+        assert opened.request.get(f"{base}/api/v1/benchmarks/club", headers=headers).status == 401

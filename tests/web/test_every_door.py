@@ -1,0 +1,185 @@
+"""Every page and route that links lead to, as each role: what is hidden is nowhere, what is hostile is only text."""
+
+import html
+import json
+import re
+from collections import deque
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+from sqlalchemy import update
+from werkzeug.test import TestResponse
+
+from registry.db import write_session
+from registry.models import BenchmarkVersion, Model
+from tests.web.accounts import add_one_of_each_role, signed_in
+from tests.web.conftest import Site, own
+from tests.web.seed import HOSTILE, SECRET
+from web import create_app
+
+__all__ = ["own"]
+
+MOST_PAGES = 400
+LINK = re.compile(r'(?:href|action)="([^"]*)"')
+
+
+@pytest.fixture
+def app(own: Site) -> Flask:
+    """The seeded registry with accounts; its model's texts are hostile as well."""
+    add_one_of_each_role(own.engine)
+    with write_session(own.engine) as session:
+        session.execute(
+            update(Model).values(family=HOSTILE, developer=HOSTILE, licence=HOSTILE, url="javascript:alert(1)")
+        )
+        session.execute(update(BenchmarkVersion).values(licence=HOSTILE, source="javascript:alert(1)"))
+    return create_app(database_url=own.engine.url.render_as_string(hide_password=False))
+
+
+def everything(client: FlaskClient) -> dict[str, TestResponse]:
+    """Path with query → answer, of all that links and the API's own addresses lead to, one for each kind of query."""
+    waiting = deque(["/", "/api/v1/openapi.json", "/feed.atom", "/sql", "/account", "/accounts", "/audit", "/submit"])
+    for rule in client.application.url_map.iter_rules():
+        if not rule.arguments and "GET" in (rule.methods or ()):
+            waiting.append(rule.rule)
+    seen: dict[str, TestResponse] = {}
+    kinds: set[tuple[str, tuple[str, ...]]] = set()
+    while waiting and len(seen) < MOST_PAGES:
+        address = waiting.popleft()
+        parts = urlsplit(address)
+        # Sorting and filters lead to endless combinations of the same rows.
+        kind = (parts.path, tuple(sorted(item.split("=")[0] for item in parts.query.split("&"))))
+        if kind in kinds or parts.path.startswith("/static/") or parts.netloc:
+            continue
+        kinds.add(kind)
+        answer = client.get(address)
+        # On PostgreSQL queries are asked by a role of their own, which this registry has not.
+        assert answer.status_code < 500 or (parts.path == "/sql" and answer.status_code == 503), address
+        seen[address] = answer
+        if answer.status_code != 200:
+            continue
+        if answer.mimetype == "text/html":
+            found = [html.unescape(link) for link in LINK.findall(answer.text)]
+        elif answer.mimetype == "application/json":
+            found = re.findall(r'"(/[^"\\]*)"', answer.text)
+        else:
+            found = []
+        for link in found:
+            joined = urlsplit(urljoin(address, link))
+            if joined.scheme in ("", "http") and not joined.netloc:
+                waiting.append(joined.path + (f"?{joined.query}" if joined.query else ""))
+    assert len(seen) < MOST_PAGES
+    return seen
+
+
+def of(app: Flask, who: str) -> FlaskClient:
+    return app.test_client() if who == "anonymous" else signed_in(app, who)
+
+
+def set_visibility(own: Site, visibility: str) -> None:
+    with write_session(own.engine) as session:
+        version = session.get_one(BenchmarkVersion, _secret_version(own))
+        version.visibility = visibility
+
+
+def _secret_version(own: Site) -> int:
+    from registry.db import read_session
+    from registry.models import Evaluation
+
+    with read_session(own.engine) as session:
+        return session.get_one(Evaluation, own.seeded.secret_evaluation).benchmark_version_id
+
+
+@pytest.mark.parametrize(
+    ("visibility", "seen_by", "not_by"),
+    [
+        ("hidden", ("maintainer",), ("anonymous", "submitter")),
+        ("members", ("reader",), ("anonymous",)),
+    ],
+)
+def test_a_benchmark_is_behind_no_door_for_whom_it_is_not(
+    app: Flask, own: Site, visibility: str, seen_by: tuple[str, ...], not_by: tuple[str, ...]
+) -> None:
+    set_visibility(own, visibility)
+    evaluation, question = own.seeded.secret_evaluation, own.seeded.secret_question
+    closed = [
+        f"/evaluations/{evaluation}",
+        f"/questions/{question}",
+        "/benchmarks/secret",
+        f"/evaluations/{evaluation}/questions/{question}",
+        f"/api/v1/evaluations/{evaluation}",
+        "/api/v1/benchmarks/secret",
+        f"/compare?left={own.seeded.evaluations['alpha']}&right={evaluation}",
+    ]
+    for who in not_by:
+        client = of(app, who)
+        for address, answer in everything(client).items():
+            assert SECRET not in answer.text, (who, address)
+            # The description of the API speaks of secrets, too.
+            if address != "/api/v1/openapi.json":
+                assert not re.search(r"\bsecret\b", _own_text(answer)), (who, address)
+        for address in closed:
+            assert client.get(address).status_code == 404, (who, address)
+    for who in seen_by:
+        client = of(app, who)
+        answers = everything(client)
+        assert any(SECRET in answer.text for answer in answers.values()), who
+        assert all(client.get(address).status_code == 200 for address in closed[:6]), who
+
+
+def _own_text(answer: TestResponse) -> str:
+    """What the registry's content makes of a page: without the documentation of views."""
+    text = re.sub(r"<details class=\"view\".*?</details>", "", answer.text, flags=re.DOTALL)
+    return re.sub(r'class="[^"]*"|id="secret"', "", text)
+
+
+@pytest.mark.parametrize("who", ["anonymous", "admin"])
+def test_what_users_wrote_is_text_on_every_page(app: Flask, who: str) -> None:
+    answers = everything(of(app, who))
+    pages = {address: answer for address, answer in answers.items() if answer.mimetype == "text/html"}
+    assert len(pages) > 15
+    assert any(html.escape("<script>alert(") in answer.text for answer in pages.values())
+    for address, answer in pages.items():
+        assert "<script>alert(" not in answer.text, address
+        assert "<img src=x" not in answer.text, address
+        assert "{{ 7*7 }}" in answer.text or ">49<" not in answer.text, address
+        assert not re.search(r'(?:href|src|action)="\s*javascript:', answer.text, re.IGNORECASE), address
+    for answer in answers.values():
+        if answer.mimetype == "application/json":
+            json.loads(answer.text)
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+TRAVERSALS = (
+    "../../../../etc/passwd",
+    "..%2f..%2f..%2fetc%2fpasswd",
+    "%2e%2e/%2e%2e/etc/passwd",
+    "..\\..\\windows",
+    "a%00b",
+    "/etc/passwd",
+    "C:\\x",
+)
+
+
+@pytest.mark.parametrize("who", ["anonymous", "admin"])
+def test_no_name_in_an_address_leads_out_of_the_registry(app: Flask, who: str) -> None:
+    client = of(app, who)
+    asked = 0
+    for rule in app.url_map.iter_rules():
+        if not rule.arguments or "GET" not in (rule.methods or ()):
+            continue
+        for traversal in TRAVERSALS:
+            address = re.sub(r"<[^>]+>", lambda _found, text=traversal: text, rule.rule)
+            answer = client.get(address)
+            asked += 1
+            assert answer.status_code in (302, 308, 400, 401, 403, 404), address
+            assert "root:" not in answer.text, address
+    assert asked > 100
+
+
+def test_bodies_that_are_too_large_are_refused(app: Flask) -> None:
+    client = signed_in(app, "admin")
+    for address in ("/sql", "/account/tokens", "/accounts", "/sign-in"):
+        answer = client.post(address, data={"q": "x" * (3 * 1024 * 1024)})
+        assert answer.status_code == 413, address

@@ -1,0 +1,172 @@
+"""What the API takes, as types: the schemas of its OpenAPI document, and what bodies are checked against."""
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from registry.db import MAX_INTEGER, MAX_ROW_ID
+from registry.models import QUEUES
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="Letters, digits, '.', '_' and '-'.")]
+Reference = Annotated[str, Field(min_length=1, max_length=400, description="NAME, or NAME@VERSION.")]
+Text = Annotated[str, Field(max_length=2000)]
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+HubName = Annotated[str, Field(min_length=3, max_length=200, description="owner/name, as on the hub; never a path.")]
+Url = Annotated[str, Field(min_length=1, max_length=2000)]
+Queue = Literal["cpu", "gpu"]
+Dtype = Literal["float32", "bfloat16", "float16"]
+Visibility = Literal["public", "members", "hidden"]
+Role = Literal["reader", "submitter", "maintainer", "admin"]
+Scope = Literal["read", "sql", "submit", "maintain", "admin"]
+
+assert QUEUES[:2] == ("cpu", "gpu")
+
+PRIORITY: Final = Field(default=0, ge=-MAX_INTEGER, le=MAX_INTEGER, description="Higher is scored earlier.")
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class SubmissionBody(_Body):
+    """A model that a suite shall be put to: one on the hub, or one on an endpoint that the registry allows."""
+
+    suite: Reference
+    hub: HubName | None = None
+    endpoint: Annotated[Name | None, Field(description="Name of an endpoint, as the registry knows it.")] = None
+    revision: Annotated[
+        Word | None, Field(description="Branch, tag or commit of the hub; on an endpoint the model's name there.")
+    ] = None
+    dtype: Dtype | None = None
+    name: Annotated[Name | None, Field(description="In this registry; by default the last part of the hub's.")] = None
+    note: Text | None = None
+
+
+class ApprovalBody(_Body):
+    """How an approved submission is queued."""
+
+    reason: Text | None = None
+    queue: Queue = "cpu"
+    priority: int = PRIORITY
+
+
+class RejectionBody(_Body):
+    """Why a submission is rejected: its submitter reads it."""
+
+    reason: Annotated[Text, Field(min_length=1)]
+
+
+class ModelBody(_Body):
+    """A model revision. location: a name on the hub, or an address below an endpoint of the registry; never a path."""
+
+    name: Name
+    kind: Literal["huggingface", "openai", "external"]
+    location: Url | None = None
+    revision: Annotated[
+        Word | None, Field(description="Branch, tag or commit of the hub; on an endpoint the model's name there.")
+    ] = None
+    key: Annotated[Name | None, Field(description="Name of the endpoint that the location is expected on.")] = None
+    dtype: Word | None = None
+    quantisation: Word | None = None
+    family: Word | None = None
+    developer: Word | None = None
+    parameters: Annotated[int | None, Field(ge=1, le=MAX_ROW_ID)] = None
+    licence: Word | None = None
+    url: Url | None = None
+
+
+class VisibilityBody(_Body):
+    """Who may see a benchmark: all of its versions, or one."""
+
+    visibility: Visibility
+    version: Name | None = None
+
+
+class EvaluationBody(_Body):
+    """What is to be evaluated: a benchmark under variants, or all that a suite or a board lacks of the model."""
+
+    model: Reference
+    benchmark: Reference | None = None
+    variants: Reference | None = None
+    suite: Reference | None = None
+    board: Reference | None = None
+    benchmarks: Annotated[
+        list[Reference], Field(max_length=100, description="What the suite's * stands for; for suites alone.")
+    ] = []
+    protocol: Word | None = None
+    shots: Annotated[int | None, Field(ge=0, le=1000)] = None
+    limit: Annotated[int | None, Field(ge=1, le=MAX_INTEGER)] = None
+    subjects: Annotated[list[Word], Field(max_length=1000)] = []
+    options: Annotated[int | None, Field(ge=2, le=100)] = None
+    priority: int = PRIORITY
+    queue: Queue = "cpu"
+    replicate: bool = False
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> Self:
+        given = [key for key in ("benchmark", "suite", "board") if getattr(self, key) is not None]
+        if len(given) != 1:
+            message = "give one of benchmark, suite and board"
+            raise ValueError(message)
+        of_benchmarks = ("variants", "protocol", "shots", "limit", "options", "subjects", "replicate")
+        extra = [key for key in of_benchmarks if getattr(self, key) not in (None, [], False)]
+        if given != ["benchmark"] and extra:
+            message = f"a {given[0]} says itself what is asked; leave out {', '.join(extra)}"
+            raise ValueError(message)
+        if given == ["benchmark"] and self.variants is None:
+            message = "a benchmark is asked under variants; give them, such as cyclic"
+            raise ValueError(message)
+        if given != ["suite"] and self.benchmarks:
+            message = "benchmarks are what a suite's * stands for; leave them out"
+            raise ValueError(message)
+        return self
+
+
+class WebhookBody(_Body):
+    """An address that is told of notices. kinds: which; null: all."""
+
+    url: Url
+    kinds: Annotated[list[Word] | None, Field(min_length=1, max_length=50)] = None
+
+
+class QueryBody(_Body):
+    """A question in SQL: one SELECT over the documented views."""
+
+    query: Annotated[str, Field(min_length=1, max_length=20_000)]
+
+
+class SavedQueryBody(QueryBody):
+    """A query to keep. public: everyone who may ask the SQL page may open it."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    public: bool = False
+
+
+class AccountBody(_Body):
+    """A new account. Without a password it can only use tokens."""
+
+    name: Name
+    role: Role
+    password: Annotated[str | None, Field(min_length=12, max_length=1024)] = None
+
+
+class AccountChangeBody(_Body):
+    """What changes of an account; what is left out stays."""
+
+    role: Role | None = None
+    password: Annotated[str | None, Field(min_length=12, max_length=1024)] = None
+    disabled: bool | None = None
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if self.role is None and self.password is None and self.disabled is None:
+            raise ValueError("give role, password or disabled: nothing else can be changed")
+        return self
+
+
+class TokenBody(_Body):
+    """A new token. days: until it expires; null: never."""
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]
+    days: Annotated[int | None, Field(ge=1, le=3650)] = None

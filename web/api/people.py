@@ -1,0 +1,207 @@
+"""The SQL page, accounts, tokens and the audit trail over the API."""
+
+import json
+from typing import Any
+
+from flask import Response, request
+from sqlalchemy import func, select
+
+from registry import accounts, documents
+from registry.account_models import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
+from registry.db import read_session, write_session
+from registry.errors import NotFoundError
+from registry.sql import as_json
+from web import parameters, sql
+from web.api import arguments, bodies
+from web.api.operations import answer, change, get, nothing, page
+from web.api.writing import audited
+from web.responses import engine
+
+_OUTCOME = arguments.choice("outcome", "Only what was done, or only what was refused.", OUTCOMES)
+_ACTOR = arguments.words("actor", "Only what this account did.")
+
+
+# The SQL page
+
+
+@change(
+    "POST",
+    "/sql",
+    documents.QueryAnswer,
+    tag="sql",
+    scope="sql",
+    body=bodies.QueryBody,
+    statuses={200: "The rows."},
+)
+def query(body: bodies.QueryBody) -> Response:
+    """Asks one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
+    # Through its own writer, which knows what JSON cannot hold.
+    return answer(json.loads(as_json(sql.run(body.query))))
+
+
+@get("/queries", documents.SavedQueryList, tag="sql", scope="sql")
+def queries() -> Response:
+    """Saved queries: one's own, and those that are public."""
+    with read_session(engine()) as database:
+        items = [_saved(found, owner) for found, owner in sql.readable(database)]
+    return answer({"items": items})
+
+
+def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
+    return {
+        "slug": found.slug,
+        "name": found.name,
+        "query": found.sql,
+        "public": found.public,
+        "owner": owner,
+        "created_at": found.created_at,
+    }
+
+
+@change(
+    "POST",
+    "/queries",
+    documents.SavedQuery,
+    tag="sql",
+    scope="sql",
+    body=bodies.SavedQueryBody,
+    statuses={201: "Kept."},
+)
+def save_query(body: bodies.SavedQueryBody) -> Response:
+    """Keeps a query under a permanent address. It must be one that would be run."""
+    slug = sql.save(body.name, body.query, public=body.public)
+    with read_session(engine()) as database:
+        found = sql.find_saved(database, slug)
+        return answer(_saved(found, found.account.name), status=201)
+
+
+@change("DELETE", "/queries/<slug>", None, tag="sql", scope="sql", statuses={204: "Deleted."})
+def delete_query(slug: str) -> Response:
+    """Deletes one of the viewer's own saved queries; an admin deletes any that is public."""
+    sql.delete(slug)
+    return nothing()
+
+
+# Accounts
+
+
+@get("/accounts", documents.AccountList, tag="accounts", scope="admin")
+def list_accounts() -> Response:
+    """Every account."""
+    with read_session(engine()) as database:
+        items = [accounts.account_row(found) for found in database.scalars(select(Account).order_by(Account.name))]
+    return answer({"items": items})
+
+
+@change(
+    "POST",
+    "/accounts",
+    documents.Account,
+    tag="accounts",
+    scope="admin",
+    body=bodies.AccountBody,
+    statuses={201: "Made."},
+)
+def add_account(body: bodies.AccountBody) -> Response:
+    """Makes an account."""
+    with write_session(engine()) as database:
+        made = accounts.create_account(database, body.name, body.role, body.password)
+        audited(database, "account.make", body.name, role=body.role)
+        return answer(accounts.account_row(made), status=201)
+
+
+@change(
+    "PATCH",
+    "/accounts/<account>",
+    documents.Account,
+    tag="accounts",
+    scope="admin",
+    body=bodies.AccountChangeBody,
+    statuses={200: "Changed."},
+)
+def alter_account(account: str, body: bodies.AccountChangeBody) -> Response:
+    """Changes an account's role or password, or whether it works. A new password signs its browsers out."""
+    with write_session(engine()) as database:
+        found = accounts.find_account(database, parameters.name("account", account))
+        if body.role is not None:
+            accounts.set_role(database, found, body.role)
+        if body.password is not None:
+            accounts.set_password(found, body.password)
+        if body.disabled is True:
+            accounts.disable(database, found)
+        elif body.disabled is False:
+            accounts.enable(found)
+        changed = [key for key in ("role", "password", "disabled") if getattr(body, key) is not None]
+        audited(database, "account.change", account, changed=changed)
+        database.flush()
+        return answer(accounts.account_row(found))
+
+
+@get("/accounts/<account>/tokens", documents.TokenList, tag="accounts", scope="admin")
+def tokens(account: str) -> Response:
+    """An account's tokens, without their secrets."""
+    with read_session(engine()) as database:
+        found = accounts.find_account(database, parameters.name("account", account))
+        made = database.scalars(select(ApiToken).filter_by(account_id=found.id).order_by(ApiToken.id.desc()))
+        return answer({"items": [accounts.token_row(token, account) for token in made]})
+
+
+@change(
+    "POST",
+    "/accounts/<account>/tokens",
+    documents.NewToken,
+    tag="accounts",
+    scope="admin",
+    body=bodies.TokenBody,
+    statuses={201: "Made; its secret is in this answer and nowhere else."},
+)
+def add_token(account: str, body: bodies.TokenBody) -> Response:
+    """Makes a token of an account."""
+    with write_session(engine()) as database:
+        found = accounts.find_account(database, parameters.name("account", account))
+        token, secret = accounts.issue_token(database, found, body.name, body.scopes, body.days)
+        audited(database, "token.make", f"{account} {token.hint}", scopes=token.scopes)
+        return answer(accounts.token_row(token, account) | {"token": secret}, status=201)
+
+
+@change(
+    "DELETE",
+    "/accounts/<account>/tokens/<token_id>",
+    None,
+    tag="accounts",
+    scope="admin",
+    statuses={204: "It does not work any more."},
+)
+def delete_token(account: str, token_id: str) -> Response:
+    """Revokes a token."""
+    number = parameters.identifier("token", token_id)
+    with write_session(engine()) as database:
+        owner = accounts.find_account(database, parameters.name("account", account))
+        found = database.get(ApiToken, number)
+        if found is None or found.account_id != owner.id:
+            raise NotFoundError(f"{account} has no token {number}; /api/v1/accounts/{account}/tokens lists its tokens")
+        accounts.revoke_token(database, found)
+        audited(database, "token.revoke", f"{account} {found.hint}")
+    return nothing()
+
+
+@get(
+    "/audit",
+    documents.AuditList,
+    tag="accounts",
+    scope="admin",
+    query=(_OUTCOME, _ACTOR, *arguments.PAGING),
+    paged=True,
+)
+def audit() -> Response:
+    """Who did what, or was refused it, newest first."""
+    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
+    outcome, actor = _OUTCOME.read(request.args), _ACTOR.read(request.args)
+    conditions = [AuditEvent.outcome == outcome] if outcome else []
+    if actor:
+        conditions.append(AuditEvent.actor == actor)
+    with read_session(engine()) as database:
+        total = database.scalar(select(func.count()).select_from(AuditEvent).where(*conditions)) or 0
+        found = select(AuditEvent).where(*conditions).order_by(AuditEvent.id.desc())
+        events = database.scalars(found.limit(size).offset((number - 1) * size))
+        return page([accounts.audit_row(event) for event in events], total, number, size)

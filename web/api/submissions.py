@@ -1,0 +1,243 @@
+"""Submissions and webhooks over the API."""
+
+from typing import Any
+
+from flask import Response, request
+
+from registry import documents
+from registry.account_models import SUBMISSION_STATES, Account
+from registry.db import read_session, write_session
+from registry.dispatch import send_hints
+from registry.errors import AuthenticationError
+from registry.submissions import (
+    Wish,
+    approve,
+    find_submission,
+    listed_submissions,
+    problem_of,
+    reject,
+    request_submission,
+    submission_document,
+    submission_estimate,
+    withdraw,
+)
+from registry.webhooks import (
+    add_webhook,
+    current_webhooks,
+    recent_deliveries,
+    remove_webhook,
+    try_webhook,
+    webhook_document,
+)
+from web import parameters
+from web.api import arguments, bodies
+from web.api.operations import answer, change, get, nothing, page
+from web.identity import settings_of, viewer
+from web.responses import engine, session
+
+_STATE = arguments.choice("state", "Only submissions in this state.", SUBMISSION_STATES)
+_MINE = arguments.flag("mine", "Only those of the token's own account.")
+
+
+def document_of(database: Any, submission: Any) -> dict[str, Any]:
+    """A submission as its viewer may read it."""
+    return submission_document(database, submission) | {
+        "problem": problem_of(database, submission, whole=viewer().may("maintain"))
+    }
+
+
+@get(
+    "/submissions",
+    documents.SubmissionList,
+    tag="submissions",
+    scope="submit",
+    query=(_STATE, _MINE, *arguments.PAGING),
+    paged=True,
+)
+def submissions() -> Response:
+    """Submissions, those that wait for a decision first: one's own, and everybody's for those who maintain."""
+    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
+    with read_session(engine()) as database:
+        found, total = listed_submissions(
+            database,
+            viewer(),
+            state=_STATE.read(request.args) or None,
+            own=_MINE.read(request.args),
+            limit=size,
+            offset=(number - 1) * size,
+        )
+        items = [document_of(database, item) for item in found]
+    return page(items, total, number, size)
+
+
+@change(
+    "POST",
+    "/submissions",
+    documents.Submission,
+    tag="submissions",
+    scope="submit",
+    body=bodies.SubmissionBody,
+    statuses={201: "Asked for.", 200: "The same was asked for and still waits: it is that one."},
+    conflicts=True,
+)
+def request_evaluation(body: bodies.SubmissionBody) -> Response:
+    """Asks that a model be put to a suite; a maintainer decides."""
+    wish = Wish(body.hub, body.endpoint, body.revision, body.dtype, body.name)
+    with write_session(engine()) as database:
+        submission, new = request_submission(
+            database,
+            session(),
+            viewer(),
+            wish,
+            body.suite,
+            body.note,
+            settings_of(),
+            address=request.remote_addr,
+        )
+        document = document_of(database, submission)
+    return answer(document, status=201 if new else 200)
+
+
+@get("/submissions/<submission_id>", documents.Submission, tag="submissions", scope="submit")
+def submission(submission_id: str) -> Response:
+    """One submission: what was asked, what was decided, and the evaluations that came of it."""
+    number = parameters.identifier("submission", submission_id)
+    with read_session(engine()) as database:
+        return answer(document_of(database, find_submission(database, viewer(), number)))
+
+
+@get("/submissions/<submission_id>/estimate", documents.SubmissionEstimate, tag="submissions", scope="maintain")
+def submission_cost(submission_id: str) -> Response:
+    """What a submission would cost now; `problem` says why it could not be queued. What is not known is null."""
+    number = parameters.identifier("submission", submission_id)
+    with read_session(engine()) as database:
+        found = find_submission(database, viewer(), number)
+        return answer(submission_estimate(database, found, settings_of()))
+
+
+@change(
+    "POST",
+    "/submissions/<submission_id>/approve",
+    documents.Submission,
+    tag="submissions",
+    scope="maintain",
+    body=bodies.ApprovalBody,
+    statuses={200: "Approved: the model is registered, and what the suite lacks of it is queued."},
+    conflicts=True,
+)
+def approve_submission(submission_id: str, body: bodies.ApprovalBody) -> Response:
+    """Registers the model and queues what the suite lacks of it, at once or as soon as a worker has its files."""
+    number = parameters.identifier("submission", submission_id)
+    with write_session(engine()) as database:
+        approved, hints = approve(
+            database,
+            viewer(),
+            number,
+            settings_of(),
+            reason=body.reason,
+            queue=body.queue,
+            priority=body.priority,
+            address=request.remote_addr,
+        )
+        document = document_of(database, approved)
+    send_hints(settings_of(), hints)
+    return answer(document)
+
+
+@change(
+    "POST",
+    "/submissions/<submission_id>/reject",
+    documents.Submission,
+    tag="submissions",
+    scope="maintain",
+    body=bodies.RejectionBody,
+    statuses={200: "Rejected."},
+    conflicts=True,
+)
+def reject_submission(submission_id: str, body: bodies.RejectionBody) -> Response:
+    """Rejects a submission, with a reason."""
+    number = parameters.identifier("submission", submission_id)
+    with write_session(engine()) as database:
+        rejected = reject(database, viewer(), number, settings_of(), body.reason, address=request.remote_addr)
+        return answer(document_of(database, rejected))
+
+
+@change(
+    "POST",
+    "/submissions/<submission_id>/withdraw",
+    documents.Submission,
+    tag="submissions",
+    scope="submit",
+    statuses={200: "Withdrawn."},
+    conflicts=True,
+)
+def withdraw_submission(submission_id: str) -> Response:
+    """Takes one's own submission back while it waits for a decision."""
+    number = parameters.identifier("submission", submission_id)
+    with write_session(engine()) as database:
+        return answer(document_of(database, withdraw(database, viewer(), number, address=request.remote_addr)))
+
+
+# Webhooks
+
+
+@get("/webhooks", documents.WebhookList, tag="webhooks", scope="admin")
+def webhooks() -> Response:
+    """Every webhook, and what became of the newest deliveries."""
+    with read_session(engine()) as database:
+        items = [webhook_document(item) for item in current_webhooks(database)]
+        return answer({"items": items, "deliveries": recent_deliveries(database)})
+
+
+@change(
+    "POST",
+    "/webhooks",
+    documents.NewWebhook,
+    tag="webhooks",
+    scope="admin",
+    body=bodies.WebhookBody,
+    statuses={201: "Added. The secret is shown this once."},
+)
+def make_webhook(body: bodies.WebhookBody) -> Response:
+    """Adds an address that is told of notices. It must not be one of a private network."""
+    asking = viewer()
+    if asking.account_id is None:
+        raise AuthenticationError("a webhook belongs to an account; sign in or send a token")
+    with write_session(engine()) as database:
+        account = database.get_one(Account, asking.account_id)
+        made = add_webhook(
+            database, asking, body.url, body.kinds, settings_of(), account=account, address=request.remote_addr
+        )
+        document = webhook_document(made) | {"secret": made.secret}
+    return answer(document, status=201)
+
+
+@change(
+    "DELETE",
+    "/webhooks/<webhook_id>",
+    None,
+    tag="webhooks",
+    scope="admin",
+    statuses={204: "Removed."},
+)
+def delete_webhook(webhook_id: str) -> Response:
+    """Removes a webhook: nothing more is sent, what waits included."""
+    number = parameters.identifier("webhook", webhook_id)
+    with write_session(engine()) as database:
+        remove_webhook(database, viewer(), number, address=request.remote_addr)
+    return nothing()
+
+
+@change(
+    "POST",
+    "/webhooks/<webhook_id>/test",
+    documents.DeliveryOutcome,
+    tag="webhooks",
+    scope="admin",
+    statuses={200: "Tried; the document says what came of it."},
+)
+def test_webhook(webhook_id: str) -> Response:
+    """Sends a webhook a notice of kind `webhook.test` now, and says what came of it."""
+    number = parameters.identifier("webhook", webhook_id)
+    outcome = try_webhook(engine(), viewer(), number, settings_of(), address=request.remote_addr)
+    return answer({"delivered": outcome.delivered, "status": outcome.status, "error": outcome.error})

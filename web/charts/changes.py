@@ -1,0 +1,34 @@
+"""How far probabilities moved between two runs of the same prompts."""
+
+from collections.abc import Mapping
+
+from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure
+from web.views import Row
+
+
+def drift(counts: Mapping[str, int], unchanged: int) -> Chart:
+    """A bar per power of ten: how many prompts' largest change of a probability is within it.
+
+    counts: power of ten, as text, to prompts, in rising order; unchanged: prompts of which no probability changed.
+    """
+    labels = {key: f"up to 1e{key}" if key != "0" else "more" for key in counts}
+    values: list[Row] = [{"label": "none", "prompts": unchanged, "place": 0}]
+    values += [
+        {"label": labels[key], "prompts": prompts, "place": place}
+        for place, (key, prompts) in enumerate(counts.items(), start=1)
+    ]
+    x = {
+        "field": "label",
+        "type": "ordinal",
+        "sort": {"field": "place"},
+        "title": "Largest change of a probability",
+        "axis": {"labelAngle": -45, "labelColor": QUIET, "domainColor": LINE},
+    }
+    y = {"field": "prompts", "type": "quantitative", "title": "Prompts", "axis": {"tickMinStep": 1}}
+    tooltip = [
+        {"field": "label", "title": "Largest change", "type": "nominal"},
+        {"field": "prompts", "title": "Prompts", "type": "quantitative"},
+    ]
+    layers: list[Layer] = [{"mark": {"type": "bar", "color": LOST}, "encoding": {"x": x, "y": y, "tooltip": tooltip}}]
+    total = unchanged + sum(counts.values())
+    return figure(f"Largest change of a probability over {total} prompts, by power of ten.", values, layers, height=220)

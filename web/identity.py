@@ -1,0 +1,291 @@
+"""Who asks: a token in the request, or the account that a browser is signed in to, or nobody.
+
+A request that sends a token is what the token says, and never what a cookie says. Requests without a token that change
+something must carry the form's CSRF token.
+"""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from flask import Flask, current_app, g, redirect, request, url_for
+from flask.typing import ResponseReturnValue
+from flask_limiter import Limiter
+from flask_limiter.errors import RateLimitExceeded
+from flask_login import LoginManager, UserMixin, current_user  # type: ignore[import-untyped]
+from flask_wtf.csrf import CSRFError, CSRFProtect  # type: ignore[import-untyped]
+from limits import parse
+from werkzeug.exceptions import TooManyRequests
+from werkzeug.middleware.proxy_fix import ProxyFix
+from werkzeug.wrappers import Response as AnyResponse
+
+from registry import accounts
+from registry.account_models import Account
+from registry.accounts import Viewer
+from registry.db import read_session, write_session
+from registry.errors import AuthenticationError, ForbiddenError, UsageError
+from registry.settings import Settings
+from web import responses
+
+SAFE: Final = ("GET", "HEAD", "OPTIONS")
+OPEN: Final = frozenset({"static", "pages.healthz", "pages.readyz", "signing.sign_in", "api.openapi"})
+"""Endpoints that answer anyone, also where anonymous reading is switched off."""
+MAX_BODY: Final = 2 * 1024 * 1024
+"""Bytes of a request, unless its route takes more."""
+
+csrf: Final = CSRFProtect()
+login: Final = LoginManager()
+
+
+class SignedIn(UserMixin):  # type: ignore[misc]
+    """An account in a browser's cookie: its id and the epoch that signing it out everywhere raises."""
+
+    def __init__(self, account: Account) -> None:
+        self.viewer = accounts.viewer_of_account(account)
+        self.epoch = account.session_epoch
+
+    def get_id(self) -> str:
+        """What the cookie holds."""
+        return f"{self.viewer.account_id}:{self.epoch}"
+
+
+@login.user_loader  # type: ignore[untyped-decorator]
+def _load(cookie: str) -> SignedIn | None:
+    account_id, _, epoch = cookie.partition(":")
+    with read_session(responses.engine()) as session:
+        account = session.get(Account, int(account_id))
+        if account is None or account.disabled_at is not None or str(account.session_epoch) != epoch:
+            return None
+        return SignedIn(account)
+
+
+def viewer() -> Viewer:
+    """Who asks. Raises AuthenticationError for a token that does not hold."""
+    if "viewer" not in g:
+        g.viewer = _viewer()
+    return g.viewer  # type: ignore[no-any-return]
+
+
+def _viewer() -> Viewer:
+    token = bearer()
+    if token is not None:
+        with read_session(responses.engine()) as session:
+            return accounts.viewer_of_token(session, token)
+    if current_user.is_authenticated:
+        found: Viewer = current_user.viewer
+        return found
+    settings = settings_of()
+    return accounts.anonymous(reading=settings.anonymous_reading, sql=settings.anonymous_sql)
+
+
+def shown_viewer() -> Viewer:
+    """Who asks, for the frame of a page: also on the page that says why nobody could be told."""
+    found: Viewer | None = g.get("viewer")
+    return found or accounts.anonymous(reading=True, sql=False)
+
+
+def bearer() -> str | None:
+    """The token that the request carries. Raises AuthenticationError for another kind of authorization."""
+    header = request.headers.get("Authorization")
+    if header is None:
+        return None
+    kind, _, token = header.partition(" ")
+    if kind.casefold() != "bearer":
+        raise AuthenticationError(f"Authorization: {kind[:20]} is not known here; send `Authorization: Bearer <token>`")
+    return token.strip()
+
+
+def settings_of() -> Settings:
+    """The application's settings."""
+    return current_app.extensions["shuffleboard_settings"]  # type: ignore[no-any-return]
+
+
+def record(action: str, target: str | None = None, *, outcome: str = "done", **details: Any) -> None:
+    """Adds to the audit trail in a transaction of its own: what was refused must stay when all else is rolled back.
+
+    Of what a client is refused only so much is written down: whoever floods the website must not fill the database.
+    """
+    if outcome == "refused":
+        g.written_down = True
+        if not _counted(REFUSALS, f"refusals:{client()}"):
+            current_app.logger.warning("refused and not written down: %s %s from %s", action, target, client())
+            return
+    asking = g.get("viewer") or accounts.anonymous(reading=False, sql=False)
+    with write_session(responses.engine()) as session:
+        accounts.record(
+            session,
+            asking,
+            action,
+            target,
+            outcome=outcome,
+            address=request.remote_addr,
+            details=details or None,
+        )
+
+
+def _write_down(response: AnyResponse) -> AnyResponse:
+    """Every change that was refused is in the audit trail, whoever refused it."""
+    refused = HTTPStatus.BAD_REQUEST <= response.status_code < HTTPStatus.INTERNAL_SERVER_ERROR
+    if refused and request.method not in SAFE and not g.get("written_down"):
+        record("request", f"{request.method} {request.path}", outcome="refused", status=response.status_code)
+    return response
+
+
+def _check_request() -> ResponseReturnValue | None:
+    """Before every request: who asks, may they read at all, and does the browser mean it."""
+    if request.endpoint is None or request.endpoint == "static":
+        return None
+    asking = viewer()
+    if request.endpoint not in OPEN and not asking.may("read"):
+        if responses.wants_json() or asking.signed_in or request.method not in SAFE:
+            asking.require("read")
+        return redirect(url_for("signing.sign_in", next=request.full_path.rstrip("?")))
+    if request.method not in SAFE:
+        # Whoever asks the API with neither token nor cookie has no right that a foreign site could use.
+        if bearer() is None and (asking.signed_in or not responses.wants_json()):
+            csrf.protect()
+        with limited(WRITES, "writes"):
+            pass
+    return None
+
+
+def _refused(error: AuthenticationError | ForbiddenError) -> AnyResponse:
+    """401 or 403, and a line in the audit trail."""
+    record("request", f"{request.method} {request.path}", outcome="refused", reason=str(error))
+    if isinstance(error, ForbiddenError):
+        return responses.problem(HTTPStatus.FORBIDDEN, str(error))
+    response = responses.problem(HTTPStatus.UNAUTHORIZED, str(error))
+    response.headers["WWW-Authenticate"] = 'Bearer realm="shuffleboard"'
+    return response
+
+
+def _forged(error: CSRFError) -> AnyResponse:
+    record("request", f"{request.method} {request.path}", outcome="refused", reason=f"CSRF: {error.description}")
+    return responses.problem(
+        HTTPStatus.BAD_REQUEST,
+        f"{error.description} Go back, reload the form and send it again; programs send a token instead of a cookie.",
+    )
+
+
+def client() -> str:
+    """Whose requests are counted together: an account's, or an address's."""
+    asking = g.get("viewer")
+    return (
+        f"account:{asking.account_id}" if asking is not None and asking.signed_in else f"address:{request.remote_addr}"
+    )
+
+
+@contextmanager
+def limited(rule: str, what: str, *key: str) -> Iterator[None]:
+    """Counts a request against `rule`, such as "5 per minute", for the client or the key.
+
+    Raises TooManyRequests when there were too many.
+    """
+    if not _counted(rule, ":".join((what, *(key or (client(),))))):
+        record("request", f"{request.method} {request.path}", outcome="refused", reason=f"more than {rule}")
+        raise TooManyRequests(f"more than {rule}; wait a little and try again", retry_after=parse(rule).get_expiry())
+    yield
+
+
+def _counted(rule: str, key: str) -> bool:
+    """Counts one more; whether it was still within the rule."""
+    limiter: Limiter = current_app.extensions["shuffleboard_limiter"]
+    try:
+        with limiter.limit(rule, key_func=lambda: key):
+            return True
+    except RateLimitExceeded:
+        return False
+
+
+REFUSALS: Final = "60 per minute"
+"""Refusals of a client that are written down."""
+WRITES: Final = "120 per minute"
+"""Requests of a client that change something."""
+QUERIES: Final = "60 per minute"
+"""Queries of a client to the SQL page."""
+
+
+def is_safe_target(target: str | None) -> bool:
+    """Whether an address to go on to after signing in is one of this site."""
+    if not target or not target.startswith("/") or target.startswith(("//", "/\\")):
+        return False
+    parts = urlsplit(target)
+    return not parts.scheme and not parts.netloc and "\\" not in target and target.isprintable()
+
+
+def secret_key(settings: Settings) -> bytes:
+    """The key that signs cookies: the file's, which is made where there is none.
+
+    Raises UsageError for a file that cannot be read, is too short, or cannot be made.
+    """
+    path = settings.secret_key_file or settings.home.expanduser() / "secret.key"
+    try:
+        if settings.secret_key_file is None:
+            _make_key(path)
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise UsageError(
+            f"{path}: the key that signs cookies cannot be read or made ({error.strerror}); "
+            "check SHUFFLEBOARD_SECRET_KEY_FILE and SHUFFLEBOARD_HOME"
+        ) from None
+    if len(key) < 32:
+        raise UsageError(f"{path}: {len(key)} bytes are too few for a key; write 32 random bytes or more into it")
+    return key
+
+
+def _make_key(path: Path) -> None:
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Several processes may start at once: one of them names its file so, with all of the key in it.
+    own = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    own.touch(mode=0o600)
+    try:
+        own.write_text(secrets.token_hex(32), encoding="ascii")
+        with suppress(FileExistsError):
+            path.hardlink_to(own)
+    finally:
+        own.unlink()
+
+
+def install(app: Flask, settings: Settings) -> None:
+    """Hangs sign-in, CSRF protection, limits and their settings onto the application."""
+    https = settings.public_url.startswith("https://")
+    app.extensions["shuffleboard_settings"] = settings
+    app.config.update(
+        SECRET_KEY=secret_key(settings),
+        SESSION_COOKIE_NAME="shuffleboard_session",
+        SESSION_COOKIE_HTTPONLY=True,
+        SESSION_COOKIE_SAMESITE="Lax",
+        SESSION_COOKIE_SECURE=https,
+        PERMANENT_SESSION_LIFETIME=12 * 3600,
+        MAX_CONTENT_LENGTH=MAX_BODY,
+        WTF_CSRF_CHECK_DEFAULT=False,
+        WTF_CSRF_TIME_LIMIT=None,
+        # The check of the Referer is for https alone, and the header policy already keeps it to this site.
+        WTF_CSRF_SSL_STRICT=https,
+    )
+    if settings.trusted_proxies:
+        count = settings.trusted_proxies
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=count, x_proto=count, x_host=0)  # type: ignore[method-assign]
+    csrf.init_app(app)
+    login.init_app(app)
+    app.extensions["shuffleboard_limiter"] = Limiter(
+        client,
+        app=app,
+        enabled=settings.rate_limits,
+        storage_uri=settings.broker_url if settings.broker_url.startswith("redis") else "memory://",
+        # Without Redis each process counts for itself: fewer requests are refused, none is lost.
+        swallow_errors=True,
+        in_memory_fallback_enabled=True,
+    )
+    app.before_request(_check_request)
+    app.after_request(_write_down)
+    app.register_error_handler(AuthenticationError, _refused)
+    app.register_error_handler(ForbiddenError, _refused)
+    app.register_error_handler(CSRFError, _forged)
+    app.jinja_env.globals.update(viewer=shown_viewer)

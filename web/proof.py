@@ -1,0 +1,134 @@
+"""Pages that prove: provenance and what differs from another's, drift, the chain, and what was withdrawn."""
+
+from typing import Any, Final
+
+from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
+from sqlalchemy import func, select
+
+from registry.drift import drift_document
+from registry.errors import UsageError
+from registry.provenance import GROUPS, compare_provenance, provenance_document
+from web import charts, pages, parameters, queries
+from web.responses import session
+from web.sealed import OfSealed
+from web.views import Row, chain_links, evaluation_sources, rows_of, withdrawals
+
+blueprint = Blueprint("proof", __name__)
+
+LINKS_PER_PAGE: Final = 100
+FLIPS_PER_PAGE: Final = 50
+
+
+def remarks(evaluation_id: int) -> Row:
+    """What pages of an evaluation say first: that it no longer counts, or holds copies of what does not."""
+    w, s = withdrawals.c, evaluation_sources.c
+    said = rows_of(session(), select(withdrawals).where(w.evaluation_id == evaluation_id, w.current))
+    copied = select(s.source_evaluation_id, s.predictions).where(s.evaluation_id == evaluation_id, s.withdrawn)
+    return {"withdrawal": said[0] if said else None, "copied": rows_of(session(), copied)}
+
+
+@blueprint.app_context_processor
+def _in_templates() -> dict[str, Any]:
+    return {"remarks_on": remarks, "withdrawn_evaluations": _withdrawn}
+
+
+def _withdrawn() -> int:
+    return session().scalar(select(func.count(withdrawals.c.evaluation_id.distinct()))) or 0
+
+
+def provenance_of(row: Row) -> dict[str, Any]:
+    """The document of `shuffleboard provenance`, without paths on a server's disk."""
+    document = provenance_document(session(), row["evaluation_id"])
+    document["model"]["location"] = row["location"]
+    return document
+
+
+def _evaluation(evaluation_id: str) -> Row:
+    return queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
+
+
+@blueprint.get("/evaluations/<evaluation_id>/provenance")
+def provenance(evaluation_id: str) -> ResponseReturnValue:
+    """Where an evaluation's numbers come from; with `against`, what differs from another's."""
+    row = _evaluation(evaluation_id)
+    document = provenance_of(row)
+    against = parameters.text(request.args, "against")
+    other = difference = None
+    if against is not None:
+        other = _evaluation(against)
+        difference = compare_provenance(document, provenance_of(other))
+    return render_template(
+        "provenance.html",
+        evaluation=row,
+        other=other,
+        provenance=document,
+        difference=difference,
+        groups=GROUPS,
+        others=_others(row),
+    )
+
+
+def _others(row: Row) -> list[Row]:
+    """Other evaluations of the model on the benchmark, the newest first: what one compares with."""
+    found, _ = queries.evaluations(session(), model=row["model"], benchmark=row["benchmark"], limit=50)
+    return [other for other in found if other["evaluation_id"] != row["evaluation_id"]]
+
+
+_drifts: OfSealed[dict[str, Any]] = OfSealed(64)
+
+
+def drift_of(left: str, right: str) -> tuple[Row, Row, dict[str, Any]]:
+    """Two evaluations and what changed from the one to the other, kept while the process lives: neither can change."""
+    one, other = _evaluation(left), _evaluation(right)
+    seals = f"{one['seal']} {other['seal']}" if one["seal"] and other["seal"] else None
+    document = _drifts.get(seals, lambda: drift_document(session(), one["evaluation_id"], other["evaluation_id"]))
+    # Where a model's files lie on a worker is nobody's business.
+    engine = {fact: values for fact, values in document["engine"].items() if fact != "model: location"}
+    return one, other, document | {"engine": engine}
+
+
+@blueprint.get("/drift")
+def drift() -> ResponseReturnValue:
+    """What changed between two runs of the same prompts on one model."""
+    sides = [parameters.text(request.args, side) for side in ("left", "right")]
+    if sides[0] is None:
+        raise UsageError("left is missing: give the numbers of two evaluations, such as /drift?left=1&right=2")
+    if sides[1] is None:
+        row = _evaluation(sides[0])
+        kept = ("benchmark_version", "protocol", "shots", "variants")
+        offered = [other for other in _others(row) if other["complete"] and all(other[key] == row[key] for key in kept)]
+        return render_template("drift_choice.html", evaluation=row, offered=offered)
+    left, right, document = drift_of(sides[0], sides[1])
+    paging = pages.paged(len(document["flips"]), FLIPS_PER_PAGE)
+    return render_template(
+        "drift.html",
+        left=left,
+        right=right,
+        drift=document,
+        paging=paging,
+        flips=document["flips"][paging.offset : paging.offset + paging.per_page],
+        chart=charts.drift(document["changes"]["up_to"], document["changes"]["none"]),
+    )
+
+
+@blueprint.get("/chain")
+def chain() -> ResponseReturnValue:
+    """The chain of seals, withdrawals and snapshots, the newest first."""
+    total = session().scalar(select(func.count()).select_from(chain_links)) or 0
+    paging = pages.paged(total, LINKS_PER_PAGE)
+    query = select(chain_links).order_by(chain_links.c.position.desc())
+    rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
+    head = rows_of(session(), query.limit(1))
+    return render_template("chain.html", links=rows, paging=paging, head=head[0] if head else None)
+
+
+@blueprint.get("/withdrawn")
+def withdrawn() -> ResponseReturnValue:
+    """Every evaluation that no longer counts, with the reason."""
+    w = withdrawals.c
+    paging = pages.paged(_withdrawn(), pages.ROWS_PER_PAGE)
+    query = select(withdrawals).where(w.current).order_by(w.withdrawal.desc())
+    rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
+    named = [row | {"evaluation": queries.evaluation(session(), row["evaluation_id"])} for row in rows]
+    return render_template("withdrawn.html", rows=named, paging=paging)
