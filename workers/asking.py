@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol
 
 from registry.prompts import Prompt
 from registry.shards import ShardPrompt
+from workers.fingerprint import driver_version
 
 ShouldStop = Callable[[], bool]
 
@@ -123,6 +124,8 @@ class LocalModel:
                 "generation": effective_parameters(self._loaded, definition["generation"]),
             }
         device = self._loaded.device
+        if device.type == "cuda":
+            settings |= {"driver": driver_version(), "cuda": torch.version.cuda}
         return settings | {
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
             "dtype": self._loaded.dtype,

@@ -2,10 +2,17 @@
 
 import platform
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
+
+MOVES_NO_BIT: Final = frozenset({"code", "threads"})
+"""Of a fingerprint in the canonical mode: the commit, of which `arithmetic` shows whether it matters, and threads."""
+
+DRIVER: Final = Path("/sys/module/nvidia/version")
+"""Where Linux says which NVIDIA driver is loaded."""
 
 PACKAGES: Final = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "torchao")
 
@@ -47,3 +54,25 @@ def package_versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return versions
+
+
+def driver_version(path: Path = DRIVER) -> str | None:
+    """Version of the NVIDIA driver that the kernel has loaded; None without one."""
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def promises_same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two fingerprints promise that a prompt of one model revision has the same bits under both.
+
+    True for two of the canonical mode that agree in everything but the commit and the number of threads.
+    """
+    if one.get("canonical") is not True:
+        return False
+    return _without(one) == _without(other)
+
+
+def _without(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fingerprint.items() if name not in MOVES_NO_BIT}

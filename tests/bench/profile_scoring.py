@@ -17,7 +17,7 @@ from workers.engine import ScoringPrompt, TrieEngine, load_model
 
 KINDS = {
     "matrix products, those of attention too": ("mkldnn::_linear_pointwise", "mkldnn::_linear"),
-    "softmax of attention": ("aten::_softmax",),
+    "softmax of attention": ("aten::_softmax", "aten::amax", "aten::sub_", "aten::exp2_", "aten::maximum"),
     "gathering and copying": ("aten::index_select", "aten::cat", "aten::copy_", "aten::index", "aten::clone"),
 }
 

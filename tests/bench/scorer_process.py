@@ -1,7 +1,7 @@
 """One way of scoring, in a process of its own: `python scorer_process.py KIND MODEL_FOLDER THREADS`.
 
-KIND: `trie`, `trie-torch` (the same with torch's own matrix products), `batched`, or `harness` (lm-evaluation-harness;
-run it with the Python of .venv-peer, it imports nothing of ours).
+KIND: `trie` (in the canonical mode), `trie-fast`, `trie-torch` (the fast mode with torch's own matrix products),
+`batched`, or `harness` (lm-evaluation-harness; run it with the Python of .venv-peer, it imports nothing of ours).
 
 stdin, a JSON line per run:  {"prompts": [["text", [" A", " B"], "question id"], ...], "batch": 8}, or {} for the rate
 stdout, a JSON line:         {"logprobs", "cpu_s", "wall_s", "peak_mb", ...}, or {"gflops": {"torch": ..., "onednn": ...}}
@@ -65,7 +65,7 @@ def ours(folder: Path, kind: str) -> Run:
     def run(prompts: Prompts, _batch: int) -> dict[str, Any]:
         nonlocal engine
         if engine is None:
-            engine = open_engine(loaded, kind.split("-")[0])
+            engine = open_engine(loaded, kind.split("-")[0], canonical={"trie": True, "trie-fast": False}.get(kind))
         if kind != "batched":
             engine.forget()
         scored = engine.score([ScoringPrompt(text, tuple(labels), question) for text, labels, question in prompts])

@@ -162,28 +162,32 @@ def test_bfloat16_is_normalised_in_float32() -> None:
 # Settings that must change no number
 
 
-def test_numbers_do_not_depend_on_budget_neighbours_or_order() -> None:
+def test_numbers_of_the_fast_mode_hardly_depend_on_budget_neighbours_or_order() -> None:
     loaded = tiny_model("llama")
     prompts = random_prompts(5, 40)
-    together = TrieEngine(loaded).score_tokens(prompts).logprobs
+
+    def fast(budget: int | None = None) -> TrieEngine:
+        return TrieEngine(loaded, budget_tokens=budget, canonical=False)
+
+    together = fast().score_tokens(prompts).logprobs
     for budget in (3, 64, 200):
-        cut = TrieEngine(loaded, budget_tokens=budget).score_tokens(prompts).logprobs
+        cut = fast(budget).score_tokens(prompts).logprobs
         assert largest_difference(together, cut) < ROUNDED
-    backwards = TrieEngine(loaded).score_tokens(prompts[::-1]).logprobs[::-1]
+    backwards = fast().score_tokens(prompts[::-1]).logprobs[::-1]
     assert largest_difference(together, backwards) < ROUNDED
-    alone = [TrieEngine(loaded).score_tokens([prompt]).logprobs[0] for prompt in prompts[:8]]
+    alone = [fast().score_tokens([prompt]).logprobs[0] for prompt in prompts[:8]]
     assert largest_difference(together[:8], alone) < ROUNDED
 
 
 @pytest.mark.usefixtures("threads")
-def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_changes_no_bit_of_the_fast_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trie_engine, "PIECE_TOKENS", 64)
     loaded = tiny_model("llama")
     prompts = random_prompts(6, 60)
     results = []
     for number in (1, 2, 5):
         torch.set_num_threads(number)
-        results.append(TrieEngine(loaded).score_tokens(prompts))
+        results.append(TrieEngine(loaded, canonical=False).score_tokens(prompts))
         assert torch.get_num_threads() == number
     assert results[0] == results[1] == results[2]
 
@@ -195,26 +199,30 @@ def torch_alone() -> Iterator[None]:
     torch.backends.mkldnn.set_flags(True)
 
 
-def settings_and_difference(model_type: str, *, packed: bool = True) -> tuple[dict[str, object], float]:
+def settings_and_difference(
+    model_type: str, *, packed: bool = True, canonical: bool | None = None
+) -> tuple[dict[str, object], float]:
     loaded = tiny_model(model_type)
     prompts = random_prompts(7)
     expected = reference(loaded, prompts)
-    engine = TrieEngine(loaded)
+    engine = TrieEngine(loaded, canonical=canonical)
     if not packed:
         engine._forward = HostedForward(loaded.model, Products(loaded.model, 64, packed=False), by_flex=False)
     difference = largest_difference(engine.score_tokens(prompts).logprobs, expected)
     # The model is as it was: nothing of the engine is left in it.
     assert reference(loaded, prompts) == expected
-    return engine.settings(), difference
+    return engine.settings() | {"packed_weights": engine.packed_weights}, difference
 
 
-def test_every_way_to_multiply_equals_the_reference() -> None:
+@pytest.mark.parametrize("canonical", [None, False])
+def test_every_way_to_multiply_equals_the_reference(canonical: bool | None) -> None:
     for model_type, strategy in (("llama", "fused"), ("qwen3", "hosted")):
-        found, difference = settings_and_difference(model_type)
+        found, difference = settings_and_difference(model_type, canonical=canonical)
         if ONEDNN:
             assert (found["strategy"], found["products"], found["packed_weights"]) == (strategy, "onednn", True)
+            assert found["canonical"] == (canonical is None)
         assert difference < ROUNDED
-    _, difference = settings_and_difference("qwen3", packed=False)
+    _, difference = settings_and_difference("qwen3", packed=False, canonical=canonical)
     assert difference < ROUNDED
 
 

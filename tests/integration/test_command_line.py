@@ -84,7 +84,14 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     assert (shard["claims"], provenance["mixed_engines"]) == (1, False)
 
     verified = shuffleboard_json("verify", evaluation_id)
-    assert verified == {"evaluation": evaluation_id, "seal": provenance["seal"], "ok": True, "problems": []}
+    assert verified == {
+        "evaluation": evaluation_id,
+        "seal": provenance["seal"],
+        "seal_version": 3,
+        "ok": True,
+        "problems": [],
+        "questions": [],
+    }
 
     # Somebody changes a stored number: verify names the question.
     engine = get_engine(f"sqlite:///{smollm2_home / 'shuffleboard.db'}")
@@ -96,7 +103,8 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
         connection.exec_driver_sql("UPDATE prediction SET chosen_option = (chosen_option + 1) % 4")
     engine.dispose()
     changed = shuffleboard("verify", evaluation_id, "--json", status=1)
-    assert json.loads(changed.stdout)["ok"] is False
+    document = json.loads(changed.stdout)
+    assert (document["ok"], len(document["questions"])) == (False, LIMIT)
     assert "seal: " in changed.stderr
 
 

@@ -26,6 +26,9 @@ BLOCK = 128
 KEY_MULTIPLE = 32
 """Keys of a block are padded to a multiple of this: oneDNN builds a kernel for each new shape."""
 
+ROW_MULTIPLE = 32
+"""Rows of a canonical pass are padded to a multiple of this, so that vector instructions leave no rest over."""
+
 
 @dataclass(frozen=True)
 class Block:
@@ -46,19 +49,33 @@ class Pass:
     """Nodes `first` to `last - 1` of a trie, to be computed at once.
 
     states: of the path to the first node. keep: nodes whose paths' states are wanted afterwards.
+    tokens, positions: of the rows that go through the model: the nodes, and then the last one again and again where the
+    rows are padded. Nobody sees these.
     """
 
-    def __init__(self, trie: TokenTrie, first: int, last: int, states: PathStates, keep: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        trie: TokenTrie,
+        first: int,
+        last: int,
+        states: PathStates,
+        keep: Sequence[int] = (),
+        *,
+        canonical: bool = False,
+    ) -> None:
+        """canonical: whether the pass is computed by the rules of `canonical`."""
         self.trie = trie
+        self.canonical = canonical
         self.first = first
         self.last = last
         self.path = trie.path(trie.parent[first])
         assert len(self.path) == states.nodes
-        self.tokens = trie.tokens[first:last]
-        self.positions = trie.depth[first:last]
+        padding = [last - 1] * (-(last - first) % ROW_MULTIPLE) if canonical else []
+        self.tokens = [trie.tokens[node] for node in (*range(first, last), *padding)]
+        self.positions = [trie.depth[node] for node in (*range(first, last), *padding)]
         self.key_nodes = torch.tensor([*self.path, *range(first, last)])
         self.key_ends = torch.tensor([trie.end[node] for node in self.path] + trie.end[first:last])
-        self.key_depths = torch.tensor([*range(len(self.path)), *self.positions])
+        self.key_depths = torch.tensor([*range(len(self.path)), *trie.depth[first:last]])
         self._states = states
         self._layouts: dict[tuple[Any, ...], Any] = {}
         self._keep: dict[int, tuple[int, torch.Tensor, Segment]] = {}
@@ -74,7 +91,12 @@ class Pass:
         }
 
     def extended(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """A layer's keys and values of the path and the pass, each (key heads, K, head size); keeps what is wanted."""
+        """A layer's keys and values of the path and the nodes, each (key heads, K, head size); keeps what is wanted.
+
+        keys, values: of the rows, (key heads, rows, head size).
+        """
+        nodes = self.last - self.first
+        keys, values = keys[:, :nodes], values[:, :nodes]
         for _, rows, segment in self._keep.values():
             here = rows.to(keys.device)
             segment.keys.append(keys.index_select(1, here))

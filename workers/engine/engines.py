@@ -116,15 +116,20 @@ def open_engine(
     *,
     budget_tokens: int | None = None,
     memory_bytes: int | None = None,
+    canonical: bool | None = None,
 ) -> Engine:
     """The engine of that name for a model; the batched one for a model whose prompts cannot be scored as a trie.
 
+    canonical: True for numbers whose bits depend on the prompt alone, or an EngineError where there are none; False for
+    the fast mode; None for the canonical one where the model and the machine have it.
     Raises EngineError for an unknown name.
     """
+    if canonical and name != "trie":
+        raise EngineError(f"the engine {name!r} has no canonical mode; use the engine 'trie'")
     if name == "trie":
         reason = refusal(loaded.model)
-        if reason is None:
-            return TrieEngine(loaded, budget_tokens=budget_tokens, memory_bytes=memory_bytes)
+        if reason is None or canonical:
+            return TrieEngine(loaded, budget_tokens=budget_tokens, memory_bytes=memory_bytes, canonical=canonical)
         return BatchedEngine(loaded, because=reason)
     if name == "batched":
         return BatchedEngine(loaded, budget_tokens=budget_tokens)

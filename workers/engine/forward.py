@@ -9,6 +9,7 @@ import torch
 from transformers import AttentionInterface
 
 from workers.engine.attention import Pass, attend_in_blocks
+from workers.engine.canonical import LOG2_E, attend
 from workers.engine.flex import attend_by_flex
 from workers.engine.products import Products
 
@@ -133,8 +134,10 @@ def _attention(
         wide = torch.promote_types(query.dtype, torch.float32)
         key_heads, _, size = keys.shape
         heads = query[0].unflatten(0, (key_heads, -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)
+        if current.canonical and softcap is None:
+            scaling *= LOG2_E
         rows = (heads * scaling).to(wide).reshape(key_heads, -1, size)
-        output = attend_in_blocks(
+        output = (attend if current.canonical else attend_in_blocks)(
             current, rows, keys.to(wide), values.to(wide), window=sliding_window, softcap=softcap
         ).to(query.dtype)
     return output.unflatten(1, (query.shape[1], -1))[None], None

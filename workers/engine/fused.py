@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import torch
 
-from workers.engine.attention import Pass, attend_in_blocks
+from workers.engine.attention import ROW_MULTIPLE, Pass, attend_in_blocks
+from workers.engine.canonical import LOG2_E, attend
 from workers.engine.products import onednn_serves, pack, product
 
 FUSED_TYPES: Final = ("llama", "mistral", "qwen2")
@@ -35,15 +36,16 @@ class FusedForward:
 
     name = "fused"
 
-    def __init__(self, model: Any, rows: int) -> None:
-        """rows: about how many tokens go through at once."""
+    def __init__(self, model: Any, rows: int, *, canonical: bool = False) -> None:
+        """rows: about how many tokens go through at once. canonical: whether passes are."""
+        self._canonical = canonical
         self._base = model.base_model
         self._heads = model.config.num_attention_heads
         self._key_heads = model.config.num_key_value_heads
         self._size = self._base.layers[0].self_attn.head_dim
         self._epsilon = model.config.rms_norm_eps
         with torch.no_grad():
-            self._layers = [_Layer(layer, rows) for layer in self._base.layers]
+            self._layers = [_Layer(layer, rows, LOG2_E if canonical else 1.0) for layer in self._base.layers]
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -66,18 +68,19 @@ class FusedForward:
             keys, values = current.extended(number, key, v.transpose(0, 1))
             if number == len(self._layers) - 1 and not wanted:
                 return states[:0]
-            attended = attend_in_blocks(
+            attended = (attend if self._canonical else attend_in_blocks)(
                 current, query.flatten(1, 2), keys, values, window=layer.window, softcap=None
             )  # (tokens, heads × head size)
             if number == len(self._layers) - 1:
-                rows = torch.tensor(wanted)
+                padding = [0] * (-len(wanted) % ROW_MULTIPLE) if self._canonical else []
+                rows = torch.tensor([*wanted, *padding])
                 states, attended = states[rows], attended[rows]
             states.add_(product(attended, layer.output, layer.output_bias))
             normed = self._normed(states)
             gate = product(normed, layer.gate, activation="swish")
             gate.mul_(product(normed, layer.up))
             states.add_(product(gate, layer.down))
-        return self._base.norm(states)
+        return self._base.norm(states)[: len(wanted)]
 
     def _turns(self, positions: Sequence[int]) -> torch.Tensor:
         """The rotation of each position as complex numbers, (tokens, head size / 2)."""
@@ -94,14 +97,15 @@ class FusedForward:
 class _Layer:
     """A layer's weights, gains folded in, packed."""
 
-    def __init__(self, layer: Any, rows: int) -> None:
+    def __init__(self, layer: Any, rows: int, scaling: float) -> None:
+        """scaling: of the queries, beside the model's own."""
         attention, mlp = layer.self_attn, layer.mlp
         self.window: int | None = getattr(
             attention, "sliding_window", getattr(attention.config, "sliding_window", None)
         )
         gain = layer.input_layernorm.weight
         projections = [
-            _turned(attention.q_proj, attention.head_dim, attention.scaling),
+            _turned(attention.q_proj, attention.head_dim, attention.scaling * scaling),
             _turned(attention.k_proj, attention.head_dim, 1.0),
             (attention.v_proj.weight, attention.v_proj.bias),
         ]

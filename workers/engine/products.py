@@ -97,3 +97,9 @@ def linear_bytes(model: Any) -> int:
     """Bytes that packing a model's linear layers takes."""
     weights = (_plain_weight(module) for module in model.base_model.modules())
     return sum(weight.numel() * weight.element_size() for weight in weights if weight is not None)
+
+
+def weight_of_each_shape(model: Any) -> list[torch.Tensor]:
+    """Of a model's linear layers that go through oneDNN, one weight (outputs, inputs) of each shape."""
+    weights = (_plain_weight(module) for module in model.base_model.modules())
+    return list({weight.shape: weight for weight in weights if weight is not None}.values())

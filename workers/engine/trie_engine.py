@@ -7,13 +7,14 @@ from typing import Final
 
 import torch
 
-from workers.engine.attention import BLOCK, KEY_MULTIPLE, Pass
+from workers.engine import canonical as canonical_mode
+from workers.engine.attention import BLOCK, KEY_MULTIPLE, ROW_MULTIPLE, Pass
 from workers.engine.encoding import encode_all
 from workers.engine.forward import HostedForward, refusal
 from workers.engine.fused import FusedForward, can_be_fused
 from workers.engine.loading import LoadedModel
 from workers.engine.prefixes import KeptPrefixes, shared_ends
-from workers.engine.products import Products, linear_bytes, onednn_serves
+from workers.engine.products import Products, linear_bytes, onednn_serves, weight_of_each_shape
 from workers.engine.readout import VOCABULARY_CHUNK, Readout
 from workers.engine.states import PathStates
 from workers.engine.tokens import (
@@ -67,13 +68,21 @@ class TrieEngine:
     """One model's prompts as token tries; keeps the states of beginnings that later calls share.
 
     budget_tokens: tokens of a pass at most; may be lowered between calls, when memory ran out after all.
+    canonical: whether a prompt's numbers have the same bits whatever it is scored with.
     """
 
     def __init__(
-        self, loaded: LoadedModel, *, budget_tokens: int | None = None, memory_bytes: int | None = None
+        self,
+        loaded: LoadedModel,
+        *,
+        budget_tokens: int | None = None,
+        memory_bytes: int | None = None,
+        canonical: bool | None = None,
     ) -> None:
         """memory_bytes: what scoring may take beside the loaded model: packed weights, kept states and activations.
 
+        canonical: False for the fast mode; True to have the canonical one or an EngineError; None for the canonical
+        one where the model and the machine have it.
         Raises EngineError for a model whose tries have not been shown to be right; score those with another engine.
         """
         reason = refusal(loaded.model)
@@ -87,26 +96,80 @@ class TrieEngine:
         weights = linear_bytes(loaded.model)
         self._packed_bytes = weights if PACKED_SHARE * self.memory_bytes >= weights else 0
         self._kept = KeptPrefixes((self.memory_bytes - self._packed_bytes) // 8)
-        self._forward = self._choose_forward()
         self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None
         self._readout = Readout(loaded.model)
+        self._arithmetic: str | None = None
+        self.canonical = canonical is not False
+        self._fast_because = None if self.canonical else "it was asked for"
+        if self.canonical:
+            self._fast_because = self._try_canonical()
+            self.canonical = self._fast_because is None
+        if canonical and self._fast_because is not None:
+            raise EngineError(f"the model has no canonical mode here: {self._fast_because}; score it in the fast mode")
+        if not self.canonical:
+            self._forward = self._choose_forward()
+
+    def _try_canonical(self) -> str | None:
+        """Sets the canonical mode up; why it does not hold here, or None."""
+        model = self._loaded.model
+        reason = canonical_mode.refusal(model)
+        if reason is None:
+            heads, key_heads, size = self._shape()
+            weights = weight_of_each_shape(model)
+            check = self._pool_of(1, 1).submit(canonical_mode.check_products, weights, heads // key_heads, size)
+            reason = check.result()
+        if reason is not None:
+            return reason
+        self._forward = self._choose_forward()
+        prompts = canonical_mode.made_up_prompts(model.config.get_text_config().vocab_size, self._loaded.max_length)
+        try:
+            together = self.score_tokens(prompts).logprobs
+            self.forget()
+            alone = []
+            for prompt in prompts:
+                alone += self.score_tokens([prompt]).logprobs
+                self.forget()
+        except EngineError as error:
+            return str(error)
+        self._arithmetic = canonical_mode.digest(together)
+        return None if alone == together else "made-up prompts have other bits alone than together"
 
     def _choose_forward(self) -> HostedForward | FusedForward:
         model = self._loaded.model
         if self._packed_bytes and can_be_fused(model):
-            return FusedForward(model, self.budget_tokens)
+            return FusedForward(model, self.budget_tokens, canonical=self.canonical)
         products = None
         if onednn_serves(model.device, model.dtype):
             products = Products(model, self.budget_tokens, packed=bool(self._packed_bytes))
         return HostedForward(model, products, by_flex=self._by_flex)
 
+    @property
+    def packed_weights(self) -> bool:
+        """Whether there is a copy of the weights in the layout that products read fastest."""
+        return self._packed_bytes > 0
+
     def settings(self) -> dict[str, object]:
         """What could move the last bits of a number."""
-        return {
+        own: dict[str, object] = {
             "engine": "transformers-trie",
+            "canonical": self.canonical,
             "strategy": self._forward.name,
+        }
+        if self.canonical:
+            # How passes are cut is not among it, nor the memory they may take.
+            return own | {
+                "products": "onednn",
+                "attention": "chunks",
+                "block": BLOCK,
+                "chunk_positions": canonical_mode.CHUNK_POSITIONS,
+                "row_multiple": ROW_MULTIPLE,
+                "vocabulary_chunk": VOCABULARY_CHUNK,
+                "arithmetic": self._arithmetic,
+            }
+        return own | {
+            "not_canonical": self._fast_because,
             "products": "onednn" if onednn_serves(self._loaded.device, self._loaded.model.dtype) else "torch",
-            "packed_weights": self._packed_bytes > 0,
+            "packed_weights": self.packed_weights,
             "attention": "flex" if self._by_flex else "blocks",
             "block": BLOCK,
             "key_multiple": KEY_MULTIPLE,
@@ -192,14 +255,16 @@ class TrieEngine:
         for node, token in reads:
             tokens_at.setdefault(node, []).append(token)
         known = self._kept.find(trie, set(tokens_at))
-        pieces = list(plan_pieces(trie, known)) if self._on_cpu else [(0, len(trie))]
-        upper = {step for first, _ in pieces for step in trie.path(trie.parent[first])} - known.keys()
         threads = torch.get_num_threads() if self._on_cpu else 1
-        lanes, budget = self._share_memory(trie, len(upper), min(threads, MAX_LANES, len(pieces)))
+        pieces = list(self._plan_pieces(trie, known, threads))
+        upper = {step for first, _ in pieces for step in trie.path(trie.parent[first])} - known.keys()
+        most = threads if self.canonical else min(threads, MAX_LANES)
+        lanes, budget = self._share_memory(trie, len(upper), min(most, len(pieces)))
         ends = {end for end in shared_ends(trie, groups) if end not in known}
         ends = set(_fitting(trie, ends, self._state_bytes(), self._kept.limit_bytes))
-        work = _Work(trie, tokens_at, known, ends, self._forward, self._readout, budget, should_stop or _never)
-        pool = self._pool_of(lanes, max(1, threads // MAX_LANES))
+        stop = should_stop or _never
+        work = _Work(trie, tokens_at, known, ends, self._forward, self._readout, budget, stop, self.canonical)
+        pool = self._pool_of(lanes, 1 if self.canonical else max(1, threads // MAX_LANES))
         with self._forward.installed():
             above = [pool.submit(work.reach, trie.parent[first]).result() for first, _ in pieces]
             outcomes = above + _results([pool.submit(work.stream, *piece) for piece in pieces])
@@ -209,6 +274,15 @@ class TrieEngine:
             for end, states in outcome.kept:
                 self._kept.add([trie.tokens[node] for node in trie.path(end)], states)
         return logprobs, sum(outcome.computed for outcome in outcomes)
+
+    def _plan_pieces(self, trie: TokenTrie, known: Container[int], threads: int) -> Iterator[tuple[int, int]]:
+        """Ranges of nodes for threads to take; in the canonical mode as many as suit the threads."""
+        if not self._on_cpu or (self.canonical and threads == 1):
+            return iter([(0, len(trie))])
+        if not self.canonical:
+            return plan_pieces(trie, known, PIECE_TOKENS)
+        rounds = max(1, round(len(trie) / (threads * PIECE_TOKENS)))
+        return plan_pieces(trie, known, max(GOOD_PASS_TOKENS, len(trie) // (rounds * threads)))
 
     def _pool_of(self, lanes: int, threads: int) -> ThreadPoolExecutor:
         """Threads that each compute passes of their own; `threads` share a product.
@@ -261,7 +335,10 @@ class TrieEngine:
                 f"scoring prompts of {longest} tokens takes about {needed + 1} MiB beside the model, and "
                 f"{self.memory_bytes >> 20} MiB are allowed; allow more, or use the batched engine"
             )
-        return lanes, min(self.budget_tokens, fits)
+        tokens = min(self.budget_tokens, fits)
+        if self.canonical:
+            tokens = max(1, tokens // ROW_MULTIPLE) * ROW_MULTIPLE
+        return lanes, tokens
 
     def _shape(self) -> tuple[int, int, int]:
         """(heads, key heads, head size) of the model's attention."""
@@ -320,7 +397,7 @@ class _Work:
     """One call's trie and what is known of it.
 
     tokens_at: by node, the tokens whose log-probabilities are read there. known: states of paths, by node.
-    ends: nodes whose paths are to be kept. budget: tokens of a pass.
+    ends: nodes whose paths are to be kept. budget: tokens of a pass. canonical: whether passes are.
     """
 
     trie: TokenTrie
@@ -331,15 +408,16 @@ class _Work:
     readout: Readout
     budget: int
     should_stop: Callable[[], bool]
+    canonical: bool
 
     @torch.no_grad()
     def stream(self, first: int, last: int) -> _Outcome:
         """Computes the nodes from `first` to `last - 1` that are not known, pass by pass."""
         trie = self.trie
         outcome = _Outcome()
-        pending = _Pending(self.readout, self.tokens_at, outcome.logprobs)
+        pending = _Pending(self, outcome.logprobs)
         carried: dict[int, PathStates] = {}
-        ranges = list(plan_passes(self.known, self.budget, first, last))
+        ranges = list(plan_passes(self.known, self.budget, first, last, 1 if self.canonical else BLOCK))
         for number, (start, stop) in enumerate(ranges):
             if self.should_stop():
                 raise InterruptedScoringError
@@ -349,7 +427,7 @@ class _Work:
             following = trie.parent[ranges[number + 1][0]] if number + 1 < len(ranges) else -1
             if following >= 0 and following not in self.known:
                 keep.append(following)
-            current = Pass(trie, start, stop, states, keep)
+            current = Pass(trie, start, stop, states, keep, canonical=self.canonical)
             wanted = [node for node in range(start, stop) if node in self.tokens_at]
             pending.add(wanted, self.forward(current, [node - start for node in wanted]))
             carried = current.kept()
@@ -371,10 +449,10 @@ class _Work:
         for start, stop in plan_passes((), self.budget, first, len(chain)):
             if self.should_stop():
                 raise InterruptedScoringError
-            current = Pass(chain, start, stop, states, [stop - 1])
+            current = Pass(chain, start, stop, states, [stop - 1], canonical=self.canonical)
             wanted = [step for step in path[start:stop] if step in self.tokens_at]
             read = self.forward(current, [self.trie.depth[step] - start for step in wanted])
-            pending = _Pending(self.readout, self.tokens_at, outcome.logprobs)
+            pending = _Pending(self, outcome.logprobs)
             pending.add(wanted, read)
             pending.read()
             states = current.kept()[stop - 1]
@@ -392,12 +470,9 @@ class _Work:
 class _Pending:
     """States that wait to be read, so that the vocabulary head sees many at once."""
 
-    def __init__(
-        self, readout: Readout, tokens_at: dict[int, list[int]], logprobs: dict[tuple[int, int], float]
-    ) -> None:
+    def __init__(self, work: _Work, logprobs: dict[tuple[int, int], float]) -> None:
+        self._work = work
         self._logprobs = logprobs
-        self._readout = readout
-        self._tokens_at = tokens_at
         self._nodes: list[int] = []
         self._states: list[torch.Tensor] = []
 
@@ -413,27 +488,32 @@ class _Pending:
         """Reads what has gathered."""
         if not self._nodes:
             return
-        reads = [(row, token) for row, node in enumerate(self._nodes) for token in self._tokens_at[node]]
+        reads = [(row, token) for row, node in enumerate(self._nodes) for token in self._work.tokens_at[node]]
         rows, tokens = [row for row, _ in reads], [token for _, token in reads]
-        values = self._readout.logprobs(torch.cat(self._states), rows, tokens)
+        states = torch.cat(self._states)
+        if self._work.canonical:
+            states = torch.nn.functional.pad(states, (0, 0, 0, -len(states) % ROW_MULTIPLE))
+        values = self._work.readout.logprobs(states, rows, tokens)
         for (row, token), value in zip(reads, values, strict=True):
             self._logprobs[self._nodes[row], token] = value
         self._nodes, self._states = [], []
 
 
-def plan_passes(known: Container[int], budget: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+def plan_passes(
+    known: Container[int], budget: int, first: int, last: int, multiple: int = BLOCK
+) -> Iterator[tuple[int, int]]:
     """Ranges of the nodes from `first` to `last - 1` to compute, in order: all but the known, at most `budget` each.
 
-    A range ends where known nodes begin, and otherwise where a block of attention does. Cutting costs nothing: the
-    states of the path to the next node are carried on.
+    A range ends where known nodes begin, and otherwise at a `multiple`, such as where a block of attention does.
+    Cutting costs nothing: the states of the path to the next node are carried on.
     """
     while first < last:
         if first in known:
             first += 1
             continue
         stop = min(first + budget, last)
-        if stop < last and stop - stop % BLOCK > first:
-            stop -= stop % BLOCK
+        if stop < last and stop - stop % multiple > first:
+            stop -= stop % multiple
         stop = next((node for node in range(first, stop) if node in known), stop)
         yield first, stop
         first = stop

@@ -1,0 +1,242 @@
+"""Same prompt, same bits: `python -m tests.engine.same_bits [smollm2|gemma3|FOLDER ...]`.
+
+Real prompts of a real model: questions of the samples with 0 to 5 examples in some of their orders, under `symbols`,
+`hybrid` and `cloze`, the first words of others, and long texts up to the model's limit. Each is scored alone, with
+nothing kept from before; then all of them in one trie, in random batches, and in random shards of questions in random
+order by engines that keep what they computed, with passes and threads of other sizes. Every number is compared with the
+one that the prompt had alone, to the last bit. Some are compared with the one-prompt reference as well.
+
+--fast does the same in the fast mode, whose bits depend on what a prompt is scored with.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+import torch
+
+from registry.cli.demo import GEMMA3, SAMPLES, SMOLLM2, PackagedModel
+from registry.prompts import build_prompt, few_shot_examples
+from registry.protocols import protocol_definition
+from registry.variants import QuestionShape, parse_variants
+from tests.bench.bench_scoring import ROOT, read_questions
+from tests.engine.tiny import largest_difference
+from workers.engine import (
+    LoadedModel,
+    ScoringPrompt,
+    TrieEngine,
+    continuations_reference,
+    load_model,
+    score_reference,
+)
+from workers.engine.tokens import encoder
+
+PROTOCOLS = ("symbols", "hybrid", "cloze")
+SHOTS = (0, 0, 0, 1, 2, 5)
+PACKAGED = {"smollm2": SMOLLM2, "gemma3": GEMMA3}
+MEMORY_BYTES = 8 << 30
+"""Enough for the states of a text as long as the model's context."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A prompt, and whether whole continuations are scored after it or their first tokens."""
+
+    prompt: ScoringPrompt
+    whole: bool
+
+
+def question_prompts(rng: Random, count: int, *, orders: int = 4) -> list[Asked]:
+    """Questions of both samples, each in some orders under a protocol with some examples; a few cut off early."""
+    files = [read_questions(SAMPLES / name, None, None) for name in ("mmlu.jsonl", "csqa.jsonl")]
+    kind = parse_variants("full")
+    asked: list[Asked] = []
+    while len(asked) < count:
+        questions, pool = rng.choice(files)
+        question, shots, name = rng.choice(questions), rng.choice(SHOTS), rng.choice(PROTOCOLS)
+        examples = few_shot_examples(pool, question.subject, shots) if shots else []
+        protocol = protocol_definition(name, len(examples))
+        variants = kind.variants(QuestionShape(question.external_id, len(question.options), question.answer))
+        for variant in rng.sample(variants, orders):
+            prompt = build_prompt(protocol, question, variant, examples)
+            text = prompt.text if rng.random() < 0.8 else prompt.text[: rng.randint(1, 40)]
+            scored = ScoringPrompt(text, tuple(prompt.continuations), question.external_id)
+            asked.append(Asked(scored, whole=protocol["score"] != "first-token"))
+    return asked[:count]
+
+
+def long_prompts(loaded: LoadedModel, lengths: Sequence[int]) -> list[Asked]:
+    """Texts of about so many tokens, and never more; all begin alike."""
+    texts = [asked.prompt.text for asked in question_prompts(Random(7), 600, orders=1)]
+    encode = encoder(loaded.tokenizer)
+    asked = []
+    for length in lengths:
+        text = ""
+        for part in texts:
+            words = [*part.split(" "), "\n\n"]
+            # Nearly there, one word at a time; continuations of a few tokens follow.
+            nearly = len(encode(text + part)) > length - 8
+            for piece in words if nearly else [" ".join(words)]:
+                if len(encode(text + " " + piece)) > length - 8:
+                    break
+                text += " " + piece
+            if nearly:
+                break
+        asked.append(Asked(ScoringPrompt(text, (" A", " B", " C", " D"), "long"), whole=False))
+    return asked
+
+
+@dataclass
+class Comparison:
+    """How often a prompt was scored again, and how often with other bits; the largest difference of a log-probability."""
+
+    scored: int = 0
+    other: list[int] = field(default_factory=list)
+    largest: float = 0.0
+
+    def __str__(self) -> str:
+        different = f", the others by up to {self.largest:.1e}" if self.other else ""
+        return f"{self.scored - len(self.other)} of {self.scored} equal to the last bit{different}"
+
+
+def score(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
+    """As a worker scores shards: first tokens and whole continuations in calls of their own."""
+    numbers: list[list[float]] = [[] for _ in asked]
+    for whole in (False, True):
+        places = [place for place, item in enumerate(asked) if item.whole == whole]
+        call = engine.score_continuations if whole else engine.score
+        for place, values in zip(places, call([asked[place].prompt for place in places]).logprobs, strict=True):
+            numbers[place] = values
+    return numbers
+
+
+def alone(engine: TrieEngine, asked: Sequence[Asked]) -> list[list[float]]:
+    """Each prompt with nothing else and nothing kept."""
+    numbers = []
+    for item in asked:
+        engine.forget()
+        numbers += score(engine, [item])
+    engine.forget()
+    return numbers
+
+
+def compare(
+    engine: TrieEngine, asked: Sequence[Asked], expected: Sequence[Sequence[float]], parts: Sequence[Sequence[int]]
+) -> Comparison:
+    """Scores the prompts of each part together, one part after the other."""
+    found = Comparison()
+    for part in parts:
+        for place, values in zip(part, score(engine, [asked[place] for place in part]), strict=True):
+            found.scored += 1
+            if list(values) != list(expected[place]):
+                found.other.append(place)
+                found.largest = max(found.largest, largest_difference([values], [expected[place]]))
+    return found
+
+
+def batches(rng: Random, count: int) -> list[list[int]]:
+    """All prompts in random order, cut at random."""
+    order, parts = rng.sample(range(count), count), []
+    while order:
+        size = rng.choice((1, 2, 5, 17, 60))
+        parts.append(order[:size])
+        del order[:size]
+    return parts
+
+
+def shards(rng: Random, asked: Sequence[Asked]) -> list[list[int]]:
+    """Whole questions in random order, cut at random."""
+    questions: dict[Any, list[int]] = {}
+    for place, item in enumerate(asked):
+        questions.setdefault(item.prompt.group, []).append(place)
+    groups = rng.sample(list(questions.values()), len(questions))
+    size = rng.randint(2, 12)
+    return [list(chain(*groups[start : start + size])) for start in range(0, len(groups), size)]
+
+
+def schedules(rng: Random, asked: Sequence[Asked]) -> Iterator[tuple[str, list[list[int]], int, int]]:
+    """(what it is, parts, tokens of a pass, threads)."""
+    everything = [list(range(len(asked)))]
+    yield "all in one trie", everything, 2048, 1
+    yield "all in one trie, short passes, 2 threads", everything, 160, 2
+    yield "random batches", batches(rng, len(asked)), 2048, 1
+    yield "random batches, passes of 96, 3 threads", batches(rng, len(asked)), 96, 3
+    yield "random shards, questions in random order", shards(rng, asked), 2048, 1
+    yield "random shards again, 2 threads", shards(rng, asked), 2048, 2
+
+
+def converted(packaged: PackagedModel, folder: Path) -> Path:
+    """A model that comes in packages, as safetensors, converted once."""
+    from registry.cli.demo import packaged_file
+    from workers.artifacts import convert_gguf
+
+    if not folder.is_dir():
+        convert_gguf(packaged_file(packaged, folder.parent), folder)
+    return folder
+
+
+def run(folder: Path, prompts: int, seed: int, *, canonical: bool) -> bool:
+    """Prints what was compared; whether all of it was equal."""
+    torch.set_num_threads(1)
+    loaded = load_model(folder, device="cpu")
+    limit = loaded.max_length or 2048
+    rng = Random(seed)
+    lengths = [limit, limit - 1, *(rng.randint(500, min(4000, limit)) for _ in range(4))]
+    asked = question_prompts(rng, prompts - len(lengths)) + long_prompts(loaded, lengths)
+    engine = TrieEngine(loaded, memory_bytes=MEMORY_BYTES, canonical=canonical)
+    encode = encoder(loaded.tokenizer)
+    tokens = [len(encode(item.prompt.text)) for item in asked]
+    whole = sum(item.whole for item in asked)
+    print(
+        f"\n{folder.name}: {len(asked)} prompts of {min(tokens)} to {max(tokens)} tokens (median {median(tokens):.0f}; "
+        f"the model's limit is {limit}), {whole} with whole continuations\n{engine.settings()}",
+        flush=True,
+    )
+    started = time.process_time()
+    expected = alone(engine, asked)
+    print(f"- each alone: {time.process_time() - started:.0f} s of CPU time", flush=True)
+    good = True
+    for name, parts, budget, threads in schedules(rng, asked):
+        started = time.process_time()
+        torch.set_num_threads(threads)
+        engine.budget_tokens = budget
+        found = compare(engine, asked, expected, parts)
+        torch.set_num_threads(1)
+        engine.forget()
+        good &= not found.other
+        print(f"- {name}: {found}; {time.process_time() - started:.0f} s", flush=True)
+    short = rng.sample([place for place, length in enumerate(tokens) if length < 300], 12)
+    reference = [
+        (continuations_reference if asked[place].whole else score_reference)(loaded, [asked[place].prompt]).logprobs[0]
+        for place in short
+    ]
+    difference = largest_difference([expected[place] for place in short], reference)
+    print(
+        f"- largest difference of a log-probability from the one-prompt reference, {len(short)} prompts: {difference:.1e}"
+    )
+    return good
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("models", nargs="*", default=["smollm2"], help="smollm2, gemma3, or folders of safetensors")
+    parser.add_argument("--prompts", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--fast", action="store_true", help="in the fast mode, to see how many differ")
+    arguments = parser.parse_args()
+    results = []
+    for name in arguments.models:
+        folder = converted(PACKAGED[name], ROOT / "build" / "bench" / name) if name in PACKAGED else Path(name)
+        results.append(run(folder, arguments.prompts, arguments.seed, canonical=not arguments.fast))
+    if not arguments.fast and not all(results):
+        raise SystemExit("some prompts had other bits")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""The canonical mode: a prompt's numbers have the same bits whatever it is scored with.
+
+Floating-point sums depend on the order of their terms, so every sum behind a number gets an order that only the prompt
+decides:
+
+- Products. oneDNN adds the terms of an element one after the other, in runs whose length depends on the product's
+  inner dimension; other rows, their number and a row's place among them change nothing, from two rows on.
+- Attention. The sum over a query's keys is taken in chunks of 384 positions, so that no product has an inner dimension
+  above 512, up to which it is one run. Keys of other paths, between those of the own path or after them, have the
+  weight 0 exactly. Weights are relative to the row's highest score, which is the same in any order; their own sum is
+  one more column of the same product.
+- Everything else works on rows alone. What is left over of a vector's length is computed by other instructions, which
+  are not the same to the last bit for exponentials and the like: rows are padded to a multiple of 32, and nothing is.
+- Threads each compute passes of their own, and none shares a product.
+
+What is said of products is a habit of oneDNN's and not a promise, so an engine looks when it is opened: at products
+with the model's weights and at those of attention (`check_products`), and at its own numbers of some made-up prompts,
+alone and together.
+"""
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from hashlib import sha256
+from typing import Any, Final
+
+import torch
+
+from workers.engine.attention import BLOCK, KEY_MULTIPLE, ROW_MULTIPLE, Pass
+from workers.engine.products import is_plain, onednn_serves, product
+from workers.engine.tokens import TokenisedPrompt
+
+CHUNK_POSITIONS: Final = 384
+"""Positions whose keys are added in one run; with the nodes of a block 512 keys at most."""
+
+LOG2_E: Final = math.log2(math.e)
+"""Weights are powers of 2 of scores times this: torch's exp2 is four times as fast as its exp."""
+
+CHECKED_ROWS: Final = (ROW_MULTIPLE, 7 * ROW_MULTIPLE, 16 * ROW_MULTIPLE)
+"""Numbers of rows with which each shape of weights is tried."""
+
+
+def refusal(model: Any) -> str | None:
+    """Why a model has no canonical mode; None when nothing is known to speak against it."""
+    if not onednn_serves(model.device, model.dtype):
+        return f"its products are of {str(model.dtype).removeprefix('torch.')} on {model.device.type}, not oneDNN's"
+    if not all(is_plain(weight) for weight in model.parameters()):
+        return "its weights are quantised"
+    config = model.config.get_text_config()
+    if getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None):
+        return "its experts multiply as many rows as are sent to them"
+    return None
+
+
+@torch.no_grad()
+def check_products(weights: Sequence[torch.Tensor], heads: int, size: int) -> str | None:
+    """What products do here that the canonical mode does not allow; None when nothing was found.
+
+    weights: one of each shape, (outputs, inputs). heads: of queries for each head of keys. size: of a head.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def random(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=generator)
+
+    for weight in weights:
+        outputs, inner = weight.shape
+        rows = random(max(CHECKED_ROWS), inner)
+        whole = product(rows, weight)
+        for number in CHECKED_ROWS[:-1]:
+            # The same rows among others and elsewhere.
+            if not torch.equal(product(rows[7 : 7 + number].contiguous(), weight), whole[7 : 7 + number]):
+                return f"a row of a product of {inner} by {outputs} depends on how many rows there are"
+    keys = CHUNK_POSITIONS + BLOCK
+    query, key, value = random(BLOCK * heads, size), random(keys, size), random(keys, size + 1)
+    scores, shares = product(query, key), random(BLOCK * heads, keys)
+    few = ROW_MULTIPLE * heads
+    for number in range(KEY_MULTIPLE, keys + 1, KEY_MULTIPLE):
+        if not torch.equal(product(query[:few], key[:number]), scores[:few, :number]):
+            return f"scores of attention depend on the number of keys, {number}"
+        own = torch.randperm(number, generator=generator)[: KEY_MULTIPLE - 1].sort().values
+        spread = torch.zeros(len(shares), number)
+        spread[:, own] = shares[:, : len(own)]
+        alone = torch.zeros(few, KEY_MULTIPLE)
+        alone[:, : len(own)] = shares[:few, : len(own)]
+        own_values = torch.zeros(KEY_MULTIPLE, size + 1)
+        own_values[: len(own)] = value[own]
+        if not torch.equal(product(spread, value[:number].t())[:few], product(alone, own_values.t())):
+            return f"a sum over {number} keys is not one run"
+    return None
+
+
+def made_up_prompts(vocabulary: int, longest: int | None) -> list[TokenisedPrompt]:
+    """Prompts of which an engine compares its own numbers: two that begin alike, and one that is like neither."""
+    tokens = [place * place * 7919 % vocabulary for place in range(1, 1 + min(160, longest or 160))]
+    contexts = [tokens[:100], tokens[:40] + tokens[100:], tokens[60:90]]
+    return [TokenisedPrompt(context, [0, 1]) for context in contexts if context]
+
+
+def digest(logprobs: Sequence[Sequence[float]]) -> str:
+    """A digest of the bits of numbers: the first 16 hexadecimal digits of their SHA-256."""
+    numbers = [number for row in logprobs for number in row]
+    return sha256(struct.pack(f"<{len(numbers)}d", *numbers)).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Keys `first` to `last - 1` of a block, those of CHUNK_POSITIONS positions.
+
+    All queries see those before `masked_from`; to the scores of the others the mask is added, 0 or minus infinity,
+    shape (queries, last - masked_from).
+    """
+
+    first: int
+    last: int
+    masked_from: int
+    mask: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Block:
+    """Queries `first` to `last - 1` of a pass's rows; keys: rows of the pass's keys, shape (K,), chunk after chunk."""
+
+    first: int
+    last: int
+    keys: torch.Tensor
+    chunks: list[Chunk]
+
+
+def attend(
+    current: Pass,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """Attention of a canonical pass.
+
+    query: (key heads, queries × heads per key head, head size), scaled, and by LOG2_E too where there is no softcap;
+    the rows of one query stand together. keys, values: (key heads, K, head size).
+    Returns (queries, heads × head size).
+    """
+    key_heads, rows, _ = query.shape
+    queries = len(current.tokens)
+    group, size = rows // queries, values.shape[-1]
+    values = torch.nn.functional.pad(values, (0, 1), value=1.0)  # the last column adds the weights themselves
+    output = query.new_empty(queries, key_heads, group * size)
+    window = current.effective(window)
+    for block in current.layout(("canonical", window), lambda: list(_blocks(current, window))):
+        block_keys, block_values = keys.index_select(1, block.keys), values.index_select(1, block.keys)
+        queried = query[:, block.first * group : block.last * group]
+        for head in range(key_heads):
+            weighted = _weigh(block, queried[head], block_keys[head], block_values[head], softcap)
+            shares = weighted[:, :-1] / weighted[:, -1:]
+            output[block.first : block.last, head] = shares.view(block.last - block.first, -1)
+    return output.view(queries, -1)
+
+
+def _weigh(
+    block: Block, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, softcap: float | None
+) -> torch.Tensor:
+    """Values summed by weights that are not divided by their sum yet, and that sum, (rows, head size + 1)."""
+    scores = []
+    for chunk in block.chunks:
+        part = product(query, keys[chunk.first : chunk.last])
+        if softcap is not None:
+            part.div_(softcap).tanh_().mul_(softcap * LOG2_E)
+        if chunk.masked_from < chunk.last:
+            masked = part.view(len(chunk.mask), -1, chunk.last - chunk.first)[..., chunk.masked_from - chunk.first :]
+            masked += chunk.mask[:, None]
+        scores.append(part)
+    highest = reduce(torch.maximum, [part.amax(dim=-1, keepdim=True) for part in scores])
+    # Where a query has no key in a chunk it adds 0 exactly.
+    return reduce(
+        torch.Tensor.add_,
+        [
+            product(part.sub_(highest).exp2_(), values[chunk.first : chunk.last].t())
+            for chunk, part in zip(block.chunks, scores, strict=True)
+        ],
+    )
+
+
+def _blocks(current: Pass, window: int | None) -> Iterator[Block]:
+    nodes, rows = current.last - current.first, len(current.tokens)
+    for first in range(0, rows, BLOCK):
+        yield _block(current, first, min(first + BLOCK, rows), min(first + BLOCK, nodes), window)
+
+
+def _block(current: Pass, first: int, last: int, last_node: int, window: int | None) -> Block:
+    """Rows from `last_node` on are padding: they see every key, so that their numbers stay finite."""
+    trie = current.trie
+    own = range(current.first + first, current.first + last_node)
+    ancestors = trie.path(trie.parent[own[0]])
+    if window is not None:
+        shallowest = min(trie.depth[own.start : own.stop])
+        ancestors = [node for node in ancestors if trie.depth[node] > shallowest - window]
+    by_chunk: dict[int, list[int]] = {}
+    for node in (*ancestors, *own):
+        by_chunk.setdefault(trie.depth[node] // CHUNK_POSITIONS, []).append(node)
+    keys: list[int] = []
+    chunks: list[Chunk] = []
+    for _, nodes in sorted(by_chunk.items()):
+        padding = -len(nodes) % KEY_MULTIPLE
+        rows = current.key_rows(nodes) + [0] * padding
+        visible = torch.ones(last - first, len(rows), dtype=torch.bool)
+        seen = visible[: len(own)]
+        seen[:] = current.visible(torch.arange(own.start, own.stop)[:, None], torch.tensor(rows)[None], window)
+        seen[:, len(nodes) :] = False
+        hidden = (~visible).any(dim=0).nonzero()
+        masked_from = int(hidden[0]) if len(hidden) else len(rows)
+        mask = torch.zeros(last - first, len(rows) - masked_from).masked_fill_(~visible[:, masked_from:], -torch.inf)
+        chunks.append(Chunk(len(keys), len(keys) + len(rows), len(keys) + masked_from, mask))
+        keys += rows
+    return Block(first, last, torch.tensor(keys), chunks)
