@@ -11,61 +11,61 @@ CREATE VIEW shuffleboard_public_tables.benchmark_version AS
 SELECT * FROM public.benchmark_version AS benchmark_version WHERE visibility IN ('public')
 ;
 CREATE VIEW shuffleboard_public_tables.question AS
-SELECT * FROM public.question AS question WHERE benchmark_version_id NOT IN (SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.question AS question WHERE benchmark_version_id <> ALL (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))
 ;
 CREATE VIEW shuffleboard_public_tables.question_option AS
-SELECT * FROM public.question_option AS question_option WHERE NOT EXISTS (SELECT 1 FROM public.question AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE hidden.id = question_option.question_id AND NOT (version.visibility IN ('public')))
+SELECT * FROM public.question_option AS question_option WHERE NOT EXISTS (SELECT 1 FROM public.question AS hidden WHERE hidden.id = question_option.question_id AND hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public')))))
 ;
 CREATE VIEW shuffleboard_public_tables.evaluation AS
-SELECT * FROM public.evaluation AS evaluation WHERE benchmark_version_id NOT IN (SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.evaluation AS evaluation WHERE benchmark_version_id <> ALL (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))
 ;
 CREATE VIEW shuffleboard_public_tables.shard AS
-SELECT * FROM public.shard AS shard WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.shard AS shard WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.evaluation_question AS
-SELECT * FROM public.evaluation_question AS evaluation_question WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.evaluation_question AS evaluation_question WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.prediction AS
-SELECT * FROM public.prediction AS prediction WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.prediction AS prediction WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.generation AS
-SELECT * FROM public.generation AS generation WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.generation AS generation WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.question_score AS
-SELECT * FROM public.question_score AS question_score WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.question_score AS question_score WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.question_pride AS
-SELECT * FROM public.question_pride AS question_pride WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.question_pride AS question_pride WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.evaluation_metric AS
-SELECT * FROM public.evaluation_metric AS evaluation_metric WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.evaluation_metric AS evaluation_metric WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.analysis AS
-SELECT * FROM public.analysis AS analysis WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.analysis AS analysis WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.question_seal AS
-SELECT * FROM public.question_seal AS question_seal WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.question_seal AS question_seal WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.evaluation_source AS
-SELECT * FROM public.evaluation_source AS evaluation_source WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.evaluation_source AS evaluation_source WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.withdrawal AS
-SELECT * FROM public.withdrawal AS withdrawal WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.withdrawal AS withdrawal WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.board AS
-SELECT * FROM public.board AS board WHERE id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.board AS board WHERE id <> ALL (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.board_entry AS
-SELECT * FROM public.board_entry AS board_entry WHERE board_id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.board_entry AS board_entry WHERE board_id <> ALL (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.board_snapshot AS
-SELECT * FROM public.board_snapshot AS board_snapshot WHERE board_id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public')))
+SELECT * FROM public.board_snapshot AS board_snapshot WHERE board_id <> ALL (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))
 ;
 CREATE VIEW shuffleboard_public_tables.board_standing AS
-SELECT * FROM public.board_standing AS board_standing WHERE board_snapshot_id NOT IN (SELECT snapshot.id FROM public.board_snapshot AS snapshot WHERE snapshot.board_id IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public'))))
+SELECT * FROM public.board_standing AS board_standing WHERE board_snapshot_id <> ALL (ARRAY(SELECT snapshot.id FROM public.board_snapshot AS snapshot WHERE snapshot.board_id = ANY (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public'))))))))
 ;
 CREATE VIEW shuffleboard_public_tables.suite AS
-SELECT * FROM public.suite AS suite WHERE NOT EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id) OR EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id AND board.id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public'))))
+SELECT * FROM public.suite AS suite WHERE NOT EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id) OR EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id AND board.id <> ALL (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public')))))))
 ;
 CREATE VIEW shuffleboard_public_tables.question_statistics AS
 -- question_statistics: one row per question of an evaluation, computed from its predictions.
@@ -1362,61 +1362,61 @@ CREATE VIEW shuffleboard_members_tables.benchmark_version AS
 SELECT * FROM public.benchmark_version AS benchmark_version WHERE visibility IN ('public', 'members')
 ;
 CREATE VIEW shuffleboard_members_tables.question AS
-SELECT * FROM public.question AS question WHERE benchmark_version_id NOT IN (SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.question AS question WHERE benchmark_version_id <> ALL (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))
 ;
 CREATE VIEW shuffleboard_members_tables.question_option AS
-SELECT * FROM public.question_option AS question_option WHERE NOT EXISTS (SELECT 1 FROM public.question AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE hidden.id = question_option.question_id AND NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.question_option AS question_option WHERE NOT EXISTS (SELECT 1 FROM public.question AS hidden WHERE hidden.id = question_option.question_id AND hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members')))))
 ;
 CREATE VIEW shuffleboard_members_tables.evaluation AS
-SELECT * FROM public.evaluation AS evaluation WHERE benchmark_version_id NOT IN (SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.evaluation AS evaluation WHERE benchmark_version_id <> ALL (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))
 ;
 CREATE VIEW shuffleboard_members_tables.shard AS
-SELECT * FROM public.shard AS shard WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.shard AS shard WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.evaluation_question AS
-SELECT * FROM public.evaluation_question AS evaluation_question WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.evaluation_question AS evaluation_question WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.prediction AS
-SELECT * FROM public.prediction AS prediction WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.prediction AS prediction WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.generation AS
-SELECT * FROM public.generation AS generation WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.generation AS generation WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.question_score AS
-SELECT * FROM public.question_score AS question_score WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.question_score AS question_score WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.question_pride AS
-SELECT * FROM public.question_pride AS question_pride WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.question_pride AS question_pride WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.evaluation_metric AS
-SELECT * FROM public.evaluation_metric AS evaluation_metric WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.evaluation_metric AS evaluation_metric WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.analysis AS
-SELECT * FROM public.analysis AS analysis WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.analysis AS analysis WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.question_seal AS
-SELECT * FROM public.question_seal AS question_seal WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.question_seal AS question_seal WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.evaluation_source AS
-SELECT * FROM public.evaluation_source AS evaluation_source WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.evaluation_source AS evaluation_source WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.withdrawal AS
-SELECT * FROM public.withdrawal AS withdrawal WHERE evaluation_id NOT IN (SELECT hidden.id FROM public.evaluation AS hidden JOIN public.benchmark_version AS version ON version.id = hidden.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.withdrawal AS withdrawal WHERE evaluation_id <> ALL (ARRAY(SELECT hidden.id FROM public.evaluation AS hidden WHERE hidden.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.board AS
-SELECT * FROM public.board AS board WHERE id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.board AS board WHERE id <> ALL (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.board_entry AS
-SELECT * FROM public.board_entry AS board_entry WHERE board_id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.board_entry AS board_entry WHERE board_id <> ALL (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.board_snapshot AS
-SELECT * FROM public.board_snapshot AS board_snapshot WHERE board_id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members')))
+SELECT * FROM public.board_snapshot AS board_snapshot WHERE board_id <> ALL (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))
 ;
 CREATE VIEW shuffleboard_members_tables.board_standing AS
-SELECT * FROM public.board_standing AS board_standing WHERE board_snapshot_id NOT IN (SELECT snapshot.id FROM public.board_snapshot AS snapshot WHERE snapshot.board_id IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members'))))
+SELECT * FROM public.board_standing AS board_standing WHERE board_snapshot_id <> ALL (ARRAY(SELECT snapshot.id FROM public.board_snapshot AS snapshot WHERE snapshot.board_id = ANY (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members'))))))))
 ;
 CREATE VIEW shuffleboard_members_tables.suite AS
-SELECT * FROM public.suite AS suite WHERE NOT EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id) OR EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id AND board.id NOT IN (SELECT entry.board_id FROM public.board_entry AS entry JOIN public.benchmark_version AS version ON version.id = entry.benchmark_version_id WHERE NOT (version.visibility IN ('public', 'members'))))
+SELECT * FROM public.suite AS suite WHERE NOT EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id) OR EXISTS (SELECT 1 FROM public.board AS board WHERE board.suite_id = suite.id AND board.id <> ALL (ARRAY(SELECT entry.board_id FROM public.board_entry AS entry WHERE entry.benchmark_version_id = ANY (ARRAY(SELECT version.id FROM public.benchmark_version AS version WHERE NOT (version.visibility IN ('public', 'members')))))))
 ;
 CREATE VIEW shuffleboard_members_tables.question_statistics AS
 -- question_statistics: one row per question of an evaluation, computed from its predictions.
