@@ -4,7 +4,9 @@ A request that sends a token is what the token says, and never what a cookie say
 something must carry the form's CSRF token.
 """
 
+import re
 import secrets
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import structlog
 from flask import Flask, current_app, g, redirect, request, url_for
 from flask.typing import ResponseReturnValue
 from flask_limiter import Limiter
@@ -36,6 +39,8 @@ OPEN: Final = frozenset({"static", "pages.healthz", "pages.readyz", "signing.sig
 """Endpoints that answer anyone, also where anonymous reading is switched off."""
 MAX_BODY: Final = 2 * 1024 * 1024
 """Bytes of a request, unless its route takes more."""
+
+_REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 csrf: Final = CSRFProtect()
 login: Final = LoginManager()
@@ -137,6 +142,8 @@ def _write_down(response: AnyResponse) -> AnyResponse:
 
 def _check_request() -> ResponseReturnValue | None:
     """Before every request: who asks, may they read at all, and does the browser mean it."""
+    structlog.contextvars.clear_contextvars()
+    structlog.contextvars.bind_contextvars(request=_request_id(), method=request.method, path=request.path)
     if request.endpoint is None or request.endpoint == "static":
         return None
     asking = viewer()
@@ -151,6 +158,19 @@ def _check_request() -> ResponseReturnValue | None:
         with limited(WRITES, "writes"):
             pass
     return None
+
+
+def _request_id() -> str:
+    """What the proxy in front calls this request, or a new name: it is in every line of the log and in the answer."""
+    if "request_id" not in g:
+        given = request.headers.get("X-Request-Id", "")
+        g.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    return g.request_id  # type: ignore[no-any-return]
+
+
+def _name_request(response: AnyResponse) -> AnyResponse:
+    response.headers["X-Request-Id"] = _request_id()
+    return response
 
 
 def _refused(error: AuthenticationError | ForbiddenError) -> AnyResponse:
@@ -285,6 +305,8 @@ def install(app: Flask, settings: Settings) -> None:
     )
     app.before_request(_check_request)
     app.after_request(_write_down)
+    app.after_request(_name_request)
+    app.teardown_request(lambda _error: structlog.contextvars.clear_contextvars())
     app.register_error_handler(AuthenticationError, _refused)
     app.register_error_handler(ForbiddenError, _refused)
     app.register_error_handler(CSRFError, _forged)

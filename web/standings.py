@@ -448,9 +448,13 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
         row["evaluation_id"]: row | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
         for row in rows_of(session, query)
     }
-    c = evaluation_metrics.c
-    measured = select(c.evaluation_id, c.metric, c.value, c.n, c.interval_low, c.interval_high).where(
-        c.evaluation_id.in_(ids), _scope(c.scope, scope), c.metric.in_(metrics)
+    # Not through the view, which looks for a newer definition of each row: for many evaluations at once that reads the
+    # metrics of all. There are few definitions; the newest comes last and stays.
+    of = EvaluationMetric
+    measured = (
+        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
+        .where(of.evaluation_id.in_(ids), _scope(of.scope, scope), of.metric.in_(metrics))
+        .order_by(of.definition_version)
     )
     for evaluation_id, metric, value, n, low, high in session.execute(measured):
         rows[evaluation_id][metric] = value

@@ -309,3 +309,11 @@ def test_forwarded_addresses_hold_only_behind_a_trusted_proxy(database: str, eng
 
             newest = session.scalars(select(AuditEvent).order_by(AuditEvent.id.desc()).limit(1)).one()
             assert newest.address == wanted
+
+
+def test_every_answer_names_its_request_as_the_log_does(app: Flask) -> None:
+    client = app.test_client()
+    assert client.get("/", headers={"X-Request-Id": "from-the-proxy.1"}).headers["X-Request-Id"] == "from-the-proxy.1"
+    made_up = client.get("/nowhere", headers={"X-Request-Id": "two\twords"}).headers["X-Request-Id"]
+    assert len(made_up) == 32
+    assert client.get("/").headers["X-Request-Id"] != made_up

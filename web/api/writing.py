@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from registry import accounts, documents
 from registry.benchmarks import import_benchmark, read_benchmark, set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
-from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite, submit_board, submit_suite
 from registry.db import MAX_INTEGER, write_session
 from registry.dispatch import hints_of, send_hints
@@ -18,10 +17,8 @@ from registry.estimate import Plan, estimates
 from registry.evaluations import EvaluationRequest, move, submit
 from registry.model_revisions import RevisionRequest, add_revision
 from registry.models import VISIBILITIES, BenchmarkVersion, Evaluation, ModelRevision
-from registry.outputs import Comparison, ImportRequest, import_outputs
 from registry.reports import evaluation_metrics
 from registry.submissions import check_hub_name
-from registry.verification import verify_evaluation
 from web import parameters
 from web.api import arguments, bodies
 from web.api.operations import Upload, answer, change, get
@@ -350,6 +347,9 @@ _COLUMN: Final = arguments.words("column", "The model's column in a table of let
 def import_outputs_file(files: dict[str, Path]) -> Response:
     """Imports other people's outputs; importing again makes a new replicate. The file is checked as a whole first."""
     given = request.args
+    # numpy comes with it.
+    from registry.outputs import Comparison, ImportRequest, import_outputs
+
     wanted = ImportRequest(
         files["file"],
         _MODEL.read(given),
@@ -400,6 +400,9 @@ def verification(evaluation_id: str) -> Response:
 
     This takes as long as the evaluation is large.
     """
+    # numpy comes with it.
+    from registry.verification import verify_evaluation
+
     return answer(verify_evaluation(session(), parameters.identifier("evaluation", evaluation_id)))
 
 
@@ -439,5 +442,8 @@ def load_board(body: BoardDefinition) -> Response:
         row, new = import_board(database, body)
         document = {"board": row.name, "version": row.version, "digest": row.digest, "new": new}
         audited(database, "board.import", f"{row.name}@{row.version}", new=new)
+    # numpy comes with it, which nothing else here needs.
+    from registry.boards.snapshots import refresh_boards
+
     refresh_boards(engine())
     return answer(document, status=201 if new else 200)
