@@ -56,15 +56,18 @@ ANALYZE: Final = (
 """Of a prediction only the columns that joins meet: its arrays take five times as long, and no plan rests on them."""
 
 _KNOWN: Final = text("""
-SELECT bool_and(unseen IS NOT NULL) AND min(unseen) FILTER (WHERE relname = 'prediction') >= :rows / 10.0
+SELECT bool_and(unseen IS NOT NULL) AND min(unseen) FILTER (WHERE relname = 'prediction') >= :rows / 100.0
 FROM (
     SELECT
         relname,
         reltuples * (1 - coalesce((SELECT sum(share) FROM unnest(most_common_freqs) AS share), 0))
-        / nullif(n_distinct - coalesce(cardinality(most_common_freqs), 0), 0) AS unseen
+        / nullif(
+            CASE WHEN n_distinct < 0 THEN -n_distinct * reltuples ELSE n_distinct END
+            - coalesce(cardinality(most_common_freqs), 0),
+            0
+        ) AS unseen
     FROM pg_class
-    LEFT JOIN pg_stats
-        ON schemaname = 'public' AND tablename = relname AND attname = 'evaluation_id' AND n_distinct > 0
+    LEFT JOIN pg_stats ON schemaname = 'public' AND tablename = relname AND attname = 'evaluation_id'
     WHERE relnamespace = 'public'::regnamespace AND relname IN ('evaluation_question', 'prediction', 'question_score')
 ) AS expected
 """)

@@ -11,15 +11,12 @@ import structlog
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.broker import BROKER_OPTIONS, broker_address, open_broker
+from registry.errors import UsageError
 from registry.models import Shard
 from registry.settings import Settings
 
 SCORE_TASK: Final = "shuffleboard.score"
-SOCKET_SECONDS: Final = 2.0
-"""How long a submission waits for a broker that is down; the reconciler sends the hint later."""
-
-BROKER_OPTIONS: Final = {"socket_timeout": SOCKET_SECONDS, "socket_connect_timeout": SOCKET_SECONDS}
-
 _log = structlog.get_logger()
 
 
@@ -46,7 +43,7 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
     from kombu.exceptions import OperationalError
     from redis.exceptions import RedisError
 
-    app = _celery(settings.broker_url)
+    app = _celery(broker_address(settings))
     sent = 0
     try:
         with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
@@ -69,7 +66,6 @@ def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tup
 
     Messages are entitlements to any shard, so only their number matters. Empty when the broker is down.
     """
-    from redis import Redis
     from redis.exceptions import RedisError
 
     by_queue: dict[str, list[tuple[int, str]]] = {}
@@ -77,12 +73,12 @@ def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tup
         by_queue.setdefault(queue, []).append((shard_id, queue))
     missing: list[tuple[int, str]] = []
     try:
-        with Redis.from_url(settings.broker_url, **BROKER_OPTIONS) as client:
+        with open_broker(settings) as client:
             for queue, shards in by_queue.items():
                 waiting = client.llen(queue)
                 assert isinstance(waiting, int)
                 missing += shards[waiting:]
-    except (RedisError, OSError) as error:
+    except (RedisError, OSError, UsageError) as error:
         _log.warning("broker_unreachable", error=str(error), remedy="hints are sent again once it is back")
         return []
     return missing

@@ -8,18 +8,20 @@ import threading
 from os import EX_OK
 from typing import Any
 
+import structlog
 from celery import Celery
 from celery.signals import worker_shutting_down
 from celery.worker import state
 
-from registry.dispatch import BROKER_OPTIONS, SCORE_TASK
+from registry.broker import BROKER_OPTIONS, broker_address
+from registry.dispatch import SCORE_TASK
 from registry.settings import Settings
 from workers.loop import WorkerLoop
 
 
 def make_app(settings: Settings, loop: WorkerLoop) -> Celery:
     """A Celery application whose one task lets `loop` work on one shard."""
-    app = Celery("shuffleboard", broker=settings.broker_url)
+    app = Celery("shuffleboard", broker=broker_address(settings))
     app.conf.update(
         task_serializer="json",
         accept_content=["json"],
@@ -53,19 +55,20 @@ def _stop_celery_with(loop: WorkerLoop) -> None:
 
 
 def run_worker(settings: Settings, loop: WorkerLoop) -> None:
-    """Runs a Celery worker in this process until it is told to stop."""
+    """Runs a Celery worker in this process until it is told to stop; a broker that is down is waited for."""
     app = make_app(settings, loop)
     loop.poll_beside_messages()
     threading.Thread(target=_stop_celery_with, args=(loop,), name="stopping", daemon=True).start()
-    app.worker_main(
-        [
-            "worker",
-            "--pool=solo",
-            "--concurrency=1",
-            f"--queues={','.join(loop.queues)}",
-            f"--hostname=shuffleboard-{loop.id[:8]}@%h",
-            "--without-gossip",
-            "--without-mingle",
-            "--loglevel=warning",
-        ]
-    )
+    with structlog.contextvars.bound_contextvars(worker=loop.id):  # in what Celery logs, too
+        app.worker_main(
+            [
+                "worker",
+                "--pool=solo",
+                "--concurrency=1",
+                f"--queues={','.join(loop.queues)}",
+                f"--hostname=shuffleboard-{loop.id[:8]}@%h",
+                "--without-gossip",
+                "--without-mingle",
+                "--loglevel=warning",
+            ]
+        )

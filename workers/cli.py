@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from registry.broker import require_admission
 from registry.cli.common import engine_of, settings_of
 from registry.models import QUEUES
 from workers.loop import UNLOAD_SECONDS, WorkerLoop
@@ -73,6 +74,8 @@ def worker(
         sys.exit(_one_process_each(devices, options))
     settings = settings_of()
     engine = engine_of(settings)
+    if settings.broker_url:
+        require_admission(settings)
     quiet_libraries()
     if threads is not None:
         import torch

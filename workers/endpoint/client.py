@@ -198,6 +198,11 @@ class EndpointClient:
         if status in _REFUSED:
             kept = _where_kept(self.endpoint) or "it has none: give it key_env"
             remedy = f"; check the key of endpoint {self.endpoint.name} ({kept})"
+        elif status == httpx2.codes.BAD_REQUEST and "logprobs" in reason and "max" in reason:
+            remedy = (
+                "; lower SHUFFLEBOARD_ENDPOINT_TOP_LOGPROBS, or top_logprobs of the endpoint, or let the server list "
+                "more (vLLM: --max-logprobs)"
+            )
         return EngineError(f"{host_of(url)}: answers {status} ({reason}){remedy}")
 
     def _later(self, reason: str, url: str, retry_after: str | None) -> Exception:

@@ -1,0 +1,83 @@
+"""Redis, as the settings name it: one place that opens it and says what is wrong with its address.
+
+An address `rediss://…` is Redis behind TLS. What its certificate is checked against stands in the address, in words
+that redis-py and kombu share: `?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis-ca.pem`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs, urlsplit
+
+from registry.errors import UsageError
+from registry.settings import Settings
+
+if TYPE_CHECKING:  # what needs no broker does without it
+    from redis import Redis
+
+SOCKET_SECONDS: Final = 2.0
+"""How long a submission waits for a broker that is down; the reconciler sends the hint later."""
+
+BROKER_OPTIONS: Final = {"socket_timeout": SOCKET_SECONDS, "socket_connect_timeout": SOCKET_SECONDS}
+
+
+def broker_shown(settings: Settings) -> str:
+    """The broker as messages name it: without password and options."""
+    parts = urlsplit(settings.broker_url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def broker_address(settings: Settings) -> str:
+    """The address as Celery is given it: where it is silent, a certificate is checked.
+
+    kombu would else check none, and hand the password to whoever listens.
+    """
+    url = settings.broker_url
+    parts = urlsplit(url)
+    if parts.scheme != "rediss" or "ssl_cert_reqs" in parse_qs(parts.query):
+        return url
+    return f"{url}{'&' if parts.query else '?'}ssl_cert_reqs=required"
+
+
+def open_broker(settings: Settings) -> "Redis":
+    """A client that has not connected yet. Raises UsageError for an address that is none of Redis, or names no file."""
+    from redis import Redis
+
+    for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
+        for path in parse_qs(urlsplit(settings.broker_url).query).get(name, ()):
+            if not Path(path).is_file():
+                raise UsageError(f"SHUFFLEBOARD_BROKER_URL: {name}={path}: no such file; correct the path")
+    try:
+        return Redis.from_url(broker_address(settings), **BROKER_OPTIONS)
+    except (ValueError, TypeError) as error:
+        raise UsageError(
+            f"SHUFFLEBOARD_BROKER_URL: {broker_shown(settings)} is no address of Redis ({error}); write "
+            "redis://host:6379/0, or rediss:// for TLS"
+        ) from None
+
+
+def require_admission(settings: Settings) -> None:
+    """Raises UsageError, on one line, for a broker that will never let this process in as it is set up.
+
+    That is a wrong password, or a certificate that does not check. One that is down is no error: it may come back.
+    """
+    from redis.exceptions import AuthenticationError, RedisError
+
+    client = open_broker(settings)
+    try:
+        client.ping()
+    except AuthenticationError as error:
+        raise UsageError(
+            f"{broker_shown(settings)} refuses the password ({_one_line(error)}); correct SHUFFLEBOARD_BROKER_URL"
+        ) from None
+    except (RedisError, OSError) as error:
+        if "certificate" in str(error).lower():
+            raise UsageError(
+                f"{broker_shown(settings)} shows a certificate that does not check ({_one_line(error)}); name the file "
+                "of the authority that signed it: SHUFFLEBOARD_BROKER_URL=rediss://…?ssl_ca_certs=FILE"
+            ) from None
+    finally:
+        client.close()
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,146 @@
+"""Registries with a row in every table, to be backed up, moved and examined."""
+
+import shutil
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from registry import queue
+from registry.account_models import (
+    Account,
+    ApiToken,
+    AuditEvent,
+    Notice,
+    SavedQuery,
+    Submission,
+    SubmissionEvaluation,
+    Webhook,
+    WebhookDelivery,
+)
+from registry.audiences import dispose
+from registry.db import get_engine, write_session
+from registry.digests import sha256_text
+from registry.evaluations import EvaluationRequest, submit
+from registry.models import Model
+from registry.withdrawals import withdraw
+from tests.proof.population import populate
+from tests.services import OutsidePostgres, PostgresServer, postgres_execute
+
+LATER = datetime(2031, 2, 3, 4, 5, 6, 789012, tzinfo=UTC)
+"""A time with all of its digits."""
+
+NUMBERS = {"large": 1e22, "minus zero": -0.0, "whole": 3.0, "third": 1 / 3, "small": 5e-324, "text": "“ä” \n"}
+"""What engines write in different ways."""
+
+
+def fill(engine: Engine, folder: Path) -> None:
+    """Two sealed evaluations, one withdrawn, one in work and one parked; accounts and all that hangs on them."""
+    population = populate(engine, folder)
+    with write_session(engine) as session:
+        withdraw(session, population.source, "its prompts had a typing error: “ä” → 'a'")
+        # An id that is far from the number of rows.
+        session.add(Model(id=4000, name="of a high number", parameters=2**62))
+        for variants in ("full", "original-inverse"):
+            submit(session, EvaluationRequest(model="fake", benchmark="bench", variants=variants, shard_prompts=8))
+    for _ in range(2):
+        with write_session(engine) as session:
+            held = queue.claim(session, "worker", queues=["cpu"], lease_seconds=3600)
+    assert held is not None
+    with write_session(engine) as session:
+        queue.fail(session, held, "MemoryError: a made-up failure")
+        _add_people(session, population.evaluation)
+
+
+def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
+    account = Account(name="ann", role="admin", password_hash="$argon2id$…", last_login_at=LATER)
+    session.add(account)
+    session.flush()
+    token = ApiToken(account_id=account.id, name="ci", hint="sb_12", digest=sha256_text("token"), scopes=["read"])
+    submission = Submission(
+        account_id=account.id,
+        suite="suite",
+        model={"name": "fake", "kind": "external", "sizes": [1, 2.5]},
+        state="approved",
+        decided_by=account.id,
+        decided_at=LATER,
+        estimate={"prompts": 12, "seconds": 1.25},
+    )
+    query = SavedQuery(slug="abc", account_id=account.id, name="mine", sql="SELECT 1", public=True)
+    webhook = Webhook(account_id=account.id, url="https://example.org/hook", secret="s" * 64, kinds=None)
+    notice = Notice(kind="made-up", key="1", evaluation_id=evaluation_id, document=NUMBERS)
+    session.add_all([token, submission, query, webhook, notice])
+    session.flush()
+    session.add_all(
+        [
+            AuditEvent(account_id=account.id, actor="ann", action="token.make", outcome="done", details={"a": None}),
+            SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id),
+            WebhookDelivery(webhook_id=webhook.id, notice_id=notice.id, state="delivered", status=204),
+        ]
+    )
+
+
+@pytest.fixture(scope="session")
+def sqlite_filled_template(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with all of it, to be copied."""
+    folder = tmp_path_factory.mktemp("filled")
+    path = folder / "filled.db"
+    shutil.copyfile(sqlite_template, path)
+    engine = get_engine(f"sqlite:///{path}")
+    fill(engine, folder)
+    engine.dispose()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is copied
+    return path
+
+
+@pytest.fixture
+def sqlite_filled(sqlite_filled_template: Path, tmp_path: Path) -> Iterator[Engine]:
+    """A filled registry of the test's own on SQLite."""
+    path = tmp_path / "registry" / "filled.db"
+    path.parent.mkdir()
+    shutil.copyfile(sqlite_filled_template, path)
+    engine = get_engine(f"sqlite:///{path}")
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(scope="session")
+def postgresql_filled_template(
+    postgres_server: PostgresServer | OutsidePostgres,
+    postgresql_template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[str]:
+    """Name of a database with all of it, to be copied."""
+    name = f"{postgresql_template}_filled"
+    postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
+    engine = get_engine(postgres_server.database_url(name))
+    fill(engine, tmp_path_factory.mktemp("filled"))
+    engine.dispose()
+    yield name
+    postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def postgresql_filled(
+    postgres_server: PostgresServer | OutsidePostgres, postgresql_filled_template: str
+) -> Iterator[Engine]:
+    """A filled registry of the test's own on PostgreSQL."""
+    name = f"shuffleboard_filled_{uuid.uuid4().hex}"
+    postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_filled_template}")
+    engine = get_engine(postgres_server.database_url(name))
+    yield engine
+    dispose(engine)
+    postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=("sqlite", "postgresql"))
+def filled(request: pytest.FixtureRequest) -> Engine:
+    """Both of them in turn."""
+    found: Engine = request.getfixturevalue(f"{request.param}_filled")
+    return found

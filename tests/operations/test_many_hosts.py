@@ -1,0 +1,179 @@
+"""Hosts that share nothing but PostgreSQL and Redis, both behind TLS and passwords."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from sqlalchemy import select
+
+from registry.broker import broker_address, require_admission
+from registry.db import get_engine, read_session, write_session
+from registry.dispatch import hints_of, send_hints
+from registry.errors import DatabaseError, UsageError
+from registry.evaluations import find_evaluation
+from registry.migrate import current, upgrade
+from registry.models import Shard, Worker
+from registry.settings import Settings, get_settings
+from registry.verification import verify_evaluation
+from tests.commands import eventually, fake_worker, terminate
+from tests.operations.secured import Authority, SecuredPostgres, SecuredRedis
+from tests.population import predictions, queue_evaluation
+from tests.services import free_port
+from workers.cli import worker
+
+SHARDS = 6
+
+
+@pytest.fixture(scope="module")
+def authorities(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Authority]:
+    """Ours, and one that signed nothing of ours."""
+    folder = tmp_path_factory.mktemp("authorities")
+    return Authority(folder / "ours"), Authority(folder / "another")
+
+
+@pytest.fixture(scope="module")
+def postgres(authorities: tuple[Authority, Authority]) -> Iterator[SecuredPostgres]:
+    with SecuredPostgres(authorities[0]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def redis(authorities: tuple[Authority, Authority]) -> Iterator[SecuredRedis]:
+    with SecuredRedis(authorities[0]) as server:
+        yield server
+
+
+def test_two_hosts_score_one_evaluation_over_tls(
+    postgres: SecuredPostgres, redis: SecuredRedis, tmp_path: Path
+) -> None:
+    """Each worker has a data directory of its own; messages share the work out."""
+    upgrade(postgres.url)
+    engine = get_engine(postgres.url)
+    shared = {"database_url": postgres.url, "broker_url": redis.url, "lease_seconds": 5.0, "reconcile_seconds": 1.0}
+    homes = [tmp_path / "host-1", tmp_path / "host-2"]
+    pace = ("--seconds-per-prompt", 0.1)
+    with (
+        fake_worker(*pace, home=homes[0], **shared) as one,
+        fake_worker(*pace, home=homes[1], **shared) as other,
+    ):
+        evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+        with write_session(engine) as session:
+            hints = hints_of(session, evaluation_id)
+        assert send_hints(Settings(**shared), hints) == SHARDS
+
+        def complete() -> bool:
+            with read_session(engine) as session:
+                return find_evaluation(session, evaluation_id).state == "complete"
+
+        eventually(complete, "the evaluation is sealed")
+        assert [terminate(one), terminate(other)] == [0, 0]
+    with read_session(engine) as session:
+        assert len(set(session.scalars(select(Shard.worker_id)))) == 2
+        assert set(session.scalars(select(Shard.crashes))) == {0}
+        assert len(session.scalars(select(Worker.id).where(Worker.stopped_at.is_not(None))).all()) == 2
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+    assert len(predictions(engine, evaluation_id)) == 4 * SHARDS
+    encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE client_addr IS NOT NULL"
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql(encrypted).scalar() is True
+    engine.dispose()
+
+
+# What is wrong is said in one line, and holds no secret
+
+
+def of_database(postgres: SecuredPostgres, wrong: Authority) -> dict[str, tuple[str, str]]:
+    return {
+        "password": (postgres.url_with(postgres.authority.ca, "hunter2"), "password authentication failed"),
+        "authority": (postgres.url_with(wrong.ca), "certificate verify failed"),
+        "no TLS": (postgres.url_with(wrong.ca, mode="disable"), "no encryption"),
+        "missing file": (
+            postgres.url_with(Path("/nowhere/ca.pem")),
+            'certificate file "/nowhere/ca.pem" does not exist',
+        ),
+    }
+
+
+@pytest.mark.parametrize("what", ["password", "authority", "no TLS", "missing file"])
+def test_a_database_that_does_not_let_us_in_says_why(
+    what: str, postgres: SecuredPostgres, authorities: tuple[Authority, Authority]
+) -> None:
+    url, reason = of_database(postgres, authorities[1])[what]
+    engine = get_engine(url)
+    with pytest.raises(DatabaseError) as refused:
+        current(engine)
+    engine.dispose()
+    message = str(refused.value)
+    assert reason in message
+    assert "check SHUFFLEBOARD_DATABASE_URL" in message
+    assert "\n" not in message
+    assert "hunter2" not in message
+    assert "correct" not in message
+
+
+def of_broker(redis: SecuredRedis, wrong: Authority) -> dict[str, tuple[str, str]]:
+    return {
+        "password": (
+            redis.url_with(redis.authority.ca, "hunter2"),
+            "refuses the password .*correct SHUFFLEBOARD_BROKER_URL",
+        ),
+        "authority": (redis.url_with(wrong.ca), "certificate that does not check .*ssl_ca_certs=FILE"),
+        "no authority": (redis.url_with(None), "certificate that does not check .*ssl_ca_certs=FILE"),
+        "missing file": (redis.url_with(Path("/nowhere/ca.pem")), "ssl_ca_certs=/nowhere/ca.pem: no such file"),
+        "no Redis": ("http://127.0.0.1/0", "is no address of Redis"),
+    }
+
+
+@pytest.mark.parametrize("what", ["password", "authority", "no authority", "missing file", "no Redis"])
+def test_a_broker_that_will_never_let_us_in_says_why(
+    what: str, redis: SecuredRedis, authorities: tuple[Authority, Authority]
+) -> None:
+    url, reason = of_broker(redis, authorities[1])[what]
+    with pytest.raises(UsageError) as refused:
+        require_admission(Settings(broker_url=url))
+    message = str(refused.value)
+    assert re.search(reason, message), message
+    assert "\n" not in message
+    assert "hunter2" not in message
+    assert "correct horse" not in message
+
+
+@pytest.mark.parametrize("what", ["password", "authority", "no authority", "missing file"])
+def test_submitting_sends_nothing_to_a_broker_that_is_not_the_one_meant(
+    what: str, redis: SecuredRedis, authorities: tuple[Authority, Authority]
+) -> None:
+    """Nor does it fail: workers find the work by themselves."""
+    url, _ = of_broker(redis, authorities[1])[what]
+    assert send_hints(Settings(broker_url=url), [(1, "cpu")]) == 0
+
+
+def test_a_worker_with_the_wrong_password_does_not_begin(
+    postgresql_database: str, redis: SecuredRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", postgresql_database)
+    monkeypatch.setenv("SHUFFLEBOARD_BROKER_URL", redis.url_with(redis.authority.ca, "hunter2"))
+    get_settings.cache_clear()
+    outcome = CliRunner().invoke(worker)
+    assert isinstance(outcome.exception, UsageError)
+    assert "refuses the password" in str(outcome.exception)
+    with read_session(get_engine(postgresql_database)) as session:
+        assert session.scalars(select(Worker.id)).all() == []
+
+
+def test_a_broker_that_is_down_is_waited_for() -> None:
+    require_admission(Settings(broker_url=f"redis://127.0.0.1:{free_port()}/0"))
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("redis://host/0", "redis://host/0"),
+        ("rediss://host/0", "rediss://host/0?ssl_cert_reqs=required"),
+        ("rediss://host/0?ssl_ca_certs=a", "rediss://host/0?ssl_ca_certs=a&ssl_cert_reqs=required"),
+        ("rediss://host/0?ssl_cert_reqs=none", "rediss://host/0?ssl_cert_reqs=none"),
+    ],
+)
+def test_celery_checks_certificates_unless_it_is_told_not_to(given: str, used: str) -> None:
+    assert broker_address(Settings(broker_url=given)) == used

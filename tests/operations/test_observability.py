@@ -1,0 +1,190 @@
+"""What a deployment says of itself: figures, the alerts over them, and logs that name what they are about."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import Engine, update
+
+from registry import queue
+from registry.cli.common import logging_to_stderr
+from registry.db import database_now, get_engine, write_session
+from registry.models import ModelRevision, Shard, Worker
+from registry.settings import Settings
+from tests.fake_scorer import FakeScorer
+from tests.population import queue_evaluation
+from web import create_app
+from workers.loop import WorkerLoop
+
+ROOT = Path(__file__).resolve().parents[2]
+ALERTS = yaml.safe_load((ROOT / "docs" / "alerts.yml").read_text(encoding="utf-8"))
+RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+Figures = dict[str, list[tuple[dict[str, str], float]]]
+
+
+def figures(engine: Engine) -> Figures:
+    """Name to (labels, value) of every sample of /metrics."""
+    site = create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
+    found: Figures = {}
+    for family in text_string_to_metric_families(site.get("/metrics").text):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((dict(sample.labels), sample.value))
+    return found
+
+
+def test_figures_of_scoring_by_host_and_device(database: str, tmp_path: Path) -> None:
+    """Four shards of four prompts: three by one device, one by another; 10 tokens and 2 s each."""
+    engine = get_engine(database)
+    queue_evaluation(engine, tmp_path, shards=4)
+    with write_session(engine) as session:
+        for name in ("one", "two"):
+            session.add(Worker(id=name, host=f"host-{name}", pid=1, device="cuda:0", versions={}, queues=["cpu"]))
+    for name in ("one", "one", "one", "two"):
+        with write_session(engine) as session:
+            held = queue.claim(session, name, queues=["cpu"], lease_seconds=60)
+            assert held is not None
+        scored = FakeScorer().score(engine, held, lambda: False)
+        with write_session(engine) as session:
+            result = queue.ShardResult(scored.rows, scored.fingerprint, 30, 10, 2.0)
+            assert queue.finish(session, held, result)
+    found = figures(engine)
+    by_host = {
+        name: {labels["host"]: value for labels, value in found[f"shuffleboard_worker_{name}_total"]}
+        for name in ("prompts", "tokens_computed", "scoring_seconds")
+    }
+    assert by_host == {
+        "prompts": {"host-one": 12, "host-two": 4},
+        "tokens_computed": {"host-one": 30, "host-two": 10},
+        "scoring_seconds": {"host-one": 6, "host-two": 2},
+    }
+    assert found["shuffleboard_evaluations_unsealed"] == [({}, 1)]
+    assert found["shuffleboard_evaluations_sealed_total"] == [({}, 0)]
+    size = found["shuffleboard_database_bytes"][0][1]
+    assert 500_000 < size < 100_000_000
+    if engine.dialect.name == "postgresql":
+        connected = sum(value for _, value in found["shuffleboard_database_connections"])
+        assert 1 <= connected <= found["shuffleboard_database_connections_limit"][0][1]
+
+
+def test_figures_of_what_nobody_sees_to(sqlite_database: str, tmp_path: Path) -> None:
+    engine = get_engine(sqlite_database)
+    queue_evaluation(engine, tmp_path, shards=3)
+    with write_session(engine) as session:
+        session.execute(update(Shard).where(Shard.id < 3).values(state="leased", lease_until=database_now(-10)))
+        session.execute(update(ModelRevision).values(state="failed", error="made up"))
+    found = figures(engine)
+    assert found["shuffleboard_leases_expired"] == [({}, 2)]
+    assert ({"state": "failed"}, 1) in found["shuffleboard_model_revisions"]
+
+
+def test_sealed_evaluations_are_counted(sqlite_filled: Engine) -> None:
+    assert figures(sqlite_filled)["shuffleboard_evaluations_sealed_total"] == [({}, 2)]
+
+
+def test_every_figure_is_in_the_manual(postgresql_filled: Engine) -> None:
+    for name in figures(postgresql_filled):
+        assert f"`{name}" in OPERATIONS, name
+
+
+# Alerts
+
+FUNCTIONS = {"sum", "max", "rate", "delta", "predict_linear", "by", "and"}
+"""Words of PromQL that the alerts use."""
+
+
+@pytest.fixture(scope="module")
+def known(request: pytest.FixtureRequest) -> Iterator[Figures]:
+    """The figures of a filled registry on PostgreSQL, which has all of them."""
+    name = request.getfixturevalue("postgresql_filled_template")
+    server = request.getfixturevalue("postgres_server")
+    engine = get_engine(server.database_url(name))
+    yield figures(engine)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_asks_for_figures_that_exist(rule: dict[str, Any], known: Figures) -> None:
+    expression = rule["expr"]
+    names = set(re.findall(r"\bshuffleboard_\w+", expression))
+    assert names or rule["alert"] == "WebsiteDown"
+    assert names <= known.keys()
+    for name, label, value in re.findall(r'(shuffleboard_\w+)\{(\w+)="(\w+)"\}', expression):
+        assert any(labels.get(label) == value for labels, _ in known[name]), expression
+    for name, label in re.findall(r"by \((\w+)\) \((shuffleboard_\w+)", expression):
+        assert all(name in labels for labels, _ in known[label])
+    # Labels that the texts name are left over by the expression.
+    for label in re.findall(r"\$labels\.(\w+)", str(rule["annotations"])):
+        assert all(label in labels for name in names for labels, _ in known[name]), label
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_is_written_as_prometheus_reads_it(rule: dict[str, Any]) -> None:
+    assert rule.keys() <= {"alert", "expr", "for", "labels", "annotations"}
+    assert re.fullmatch(r"\d+[mh]", rule.get("for", "1m"))
+    assert rule["labels"]["severity"] in ("page", "ticket")
+    assert all(rule["annotations"][key].endswith((".", "}}", "}} packages.", ".")) for key in ("summary", "remedy"))
+    expression = rule["expr"]
+    for opening, closing in ("()", "[]", "{}"):
+        assert expression.count(opening) == expression.count(closing)
+    # Counters are asked for their rate, gauges never.
+    for function, name in re.findall(r"(\w+)\((shuffleboard_\w+)\[", expression):
+        assert (function == "rate") == name.endswith("_total"), expression
+    bare = re.sub(r'"[^"]*"|\[\w+\]|\{[^}]*\}|shuffleboard_\w+|\bup\b|by \(\w+\)', "", expression)
+    assert set(re.findall(r"[a-z_]{2,}", bare)) <= FUNCTIONS
+
+
+def test_the_manual_names_the_file_of_alerts() -> None:
+    assert "(alerts.yml)" in OPERATIONS
+
+
+# Logs
+
+
+@pytest.fixture
+def plain_logs() -> Iterator[None]:
+    """Logs as they were before, afterwards."""
+    configured, handlers = structlog.get_config(), list(logging.getLogger().handlers)
+    yield
+    structlog.configure(**configured)
+    logging.getLogger().handlers[:] = handlers
+
+
+def test_every_line_while_a_shard_is_scored_names_it(
+    sqlite_database: str, tmp_path: Path, plain_logs: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of the engine and of libraries too, and the seal names its evaluation."""
+    engine = get_engine(sqlite_database)
+    evaluation_id = queue_evaluation(engine, tmp_path)
+    settings = Settings(home=tmp_path, poll_seconds=0.05)
+    logging_to_stderr(settings)
+
+    def speak(_prompt: object) -> None:
+        structlog.get_logger().info("engine_speaks")
+        logging.getLogger("some.library").warning("speaks, too")
+
+    loop = WorkerLoop(engine, settings, FakeScorer(before_prompt=speak), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    by_event: dict[str, dict[str, Any]] = {line["event"]: line for line in lines}
+    for event in ("engine_speaks", "speaks, too", "shard_done"):
+        said = by_event[event]
+        assert (said["evaluation"], said["shard"], said["fence"], said["worker"]) == (evaluation_id, 1, 1, loop.id)
+        assert said["timestamp"].endswith("Z")
+    assert by_event["speaks, too"]["level"] == "warning"
+    assert by_event["speaks, too"]["logger"] == "some.library"
+    assert by_event["shard_done"]["prompts"] == 4
+    assert by_event["evaluation_sealed"]["evaluation"] == evaluation_id
+    assert "shard" not in by_event["evaluation_sealed"]
+    assert by_event["worker_stopped"]["worker"] == loop.id
+    assert "evaluation" not in by_event["worker_stopped"]

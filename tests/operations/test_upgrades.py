@@ -1,0 +1,177 @@
+"""Upgrades under way: they give up soon where somebody is in their way, and say beforehand what they would run."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from click.testing import CliRunner
+from sqlalchemy import Engine, select, text
+
+from registry import migrate
+from registry.cli.database import check_command, current_command
+from registry.db import get_engine, read_session
+from registry.errors import DatabaseError
+from registry.models import ChainLink, Evaluation
+from registry.settings import get_settings
+from tests.migration.make_fixture import FIXTURES
+from tests.migration.test_fixtures import contents, load
+from tests.migration.test_migrations import definitions
+
+OLD = min(path.name.split(".")[0] for path in FIXTURES.glob("*.postgresql.*"))
+NEWER = [revision for revision, _ in migrate.pending(OLD)]
+
+
+@pytest.fixture
+def old(postgresql_url: str) -> Iterator[Engine]:
+    """A database of the oldest schema, with evaluations in it."""
+    engine = load(OLD, "postgresql", postgresql_url)
+    yield engine
+    engine.dispose()
+
+
+@contextmanager
+def limits(monkeypatch: pytest.MonkeyPatch, **given: str) -> Iterator[None]:
+    """Other time limits of migrations than they ship with."""
+    working = migrate._config
+
+    def config() -> Config:
+        made = working()
+        made.attributes["limits"] = given
+        return made
+
+    with monkeypatch.context() as patched:
+        patched.setattr(migrate, "_config", config)
+        yield
+
+
+def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
+    old: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody reads in a transaction that does not end, which an ALTER TABLE must wait for."""
+    before = definitions(old), contents(old)
+    refused: list[str] = []
+
+    def upgrade() -> None:
+        try:
+            migrate.upgrade(postgresql_url)
+        except DatabaseError as error:
+            refused.append(str(error))
+
+    with old.connect() as reader, limits(monkeypatch, lock_timeout="700ms"):
+        reader.execute(text("SELECT count(*) FROM evaluation"))
+        thread = threading.Thread(target=upgrade)
+        thread.start()
+        waiting = text(
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        )
+        with old.connect() as other:
+            while thread.is_alive() and not other.scalar(waiting):
+                other.rollback()
+                time.sleep(0.01)
+            assert thread.is_alive()
+            other.rollback()
+            # Whoever reads meanwhile waits behind the migration, until that gives up.
+            assert other.scalar(text("SELECT count(*) FROM evaluation")) == 3
+        thread.join()
+        assert reader.scalar(text("SELECT count(*) FROM prediction")) > 0
+    assert len(refused) == 1
+    assert f"from {OLD} failed and was rolled back: canceling statement due to lock timeout" in refused[0]
+    assert refused[0].endswith("; stop workers and website, which use its tables, and run it again")
+    assert (definitions(old), contents(old)) == before
+    assert migrate.current(old) == OLD
+    assert migrate.upgrade(postgresql_url) == migrate.head()
+
+
+def test_the_shipped_limits_are_those_of_the_migration_s_transaction(
+    postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "versions"
+    folder.mkdir()
+    (folder / "telling.py").write_text(
+        '"""Tell the limits."""\n'
+        "from alembic import op\n"
+        f'revision, down_revision, branch_labels, depends_on = "299912312359", "{migrate.head()}", None, None\n'
+        "def upgrade():\n"
+        "    for name in ('lock_timeout', 'statement_timeout'):\n"
+        "        op.execute(f\"CREATE TABLE told_{name} AS SELECT current_setting('{name}') AS value\")\n"
+    )
+    working = migrate._config
+
+    def config() -> Config:
+        made = working()
+        location = made.get_main_option("script_location")
+        made.set_main_option("version_locations", f"{location}/versions:{folder}")
+        return made
+
+    monkeypatch.setattr(migrate, "_config", config)
+    engine = get_engine(postgresql_url)
+    migrate.upgrade(postgresql_url)
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT value FROM told_lock_timeout")) == "3s"
+        assert connection.scalar(text("SELECT value FROM told_statement_timeout")) == "30min"
+        # They end with the migration.
+        assert connection.scalar(text("SHOW lock_timeout")) == "0"
+
+
+def test_a_statement_that_takes_too_long_rolls_the_upgrade_back(
+    old: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = definitions(old), contents(old)
+    with limits(monkeypatch, statement_timeout="1ms"), pytest.raises(DatabaseError, match="due to statement timeout"):
+        migrate.upgrade(postgresql_url)
+    assert (definitions(old), contents(old)) == before
+
+
+def test_what_comes_after_the_migrations_is_part_of_the_upgrade(
+    old: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metrics, intervals and the chain: were they apart, an upgrade that was broken off would never make them."""
+    before = definitions(old), contents(old)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrate, "load_shipped_suites", lambda _session: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            migrate.upgrade(postgresql_url)
+    assert (definitions(old), contents(old)) == before
+    migrate.upgrade(postgresql_url)
+    with read_session(old) as session:
+        sealed = session.scalars(select(Evaluation.seal).where(Evaluation.seal.is_not(None))).all()
+        assert session.scalars(select(ChainLink.subject)).all() == sealed
+
+
+@pytest.fixture
+def old_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", url)
+    get_settings.cache_clear()
+    engine = load(OLD, "sqlite", url)
+    yield engine
+    engine.dispose()
+
+
+def test_commands_say_which_migrations_would_be_run(old_sqlite: Engine) -> None:
+    shown = CliRunner().invoke(current_command, ["--json"])
+    document = json.loads(shown.stdout)
+    assert (document["revision"], document["head"]) == (OLD, migrate.head())
+    assert [item["revision"] for item in document["pending"]] == NEWER
+    assert document["pending"][0]["title"] == "Add every metric and keep what is sealed."
+    assert f"to run: {NEWER[-1]}  " in CliRunner().invoke(current_command).stdout
+
+    checked = CliRunner().invoke(check_command, ["--json"])
+    assert isinstance(checked.exception, DatabaseError)
+    document = json.loads(checked.stdout)
+    assert (document["ok"], [item["revision"] for item in document["pending"]]) == (False, NEWER)
+    assert f"to run: {NEWER[0]}  " in CliRunner().invoke(check_command).stdout
+
+    migrate.upgrade(str(old_sqlite.url))
+    assert json.loads(CliRunner().invoke(check_command, ["--json"]).stdout)["ok"] is True
+    assert json.loads(CliRunner().invoke(current_command, ["--json"]).stdout)["pending"] == []
+
+
+def test_looking_at_the_schema_waits_for_no_writer(old_sqlite: Engine) -> None:
+    with old_sqlite.begin():  # holds SQLite's one write lock
+        assert migrate.current(get_engine(str(old_sqlite.url))) == OLD
