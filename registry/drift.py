@@ -1,6 +1,7 @@
 """Drift: what changed between two evaluations that put the same prompts to the same model.
 
-Replicates over time, library versions, devices or batches; or two revisions of one model, such as two precisions.
+Replicates over time, library versions, devices or batches; or two revisions of one model, such as two precisions, also
+where the same files were registered under two names.
 """
 
 import math
@@ -92,7 +93,7 @@ def _pair(session: Session, one_id: int, other_id: int) -> tuple[Evaluation, Eva
         if evaluation.seal is None:
             raise QueueError(f"evaluation {evaluation.id} is {evaluation.state}; wait until it is complete")
     for what, names in (
-        ("models", [item.model_revision.model.name for item in (one, other)]),
+        ("models", _models(one, other)),
         ("benchmark versions", [f"{item.benchmark_version_id}" for item in (one, other)]),
         ("protocols", [item.protocol.digest for item in (one, other)]),
         ("variants", [item.variant_set.name for item in (one, other)]),
@@ -103,6 +104,15 @@ def _pair(session: Session, one_id: int, other_id: int) -> tuple[Evaluation, Eva
                 "on one model; to compare models: shuffleboard statistics compare"
             )
     return one, other
+
+
+def _models(one: Evaluation, other: Evaluation) -> list[str]:
+    """What tells the models apart: their names, unless both were loaded from the very same files."""
+    revisions = [one.model_revision, other.model_revision]
+    files = {(revision.weights_digest, revision.tokenizer_digest) for revision in revisions}
+    if len(files) == 1 and revisions[0].weights_digest is not None:
+        return ["the same files"] * 2
+    return [revision.model.name for revision in revisions]
 
 
 def largest_change(one: list[float] | None, other: list[float] | None) -> float | None:

@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 
 from registry.drift import drift_document
 from registry.errors import UsageError
+from registry.models import Evaluation, Model, ModelRevision
 from registry.provenance import GROUPS, compare_provenance, provenance_document
 from web import charts, pages, parameters, queries
 from web.responses import session
@@ -75,6 +76,19 @@ def _others(row: Row) -> list[Row]:
     return [other for other in found if other["evaluation_id"] != row["evaluation_id"]]
 
 
+def _under_other_names(row: Row) -> list[Row]:
+    """Evaluations of models that were loaded from the very same files, such as another precision."""
+    if row["weights_digest"] is None:
+        return []
+    same = select(ModelRevision.id).where(
+        ModelRevision.weights_digest == row["weights_digest"],
+        ModelRevision.tokenizer_digest == row["tokenizer_digest"],
+    )
+    conditions = (Evaluation.model_revision_id.in_(same), Model.name != row["model"])
+    found, _ = queries.evaluations(session(), benchmark=row["benchmark"], conditions=conditions, limit=50)
+    return found
+
+
 _drifts: OfSealed[dict[str, Any]] = OfSealed(64)
 
 
@@ -97,7 +111,8 @@ def drift() -> ResponseReturnValue:
     if sides[1] is None:
         row = _evaluation(sides[0])
         kept = ("benchmark_version", "protocol", "shots", "variants")
-        offered = [other for other in _others(row) if other["complete"] and all(other[key] == row[key] for key in kept)]
+        found = _others(row) + _under_other_names(row)
+        offered = [other for other in found if other["complete"] and all(other[key] == row[key] for key in kept)]
         return render_template("drift_choice.html", evaluation=row, offered=offered)
     left, right, document = drift_of(sides[0], sides[1])
     paging = pages.paged(len(document["flips"]), FLIPS_PER_PAGE)
