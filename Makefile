@@ -15,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec chaos gpu docs migration bench bench-scoring bench-import bench-statistics bench-web bench-gpu screenshots check format constraints clean
+.PHONY: help setup demo services peer test spec chaos gpu docs migration bench bench-scoring bench-import bench-statistics bench-web bench-db bench-gpu screenshots check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench-import: setup services ## Import a million predictions into both databases
 
 bench-web: setup services ## Time the pages on 500 models × 60 benchmarks (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_web $(ARGS)
+
+bench-db: setup services ## Grow a database by millions of predictions: size, import, sealing, pages (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_db $(ARGS)
 
 bench-gpu: setup ## Score prompts on a GPU by the trie and in plain batches (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_gpu --write-prompts build/bench/prompts.jsonl

@@ -7,7 +7,7 @@ from werkzeug.datastructures import MultiDict
 
 from registry.db import read_session, write_session
 from registry.evaluations import EvaluationRequest, submit
-from registry.models import Evaluation
+from registry.models import Evaluation, EvaluationMetric
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right
 from web import board, queries, standings
 
@@ -76,6 +76,35 @@ def test_rows_and_choices_are_those_of_the_view(varied):
         for row in page.rows:
             of_view = expected[row["evaluation_id"]]
             assert {key: row[key] for key in of_view} == of_view
+
+
+def test_the_newest_definition_of_a_metric_stands(own, tmp_path):
+    with write_session(own.engine) as session:
+        add_model(session, "Twice")
+        lines = [{"id": "n", "subject": None, "question": "?", "options": ["a", "b"], "answer": 0}]
+        add_benchmark(session, tmp_path, "Defined", lines)
+    evaluation_id = evaluate(own.engine, "Twice", "Defined", right)
+    with write_session(own.engine) as session:
+        # The newest is neither stored first nor last.
+        for version, value in ((98, 0.25), (99, 0.125), (97, 0.5)):
+            session.add(
+                EvaluationMetric(
+                    evaluation_id=evaluation_id,
+                    scope="all",
+                    metric="worst_accuracy",
+                    definition_version=version,
+                    value=value,
+                    n=version,
+                    interval_method="none",
+                )
+            )
+            session.flush()
+    with read_session(own.engine) as session:
+        of_the_view = {row["evaluation_id"]: row for row in queries.board(session)}[evaluation_id]
+        page = standings.page(session, standings.Selection(), board.read(MultiDict()), limit=None, offset=0)
+        row = next(row for row in page.rows if row["evaluation_id"] == evaluation_id)
+    assert row["worst_accuracy"] == of_the_view["worst_accuracy"] == 0.125
+    assert row["counts"]["worst_accuracy"]["n"] == 99
 
 
 def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
