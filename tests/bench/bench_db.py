@@ -1,0 +1,561 @@
+"""Grows a registry on PostgreSQL to millions of predictions: `python -m tests.bench.bench_db [OPTIONS]`.
+
+A throw-away server is filled through the registry's own functions (tests/bench/generate_predictions.py): COPY with keys,
+foreign keys, checks and triggers on, question scores after it, and seals. At each size a table tells how large the
+database is, how fast the last evaluations were imported, how long sealing takes, and how long pages take through the
+application, without a network. Making the rows up is not counted.
+
+One evaluation of each kind is sealed by the registry when it comes first, and the newest of each kind again at every
+size. The others are given as many rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing every one would take
+hours, and the pages read the same.
+
+Seconds are of the wall; "CPU" is what both processes computed, which other work on the machine moves less. The server
+has fsync off, so that a disk that others use is not what is measured.
+
+Options: --predictions 1000000  --sizes 1,5,10 (millions)  --requests 20  --share 1.0 (of the benchmarks' sizes)
+--parts 300000 (what each key, check and trigger costs, on so many predictions; alone)  --explain (slowest statements)
+"""
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine, select, text
+from sqlalchemy.orm import Session
+
+from registry.audiences import AUDIENCES, audience_engine
+from registry.boards.snapshots import refresh_boards
+from registry.bulk import renew_statistics
+from registry.db import get_engine, read_session, write_session
+from registry.migrate import upgrade
+from registry.models import Evaluation, EvaluationMetric, EvaluationQuestion
+from registry.scores import write_question_scores
+from registry.seal import seal
+from tests.bench.bench_web import measure, watching
+from tests.bench.generate_predictions import Kind, Source, store
+from tests.services import PostgresServer, postgres_execute
+from web import create_app
+
+MIB: Final = 2**20
+SETTINGS: Final = {
+    "shared_buffers": "1GB",
+    "max_wal_size": "4GB",
+    "work_mem": "16MB",
+    "maintenance_work_mem": "128MB",
+    "effective_cache_size": "8GB",
+    "random_page_cost": "1.1",
+}
+"""Beside those of the tests' servers: fsync, full_page_writes and synchronous_commit are off."""
+FREE_BYTES: Final = 8 * 2**30
+"""The run ends at the size it has when the disk has less room than this."""
+
+
+class BenchServer(PostgresServer):
+    """The tests' server with room to work. watched: it counts and times every statement."""
+
+    def __init__(self, *, watched: bool = False) -> None:
+        super().__init__()
+        self.settings = dict(SETTINGS)
+        if watched:
+            self.settings |= {
+                "shared_preload_libraries": "pg_stat_statements",
+                "pg_stat_statements.track_planning": "on",
+                "pg_stat_statements.track": "top",
+            }
+
+    def _command(self, folder: Path) -> Sequence[str | Path]:
+        more = [part for name, value in self.settings.items() for part in ("-c", f"{name}={value}")]
+        return [*super()._command(folder), *more]
+
+
+@dataclass
+class Spent:
+    """Seconds of the wall, and CPU seconds of this process and of the server's for it."""
+
+    wall: float = 0.0
+    client: float = 0.0
+    server: float = 0.0
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(self.wall + other.wall, self.client + other.client, self.server + other.server)
+
+    @property
+    def cpu(self) -> float:
+        """Of both."""
+        return self.client + self.server
+
+
+@contextmanager
+def spending(*pids: int) -> Iterator[Spent]:
+    """Measures what is done inside; pids: of the server's processes."""
+    spent = Spent()
+    wall, client, server = time.perf_counter(), time.process_time(), _cpu_seconds(pids)
+    yield spent
+    spent.wall, spent.client = time.perf_counter() - wall, time.process_time() - client
+    spent.server = _cpu_seconds(pids) - server
+
+
+def _cpu_seconds(pids: Iterable[int]) -> float:
+    """Of those that run on this machine."""
+    files = [file for file in (Path(f"/proc/{pid}/stat") for pid in pids) if file.exists()]
+    fields = [file.read_text().rpartition(")")[2].split() for file in files]
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def backend(session: Session) -> int:
+    """Process id of the server's side of a session."""
+    return int(session.scalar(text("SELECT pg_backend_pid()")) or 0)
+
+
+@dataclass
+class Imported:
+    """Sums over evaluations that were imported."""
+
+    predictions: int = 0
+    questions: int = 0
+    copying: Spent = field(default_factory=Spent)
+    scoring: Spent = field(default_factory=Spent)
+    statistics: Spent = field(default_factory=Spent)
+
+
+@dataclass
+class Sealed:
+    """One evaluation that the registry sealed."""
+
+    kind: Kind
+    evaluation_id: int
+    spent: Spent
+
+
+@dataclass
+class State:
+    """What is in the database."""
+
+    evaluations: int = 0
+    predictions: int = 0
+    newest: dict[Kind, int] = field(default_factory=dict)
+    templates: dict[Kind, int] = field(default_factory=dict)
+    sealed: list[Sealed] = field(default_factory=list)
+
+
+def import_one(engine: Engine, source: Source, number: int, kind: Kind, imported: Imported) -> int:
+    """Imports one evaluation in one transaction, as the importer does; returns its id."""
+    with write_session(engine) as session:
+        evaluation_id = source.add(session, number, kind)
+        rows = source.rows(number, kind, evaluation_id)
+        pid = backend(session)
+        with spending(pid) as copying:
+            store(session, rows)
+        with spending(pid) as analysing:
+            renew_statistics(session, len(rows))
+        with spending(pid) as scoring:
+            write_question_scores(session, evaluation_id)
+    imported.predictions += len(rows)
+    imported.questions += kind.questions
+    imported.copying += copying
+    imported.statistics += analysing
+    imported.scoring += scoring
+    return evaluation_id
+
+
+def seal_one(engine: Engine, kind: Kind, evaluation_id: int) -> Sealed:
+    """Seals an evaluation as a worker does."""
+    with write_session(engine) as session, spending(backend(session)) as spent:
+        seal(session, evaluation_id)
+        session.flush()
+    return Sealed(kind, evaluation_id, spent)
+
+
+_KEPT: Final = [
+    column.name for column in EvaluationMetric.__table__.columns if column.name not in ("evaluation_id", "value")
+]
+STAND_IN: Final = (
+    (
+        "INSERT INTO question_pride (evaluation_id, question_id, estimation, correct) "
+        "SELECT :new, question_id, estimation, correct FROM question_pride WHERE evaluation_id = :like"
+    ),
+    (
+        "INSERT INTO question_seal (evaluation_id, question_id, leaf, prompts) "
+        "SELECT :new, question_id, sha256(leaf || :salt), prompts FROM question_seal WHERE evaluation_id = :like"
+    ),
+    # Other values, still shares, so that an order by them is not the order by age.
+    (
+        f"INSERT INTO evaluation_metric (evaluation_id, value, {', '.join(_KEPT)}) "
+        f"SELECT :new, value * (0.9 + 0.1 * (:new * 7919 % 1000) / 1000.0), {', '.join(_KEPT)} "
+        "FROM evaluation_metric WHERE evaluation_id = :like"
+    ),
+    (
+        "UPDATE evaluation SET state = 'complete', seal = sha256(specification_digest), "
+        "sealed_at = clock_timestamp(), seal_version = 3 WHERE id = :new"
+    ),
+)
+"""Statements that give the evaluation :new what sealing wrote of :like."""
+
+
+def stand_in(engine: Engine, like: int, new: int) -> None:
+    """Gives an evaluation the rows of a sealed one of its kind."""
+    with write_session(engine) as session:
+        for statement in STAND_IN:
+            session.execute(text(statement), {"new": new, "like": like, "salt": new.to_bytes(8, "big")})
+
+
+def grow(
+    engine: Engine, source: Source, plan: Iterator[tuple[int, Kind]], state: State, target: int, deadline: float
+) -> Imported:
+    """Imports evaluations until there are so many predictions or the time is up; the newest of each kind is unsealed."""
+    imported = Imported()
+    while state.predictions < target and time.monotonic() < deadline:
+        number, kind = next(plan)
+        evaluation_id = import_one(engine, source, number, kind, imported)
+        state.predictions += kind.predictions
+        state.evaluations += 1
+        previous = state.newest.get(kind)
+        state.newest[kind] = evaluation_id
+        if previous is not None and previous != state.templates.get(kind):
+            stand_in(engine, state.templates[kind], previous)
+        if kind not in state.templates:
+            state.sealed.append(seal_one(engine, kind, evaluation_id))
+            state.templates[kind] = evaluation_id
+    return imported
+
+
+def seal_newest(engine: Engine, state: State, *, largest: bool) -> list[Sealed]:
+    """Seals the newest evaluation of each kind by the registry, the largest kind where asked.
+
+    Returns these and those that were sealed when they came first.
+    """
+    found, state.sealed = state.sealed, []
+    left_out = None if largest else max(state.newest, key=lambda kind: kind.predictions)
+    for kind, evaluation_id in state.newest.items():
+        if kind != left_out and evaluation_id != state.templates[kind]:
+            found.append(seal_one(engine, kind, evaluation_id))
+            state.templates[kind] = evaluation_id
+    refresh_boards(engine)
+    return found
+
+
+SIZES: Final = """
+SELECT relname AS name, pg_table_size(oid) AS rows, pg_indexes_size(oid) AS indexes, reltuples::bigint AS n
+FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+ORDER BY pg_total_relation_size(oid) DESC
+"""
+
+
+def sizes(engine: Engine) -> tuple[int, list[dict[str, Any]]]:
+    """(bytes of the database, the largest tables with theirs)."""
+    with read_session(engine) as session:
+        total = int(session.scalar(text("SELECT pg_database_size(current_database())")) or 0)
+        return total, [dict(row) for row in session.execute(text(SIZES)).mappings()][:8]
+
+
+def addresses(engine: Engine, state: State) -> dict[str, str]:
+    """What is asked for."""
+    largest = max(state.newest, key=lambda kind: kind.predictions)
+    with read_session(engine) as session:
+        evaluation_id = state.templates[largest]  # sealed by the registry
+        model = session.get_one(Evaluation, evaluation_id).model_revision.model.name
+        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id).order_by("question_id")
+        question = session.scalars(asked.offset(largest.questions // 2).limit(1)).one()
+    return {
+        "leaderboard": "/",
+        "leaderboard, last page": f"/?page={max(1, state.evaluations // 100)}",
+        "leaderboard, one list": "/?group=no",
+        "leaderboard, one benchmark": "/?benchmark=mmlu",
+        "board": "/boards/bench",
+        "model": f"/models/{model}",
+        "evaluation": f"/evaluations/{evaluation_id}",
+        "question of it": f"/evaluations/{evaluation_id}/questions/{question}",
+        "API leaderboard, 100 rows": "/api/v1/leaderboard?per_page=100",
+        "API predictions, 1000": f"/api/v1/evaluations/{evaluation_id}/predictions",
+    }
+
+
+def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float, float, float, float]]:
+    """Address → milliseconds of an answer: median, 95th percentile, mean time in SQL, and CPU of both processes."""
+    client = create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
+    found = {}
+    for name, address in addresses(engine, state).items():
+        with ExitStack() as stack:
+            watched = [stack.enter_context(watching(each)) for each in _engines(engine)]
+            client.get(address)  # makes the connections, so that their processes are known
+            with spending(*_backends(engine)) as spent:
+                measured = measure(client, engine, address, requests)
+            in_sql = sum(each.seconds for each in watched) / (requests + 2)
+        in_order = sorted(measured.seconds)
+        p95 = in_order[min(len(in_order) - 1, int(0.95 * len(in_order)))]
+        cpu = spent.cpu / (requests + 1)
+        found[name] = (1000 * statistics.median(in_order), 1000 * p95, 1000 * in_sql, 1000 * cpu)
+    return found
+
+
+def _backends(engine: Engine) -> list[int]:
+    with read_session(engine) as session:
+        return list(
+            session.scalars(
+                text(
+                    "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+                    "AND backend_type = 'client backend'"
+                )
+            )
+        )
+
+
+def _engines(engine: Engine) -> list[Engine]:
+    """The website reads as its visitor may: through engines of its own."""
+    return [audience_engine(engine, audience) for audience in AUDIENCES if audience != "all"]
+
+
+SLOWEST: Final = """
+SELECT calls, mean_exec_time, mean_plan_time, shared_blks_read + shared_blks_hit AS blocks, left(query, 3000) AS query
+FROM pg_stat_statements JOIN pg_database ON pg_database.oid = dbid
+WHERE datname = current_database() AND query NOT LIKE '%pg_stat%' AND query NOT LIKE 'DO %'
+ORDER BY (total_exec_time + total_plan_time) DESC LIMIT 25
+"""
+
+
+def slowest(engine: Engine) -> list[dict[str, Any]]:
+    """Statements that took most time since the last look."""
+    with engine.connect() as connection:
+        connection.execute(text("CREATE EXTENSION IF NOT EXISTS pg_stat_statements"))
+        found = [dict(row) for row in connection.execute(text(SLOWEST)).mappings()]
+        connection.execute(text("SELECT pg_stat_statements_reset()"))
+        connection.commit()
+    return found
+
+
+TABLES: Final = ("prediction", "generation", "question_score", "evaluation_question", "question_seal", "question_pride")
+READ: Final = text(
+    "SELECT relname, seq_tup_read, idx_tup_fetch FROM pg_stat_xact_user_tables "
+    "WHERE schemaname = 'public' AND relname = ANY(:tables)"
+)
+
+
+def read_by_sealing(engine: Engine, evaluation_id: int) -> dict[str, tuple[int, int]]:
+    """Table → rows that sealing an evaluation reads of it by scans of the table, and by an index; then rolls back.
+
+    Scans are discouraged, since of a table of a few pages nobody would use an index.
+    """
+    with Session(engine) as session:
+        session.execute(text("SET LOCAL enable_seqscan = off"))
+        seal(session, evaluation_id)
+        found = {row[0]: (int(row[1]), int(row[2])) for row in session.execute(READ, {"tables": list(TABLES)})}
+        session.rollback()
+    return found
+
+
+UNUSED: Final = """
+SELECT indexrelname AS name, relname AS of_table, pg_relation_size(indexrelid) AS size
+FROM pg_stat_user_indexes JOIN pg_index USING (indexrelid)
+WHERE idx_scan = 0 AND schemaname = 'public' ORDER BY size DESC, name
+"""
+
+
+def unused_indexes(engine: Engine) -> list[dict[str, Any]]:
+    """Indexes that no statement of the run has read, largest first."""
+    with read_session(engine) as session:
+        return [dict(row) for row in session.execute(text(UNUSED)).mappings()]
+
+
+# What each part costs
+
+_DROP_CHECKS: Final = """
+DO $$ DECLARE name text; BEGIN
+FOR name IN SELECT conname FROM pg_constraint WHERE conrelid = 'prediction'::regclass AND contype = 'c' LOOP
+EXECUTE format('ALTER TABLE prediction DROP CONSTRAINT %I', name); END LOOP; END $$
+"""
+_DROP_FOREIGN: Final = _DROP_CHECKS.replace("contype = 'c'", "contype = 'f'")
+_DROP_KEY: Final = "ALTER TABLE prediction DROP CONSTRAINT pk_prediction CASCADE"
+_DROP_INDEX: Final = "DROP INDEX ix_prediction_reused_from"
+_DROP_TRIGGERS: Final = "ALTER TABLE prediction DISABLE TRIGGER USER"
+WITHOUT: Final[dict[str, tuple[str, ...]]] = {
+    "everything on": (),
+    "without the primary key": (_DROP_KEY,),
+    "without the index of reused results": (_DROP_INDEX,),
+    "without the foreign key": (_DROP_FOREIGN,),
+    "without the triggers": (_DROP_TRIGGERS,),
+    "without the checks": (_DROP_CHECKS,),
+    "bare table": (_DROP_KEY, _DROP_INDEX, _DROP_FOREIGN, _DROP_TRIGGERS, _DROP_CHECKS),
+}
+
+
+def parts(server: PostgresServer, folder: Path, predictions: int, report: Callable[[str], None]) -> None:
+    """Imports the same predictions with one thing dropped at a time."""
+    postgres_execute(server.url, "CREATE DATABASE empty TEMPLATE template0")
+    empty = get_engine(server.database_url("empty"))
+    upgrade(server.database_url("empty"))
+    with write_session(empty) as session:
+        source = Source(session, folder)
+    empty.dispose()
+    report("| | predictions/s | µs of the server's CPU per prediction | µs of the client's |\n|---|---|---|---|")
+    for number, (name, statements) in enumerate(WITHOUT.items()):
+        postgres_execute(server.url, f"CREATE DATABASE parts{number} TEMPLATE empty")
+        url = server.database_url(f"parts{number}")
+        postgres_execute(url, *statements)
+        engine = get_engine(url)
+        spent, stored = Spent(), 0
+        plan = ((n, kind) for n, kind in source.plan() if kind.benchmark != "csqa" and kind.variants == "cyclic")
+        while stored < predictions:
+            model, kind = next(plan)
+            with write_session(engine) as session:
+                evaluation_id = source.add(session, model, kind)
+                rows = source.rows(model, kind, evaluation_id)
+                with spending(backend(session)) as one:
+                    store(session, rows)
+            spent, stored = spent + one, stored + len(rows)
+        report(
+            f"| {name} | {stored / spent.wall:,.0f} | {1e6 * spent.server / stored:.2f} | "
+            f"{1e6 * spent.client / stored:.2f} |"
+        )
+        engine.dispose()
+        postgres_execute(server.url, f"DROP DATABASE parts{number}")
+
+
+# Reporting
+
+
+def describe(
+    state: State, imported: Imported, sealed: Sequence[Sealed], engine: Engine, requests: int
+) -> dict[str, Any]:
+    """Everything that is measured at one size, as JSON."""
+    total, tables = sizes(engine)
+    return {
+        "predictions": state.predictions,
+        "evaluations": state.evaluations,
+        "bytes": total,
+        "tables": tables,
+        "imported": asdict(imported),
+        "sealed": [asdict(one) for one in sealed],
+        "pages": pages(engine, state, requests),
+        "load": os.getloadavg()[0],
+    }
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """What was measured at one size, for a reader."""
+    n, imported = found["predictions"], found["imported"]
+    copied, copying = imported["predictions"], imported["copying"]
+    own = next(table for table in found["tables"] if table["name"] == "prediction")
+    yield (
+        f"\n{n:,} predictions, {found['evaluations']:,} evaluations; load of the machine {found['load']:.1f}\n"
+        f"  database {found['bytes'] / MIB:,.0f} MiB, {found['bytes'] / n:.0f} bytes per prediction: "
+        f"{own['rows'] / n:.0f} in the table prediction, {own['indexes'] / n:.0f} in its indexes"
+    )
+    if copied:
+        per_row = [1e6 * copying[part] / copied for part in ("server", "client")]
+        both = copying["wall"] + imported["scoring"]["wall"] + imported["statistics"]["wall"]
+        yield (
+            f"  import {copied / copying['wall']:,.0f}/s; CPU per prediction: server {per_row[0]:.1f} µs, client "
+            f"{per_row[1]:.1f} µs; question scores {copied / imported['scoring']['wall']:,.0f}/s, statistics "
+            f"{imported['statistics']['wall']:.0f} s; all {copied / both:,.0f}/s"
+        )
+    for one in found["sealed"]:
+        kind, spent = Kind(**one["kind"]), one["spent"]
+        yield (
+            f"  sealed {kind.benchmark} {kind.variants}: {kind.predictions:,} predictions in {spent['wall']:.1f} s, "
+            f"CPU {spent['client'] + spent['server']:.1f} s ({spent['server']:.1f} s of it the server's)"
+        )
+    for name, (median, p95, in_sql, cpu) in found["pages"].items():
+        yield f"  {name:28} median {median:6.1f} ms, 95 % {p95:6.1f} ms, in SQL {in_sql:6.1f} ms, CPU {cpu:6.1f} ms"
+    for table in found["tables"]:
+        yield f"    {table['name']:20} {table['n']:>12,} rows {table['rows'] / MIB:9,.0f} MiB, indexes {table['indexes'] / MIB:,.0f} MiB"
+
+
+def run(
+    url: str,
+    folder: Path,
+    targets: Sequence[int],
+    *,
+    requests: int,
+    share: float,
+    explain: bool = False,
+    minutes: float = 600.0,
+    path: Path | None = None,
+    report: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Grows a database that has the schema and nothing else from size to size, and measures at each."""
+    engine = get_engine(url)
+    with write_session(engine) as session:
+        source = Source(session, folder, share)
+    state, plan, found = State(), source.plan(), []
+    deadline = time.monotonic() + 60 * minutes
+    for target in targets:
+        started = time.perf_counter()
+        imported = grow(engine, source, plan, state, target, deadline)
+        late = time.monotonic() >= deadline
+        sealed = seal_newest(engine, state, largest=late or target == targets[-1])
+        if explain:
+            slowest(engine)
+        one = describe(state, imported, sealed, engine, requests)
+        one["seconds"] = time.perf_counter() - started
+        found.append(one)
+        if path is not None:
+            path.write_text(json.dumps(found, indent=1), encoding="utf-8")
+        for line in lines(one):
+            report(line)
+        for row in slowest(engine) if explain else ():
+            report(
+                f"{row['calls']} times {row['mean_exec_time']:.1f} ms, planned in {row['mean_plan_time']:.1f} ms, "
+                f"{row['blocks']} blocks: {' '.join(row['query'].split())}"
+            )
+        if late or shutil.disk_usage(folder).free < FREE_BYTES:
+            report(f"stopped: {minutes:g} minutes are over, or less than {FREE_BYTES / 2**30:.0f} GiB are free")
+            break
+    listed = ", ".join(f"{row['name']} ({row['size'] / MIB:,.0f} MiB)" for row in unused_indexes(engine))
+    report(f"\nindexes that nothing has read: {listed}")
+    for each in _engines(engine):
+        each.dispose()
+    engine.dispose()
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures; with --parts only what each key, check and trigger costs."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--predictions", type=int, default=1_000_000)
+    parser.add_argument("--sizes", default=None, help="in millions, such as 1,5,10,25,50")
+    parser.add_argument("--requests", type=int, default=20)
+    parser.add_argument("--share", type=float, default=1.0, help="of the questions of each benchmark")
+    parser.add_argument("--parts", type=int, default=0, metavar="PREDICTIONS")
+    parser.add_argument("--explain", action="store_true", help="list the statements that took most time")
+    parser.add_argument("--minutes", type=float, default=600.0, help="import nothing more after so long")
+    parser.add_argument("--json", type=Path, default=None, help="a file for all figures")
+    options = parser.parse_args(arguments)
+    targets = [options.predictions]
+    if options.sizes:
+        targets = [round(float(size) * 1_000_000) for size in options.sizes.split(",")]
+
+    def report(line: str) -> None:
+        print(line, flush=True)
+
+    # On the disk: a small database fits in memory, where the tests keep theirs, a large one does not.
+    os.environ.setdefault("TMPDIR", tempfile.gettempdir())
+    with BenchServer(watched=options.explain) as server, tempfile.TemporaryDirectory() as name:
+        if options.parts:
+            parts(server, Path(name), options.parts, report)
+            return
+        postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
+        upgrade(server.database_url("bench"))
+        run(
+            server.database_url("bench"),
+            Path(name),
+            targets,
+            requests=options.requests,
+            share=options.share,
+            explain=options.explain,
+            minutes=options.minutes,
+            path=options.json,
+            report=report,
+        )
+
+
+if __name__ == "__main__":
+    main()

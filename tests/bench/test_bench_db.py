@@ -1,0 +1,147 @@
+"""The benchmark of the database runs through at a small size, and sealing reads its own evaluation alone."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event, func, select, text
+
+from registry import bulk
+from registry.db import get_engine, read_session, write_session
+from registry.models import Evaluation, EvaluationMetric, Prediction, QuestionScore
+from registry.scores import write_question_scores
+from tests.bench import bench_db
+from tests.bench.generate_predictions import Kind, Source, store
+
+SHARE = 0.02
+"""Of the benchmarks' questions."""
+
+
+@pytest.fixture
+def engine(postgresql_database: str) -> Engine:
+    return get_engine(postgresql_database)
+
+
+def import_next(engine: Engine, source: Source, number: int, kind: Kind) -> int:
+    return bench_db.import_one(engine, source, number, kind, bench_db.Imported())
+
+
+def test_it_runs_through_at_a_small_size(engine: Engine, postgresql_database: str, tmp_path: Path) -> None:
+    printed: list[str] = []
+    (found,) = bench_db.run(postgresql_database, tmp_path, [20_000], requests=1, share=SHARE, report=printed.append)
+    assert found["predictions"] >= 20_000
+    with read_session(engine) as session:
+        assert session.scalar(select(func.count()).select_from(Prediction)) == found["predictions"]
+        states = set(session.execute(select(Evaluation.state, Evaluation.seal.is_not(None))))
+        assert states == {("complete", True)}
+        # Those that were not sealed by the registry have as many metrics as the others of their kind.
+        of_kind = (Evaluation.benchmark_version_id, Evaluation.variant_set_id, Evaluation.id)
+        counted = (
+            select(*of_kind, func.count().label("metrics"))
+            .join(EvaluationMetric, EvaluationMetric.evaluation_id == Evaluation.id)
+            .group_by(*of_kind)
+            .subquery()
+            .c
+        )
+        differing = select(func.count(counted.metrics.distinct())).group_by(
+            counted.benchmark_version_id, counted.variant_set_id
+        )
+        assert set(session.scalars(differing)) == {1}
+    lines = "\n".join(printed)
+    for expected in ("bytes per prediction", "sealed mmlu full", "leaderboard, last page", "indexes that nothing has"):
+        assert expected in lines
+
+
+def test_sealing_reads_its_own_evaluation_whatever_else_there_is(engine: Engine, tmp_path: Path) -> None:
+    with write_session(engine) as session:
+        source = Source(session, tmp_path, SHARE)
+    kind = next(kind for kind in source.kinds if (kind.benchmark, kind.variants) == ("arc", "cyclic"))
+    others = [other for other in source.kinds if other.benchmark != "mmlu" or other.variants == "cyclic"]
+    read: list[dict[str, Any]] = []
+    for first in (0, 10):
+        for number in range(first, first + 3):
+            for other in others:
+                import_next(engine, source, number, other)
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM ANALYZE"))
+        read.append(bench_db.read_by_sealing(engine, import_next(engine, source, first + 9, kind)))
+    before, after = read
+    assert before["prediction"][1] >= kind.predictions
+    assert after["question_score"][1] >= kind.questions
+    for table in bench_db.TABLES:
+        assert after[table][0] == 0, f"{table} is read from end to end"
+        assert after[table][1] <= 1.2 * before[table][1], f"of {table} more is read when there is more"
+
+
+def test_statistics_are_renewed_until_a_new_evaluation_is_taken_for_a_usual_one(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MANY_ROWS", 1)
+    sent: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if statement.startswith("ANALYZE"):
+            sent.append(statement)
+
+    def renewed(rows: int) -> bool:
+        sent.clear()
+        with write_session(engine) as session:
+            bulk.renew_statistics(session, rows)
+        return sent == [bulk.ANALYZE]
+
+    event.listen(engine, "before_cursor_execute", note)
+    with write_session(engine) as session:
+        source = Source(session, tmp_path, 0.004)
+    kind = next(kind for kind in source.kinds if (kind.benchmark, kind.variants) == ("arc", "cyclic"))
+    import_next(engine, source, 0, kind)
+    assert sent == [bulk.ANALYZE]
+    assert renewed(kind.predictions), "one that PostgreSQL knows is all it expects"
+    with write_session(engine) as session:
+        for number in range(1, 130):
+            store(session, source.rows(number, kind, source.add(session, number, kind)))
+            write_question_scores(session, number + 1)
+    assert renewed(kind.predictions)
+    assert not renewed(kind.predictions)
+    assert not renewed(80 * kind.predictions)
+    assert renewed(200 * kind.predictions)
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def test_made_up_rows_are_what_scoring_would_store(engine: Engine, tmp_path: Path) -> None:
+    with write_session(engine) as session:
+        source = Source(session, tmp_path, SHARE)
+    for number, kind in islice(source.plan(), 6):
+        evaluation_id = import_next(engine, source, number, kind)
+        with read_session(engine) as session:
+            scores = session.scalars(select(QuestionScore).filter_by(evaluation_id=evaluation_id)).all()
+            assert {(score.stored, score.valid, score.others) for score in scores} == {
+                (len(kind.orders), len(kind.orders), len(kind.orders) - 1)
+            }
+            row = session.scalars(select(Prediction).filter_by(evaluation_id=evaluation_id).limit(1)).one()
+            assert row.label_probabilities is not None
+            assert sum(row.label_probabilities) == pytest.approx(1)
+            assert row.shown[row.chosen_position or 0] == row.chosen_option
+            assert max(row.label_probabilities) == row.label_probabilities[row.chosen_position or 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"label_logprobs": [float("nan")] * 4}, "non-finite"),
+        ({"label_probabilities": [float("inf"), 0.0]}, "non-finite"),
+        ({"prompt_digest": "no digest"}, "hexadecimal"),
+    ],
+)
+def test_what_no_column_can_hold_is_refused(
+    engine: Engine, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with write_session(engine) as session:
+        source = Source(session, tmp_path, SHARE)
+    number, kind = next(source.plan())
+    with write_session(engine) as session:
+        evaluation_id = source.add(session, number, kind)
+        row = source.rows(number, kind, evaluation_id)[0]
+        with pytest.raises(ValueError, match=message):
+            bulk.insert_predictions(session, [row | changes])
+        session.rollback()
