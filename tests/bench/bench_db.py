@@ -6,14 +6,15 @@ database is, how fast the last evaluations were imported, how long sealing takes
 application, without a network. Making the rows up is not counted.
 
 One evaluation of each kind is sealed by the registry when it comes first, and the newest of each kind again at every
-size. The others are given as many rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing every one would take
-hours, and the pages read the same.
+size. The others are given as many rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing them all takes longer
+than importing them, and the pages read the same.
 
 Seconds are of the wall; "CPU" is what both processes computed, which other work on the machine moves less. The server
 has fsync off, so that a disk that others use is not what is measured.
 
 Options: --predictions 1000000  --sizes 1,5,10 (millions)  --requests 20  --share 1.0 (of the benchmarks' sizes)
 --parts 300000 (what each key, check and trigger costs, on so many predictions; alone)  --explain (slowest statements)
+--minutes 600 (import nothing more after so long)  --json FILE (all figures; tests/bench/curves.py shows them)
 """
 
 import argparse
