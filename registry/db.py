@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -261,9 +261,9 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
     return engine
 
 
-@lru_cache(maxsize=8)
+@cache
 def get_engine(url: str) -> Engine:
-    """The process's engine for `url`, made once."""
+    """The process's engine for `url`, made once and kept: its connections are closed by `dispose` alone."""
     return make_engine(url)
 
 

@@ -1,7 +1,9 @@
 """Accounts for tests of the website: made in the database, signed in by the form."""
 
 import re
+from functools import cache
 
+from argon2 import PasswordHasher
 from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
@@ -13,9 +15,15 @@ from registry.db import read_session, write_session
 PASSWORD = "correct horse battery"
 
 
+@cache
+def _hash() -> str:
+    """Hashing a password takes longer than most of these tests: once for each process."""
+    return PasswordHasher().hash(PASSWORD)
+
+
 def add_account(engine: Engine, name: str, role: str) -> None:
     with write_session(engine) as session:
-        create_account(session, name, role, PASSWORD)
+        create_account(session, name, role).password_hash = _hash()
 
 
 def add_one_of_each_role(engine: Engine) -> None:
