@@ -292,13 +292,17 @@ def viewer_of_token(session: Session, secret: str) -> Viewer:
     return Viewer(account.name, scopes, account.id, account.role, token.id)
 
 
-def note_use(session: Session, token_id: int) -> None:
-    """Remembers that a token was used just now, unless it was moments ago."""
-    token = session.get_one(ApiToken, token_id)
+def used_lately(session: Session, token_id: int) -> bool:
+    """Whether a token's use was written down within the last minute."""
+    used = session.get_one(ApiToken, token_id).last_used_at
     now = session.scalar(select(database_now()))
     assert now is not None
-    if token.last_used_at is None or now - token.last_used_at > timedelta(seconds=USED_AGAIN_SECONDS):
-        token.last_used_at = now
+    return used is not None and now - used <= timedelta(seconds=USED_AGAIN_SECONDS)
+
+
+def note_use(session: Session, token_id: int) -> None:
+    """Writes down that a token was used just now."""
+    session.get_one(ApiToken, token_id).last_used_at = session.scalar(select(database_now()))
 
 
 def revoke_token(session: Session, token: ApiToken) -> datetime | None:

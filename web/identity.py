@@ -79,10 +79,16 @@ def _viewer() -> Viewer:
     token = bearer()
     if token is not None:
         with read_session(responses.engine()) as session:
-            return accounts.viewer_of_token(session, token)
-    if current_user.is_authenticated:
-        found: Viewer = current_user.viewer
+            found = accounts.viewer_of_token(session, token)
+            assert found.token_id is not None
+            written = accounts.used_lately(session, found.token_id)
+        if not written:
+            with write_session(responses.engine()) as session:
+                accounts.note_use(session, found.token_id)
         return found
+    if current_user.is_authenticated:
+        signed_in: Viewer = current_user.viewer
+        return signed_in
     settings = settings_of()
     return accounts.anonymous(reading=settings.anonymous_reading, sql=settings.anonymous_sql)
 

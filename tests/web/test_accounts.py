@@ -1,6 +1,6 @@
 """Signing in, tokens, roles: what works, what is refused, and what is written down of it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from flask import Flask
@@ -129,6 +129,27 @@ def test_an_account_makes_uses_and_revokes_a_token(app: Flask, engine: Engine) -
     assert answer.status_code == 401
     assert "was revoked" in answer.get_json()["detail"]
     assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_when_a_token_was_used_is_written_once_a_minute(app: Flask, engine: Engine) -> None:
+    token = token_of(engine, "reader")
+
+    def used() -> datetime | None:
+        with read_session(engine) as session:
+            return session.scalars(select(ApiToken.last_used_at)).one()
+
+    assert used() is None
+    app.test_client().get("/api/v1/models", headers=bearer(token))
+    first = used()
+    assert first is not None
+    app.test_client().get("/api/v1/models", headers=bearer(token))
+    assert used() == first
+    with write_session(engine) as session:
+        session.execute(update(ApiToken).values(last_used_at=first - timedelta(seconds=61)))
+    app.test_client().get("/api/v1/models", headers=bearer(token))
+    again = used()
+    assert again is not None
+    assert again >= first
 
 
 def test_a_token_cannot_have_what_its_account_has_not(app: Flask, engine: Engine) -> None:
