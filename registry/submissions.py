@@ -162,7 +162,8 @@ def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Sub
     """The submission of that number, if it is the viewer's own or they maintain; else NotFoundError."""
     row = session.get(Submission, submission_id) if 0 < submission_id <= MAX_ROW_ID else None
     if row is None or not (viewer.may("maintain") or row.account_id == viewer.account_id):
-        raise NotFoundError(f"no submission {submission_id} of {viewer.name}")
+        whose = "here" if viewer.may("maintain") else f"of {viewer.name}"
+        raise NotFoundError(f"no submission {submission_id} {whose}; the list of submissions has those there are")
     return row
 
 

@@ -8,6 +8,7 @@ import click
 
 from registry.cli.common import json_option, note, print_json, settings_of
 from registry.db import get_engine, read_session
+from registry.errors import UsageError
 from registry.migrate import head
 from registry.queue import live_workers
 
@@ -71,6 +72,8 @@ def move_command(target: str, as_json: bool) -> None:
     from registry.settings import Settings
 
     source = settings_of().resolved_database_url()
+    if not target.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
+        raise UsageError("--to is neither a sqlite:/// nor a postgresql:// address; name the database to fill")
     with read_session(get_engine(source)) as session:
         alive = live_workers(session)
     if alive:

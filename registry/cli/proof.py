@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
-from sqlalchemy.orm import Session
 
 from registry import chain as chains
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
@@ -238,11 +237,3 @@ def drift(evaluation_id: int, other_id: int, as_json: bool) -> None:
         )
     if document["flipped"] > FLIPS_SHOWN:
         note(f"{document['flipped'] - FLIPS_SHOWN} more answers differ; --json lists them")
-
-
-def said_of(session: Session, evaluation_id: int) -> str:
-    """A remark for whoever is shown an evaluation that no longer counts; empty for one that does."""
-    from registry.withdrawals import withdrawal_of
-
-    row = withdrawal_of(session, evaluation_id)
-    return "" if row is None else f"evaluation {evaluation_id} was {row.kind}: {row.reason}"
