@@ -19,7 +19,7 @@ SQLite: TEMP views on the connection, which its names resolve to first.
 
 import sqlite3
 from collections.abc import Iterator
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 from sqlalchemy import Engine, event
@@ -192,11 +192,14 @@ def audience_engine(engine: Engine, audience: Audience) -> Engine:
     """For reading the engine's database as an audience does; made once for each process."""
     if audience == "all":
         return engine
-    return _narrowed(engine.url.render_as_string(hide_password=False), audience)
+    key = (engine.url.render_as_string(hide_password=False), audience)
+    return _narrowed.get(key) or _narrowed.setdefault(key, _narrow(*key))
 
 
-@cache
-def _narrowed(url: str, audience: Audience) -> Engine:
+_narrowed: Final[dict[tuple[str, Audience], Engine]] = {}
+
+
+def _narrow(url: str, audience: Audience) -> Engine:
     engine = make_engine(url, search_path=search_path(audience))
     if engine.dialect.name == "sqlite":
 
@@ -208,6 +211,13 @@ def _narrowed(url: str, audience: Audience) -> Engine:
 
 
 def dispose(engine: Engine) -> None:
-    """Closes the process's pooled connections to the engine's database, whoever reads through them."""
+    """Closes the process's pooled connections to the engine's database, whoever reads through them.
+
+    What was compiled for it goes, too: a process that opens many databases one after the other keeps none of them.
+    """
+    url = engine.url.render_as_string(hide_password=False)
     for audience in AUDIENCES:
-        audience_engine(engine, audience).dispose()
+        closed = engine if audience == "all" else _narrowed.pop((url, audience), None)
+        if closed is not None:
+            closed.dispose()
+            closed.clear_compiled_cache()

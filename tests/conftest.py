@@ -6,6 +6,7 @@ Databases: ask for the narrowest that will do.
     database_url                          both of them in turn: [sqlite], [postgresql]
     sqlite_database, postgresql_database  the same, with the schema at head
     database                              both of them in turn, with the schema at head
+    filled_databases                      a copy of one that a function filled once for all tests of the process
     redis_url                             an empty Redis database
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
 """
@@ -18,14 +19,19 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from importlib import metadata, util
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
 
 from tests import services
 
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES = ("sqlite", "postgresql")
 
@@ -155,9 +161,13 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     url = f"sqlite:///{path}"
     upgrade(url)
     _close_engine(url)
+    _checkpoint(path)
+    return path
+
+
+def _checkpoint(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is copied
-    return path
 
 
 @pytest.fixture
@@ -188,6 +198,79 @@ def database_url(request: pytest.FixtureRequest) -> str:
 def database(request: pytest.FixtureRequest) -> str:
     """A database with the schema at head, on each engine in turn."""
     return request.getfixturevalue(f"{request.param}_database")
+
+
+class FilledDatabases:
+    """Databases that a function fills once, copied for every test that asks: filling costs far more than copying.
+
+    create(name) makes an empty one with the schema at head and returns its URL; copies(url, folder) yields a copy's.
+    """
+
+    def __init__(
+        self, create: Callable[[str], str], copies: Callable[[str, Path], Iterator[str]], folders: Callable[[], Path]
+    ) -> None:
+        self._create = create
+        self._copies = contextmanager(copies)
+        self._folders = folders
+        self._filled: dict[Callable[..., object], tuple[str, object]] = {}
+
+    @contextmanager
+    def copy(self, fill: Callable[["Engine", Path], T], folder: Path) -> Iterator[tuple[str, T]]:
+        """URL of a copy, which may lie in `folder`, and what `fill(engine, folder)` returned when it was called."""
+        if fill not in self._filled:
+            from registry.db import get_engine
+
+            url = self._create(f"shuffleboard_filled_{uuid.uuid4().hex}")
+            returned = fill(get_engine(url), self._folders())
+            _close_engine(url)
+            self._filled[fill] = url, returned
+        url, known = self._filled[fill]
+        with self._copies(url, folder) as copied:
+            yield copied, cast("T", known)
+
+
+@pytest.fixture(scope="session")
+def filled_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> FilledDatabases:
+    """SQLite databases, filled once for the process."""
+
+    def create(name: str) -> str:
+        return f"sqlite:///{shutil.copyfile(sqlite_template, tmp_path_factory.mktemp('filled') / f'{name}.db')}"
+
+    def copies(url: str, folder: Path) -> Iterator[str]:
+        path = Path(url.removeprefix("sqlite:///"))
+        _checkpoint(path)
+        yield from _sqlite_database(folder, path)
+
+    return FilledDatabases(create, copies, lambda: tmp_path_factory.mktemp("filled"))
+
+
+@pytest.fixture(scope="session")
+def filled_postgresql(
+    postgres_server: services.PostgresServer | services.OutsidePostgres,
+    postgresql_template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[FilledDatabases]:
+    """PostgreSQL databases, filled once for the process."""
+    names: list[str] = []
+
+    def create(name: str) -> str:
+        services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
+        names.append(name)
+        return postgres_server.database_url(name)
+
+    def copies(url: str, _folder: Path) -> Iterator[str]:
+        (name,) = (name for name in names if postgres_server.database_url(name) == url)
+        yield from _postgresql_database(postgres_server, name)
+
+    yield FilledDatabases(create, copies, lambda: tmp_path_factory.mktemp("filled"))
+    for name in names:
+        services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=ENGINES)
+def filled_databases(request: pytest.FixtureRequest) -> FilledDatabases:
+    """Databases filled once for the process, on each engine in turn."""
+    return request.getfixturevalue(f"filled_{request.param}")
 
 
 # Redis

@@ -1,13 +1,13 @@
 """Boards over suites: one row a model, from several variant sets, with intervals, ranks and history."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import DBAPIError
 
 from registry.boards import snapshots
@@ -20,6 +20,7 @@ from registry.errors import IngestError, NotFoundError, ShuffleboardError, Usage
 from registry.models import Board, BoardSnapshot, Evaluation, Suite
 from registry.reports import evaluation_metrics
 from tests.boards.outputs import HEADLINE, KINDS, import_all
+from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry, four_options
 
 FIRST = four_options(80)
@@ -49,6 +50,28 @@ def fill(registry: Registry, models: Sequence[str] = ("strong", "weak")) -> dict
             *import_all(registry, name, "second", SECOND, **how),
         ]
     return found
+
+
+def fill_strong(engine: Engine, folder: Path) -> None:
+    fill(Registry(engine.url.render_as_string(hide_password=False), folder), ["strong"])
+
+
+def fill_both(engine: Engine, folder: Path) -> None:
+    fill(Registry(engine.url.render_as_string(hide_password=False), folder))
+
+
+@pytest.fixture
+def strong(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Registry]:
+    """The two benchmarks with outputs of the model "strong"."""
+    with filled_databases.copy(fill_strong, tmp_path) as (url, _):
+        yield Registry(url, tmp_path)
+
+
+@pytest.fixture
+def strong_and_weak(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Registry]:
+    """The two benchmarks with outputs of both models."""
+    with filled_databases.copy(fill_both, tmp_path) as (url, _):
+        yield Registry(url, tmp_path)
 
 
 def load(registry: Registry, definition: BoardDefinition = BOARD) -> Board:
@@ -109,36 +132,37 @@ def rows_with(registry: Registry, column: str) -> list[dict[str, Any]]:
     return list(rows_of(registry, "other").values())
 
 
-def test_a_model_that_lacks_a_part_shows_what_it_has_and_is_not_ranked(registry: Registry) -> None:
-    fill(registry)
-    registry.model("partial")
+def test_a_model_that_lacks_a_part_shows_what_it_has_and_is_not_ranked(strong_and_weak: Registry) -> None:
+    strong_and_weak.model("partial")
     how = {"skill": 1.0, "liking": 0.0, "seed": 9}
-    import_all(registry, "partial", "first", FIRST, **how)
-    import_all(registry, "partial", "second", SECOND, kinds=("cyclic",), **how)
-    load(registry)
-    row = rows_of(registry)["partial"]
+    import_all(strong_and_weak, "partial", "first", FIRST, **how)
+    import_all(strong_and_weak, "partial", "second", SECOND, kinds=("cyclic",), **how)
+    load(strong_and_weak)
+    row = rows_of(strong_and_weak)["partial"]
     assert not row["complete"]
     assert row["values"]["worst_accuracy@cyclic"]["value"] is not None
     assert row["values"]["cora@divergent"]["value"] is None
     assert row["values"]["npsq_accuracy@choice-only"]["value"] is None
     assert all(value["rank"] is None and value["tier"] is None for value in row["values"].values())
-    assert [rows_of(registry)[name]["values"]["accuracy@cyclic"]["rank"] for name in ("strong", "weak")] == [1, 2]
+    assert [rows_of(strong_and_weak)[name]["values"]["accuracy@cyclic"]["rank"] for name in ("strong", "weak")] == [
+        1,
+        2,
+    ]
     # With the rest it is ranked, and nobody had to ask for it.
-    import_all(registry, "partial", "second", SECOND, kinds=KINDS[1:], **how)
-    row = rows_of(registry)["partial"]
+    import_all(strong_and_weak, "partial", "second", SECOND, kinds=KINDS[1:], **how)
+    row = rows_of(strong_and_weak)["partial"]
     assert row["complete"]
     assert row["values"]["worst_accuracy@cyclic"]["rank"] == 1
 
 
-def test_a_board_as_of_a_date_is_what_it_showed_then(registry: Registry) -> None:
-    fill(registry, ["strong"])
-    load(registry)
-    with read_session(registry.engine) as session:
+def test_a_board_as_of_a_date_is_what_it_showed_then(strong: Registry) -> None:
+    load(strong)
+    with read_session(strong.engine) as session:
         before = snapshot_as_of(session, "main")
-    registry.model("later")
+    strong.model("later")
     for name, questions in (("first", FIRST), ("second", SECOND)):
-        import_all(registry, "later", name, questions, skill=0.2, liking=0.0, seed=5)
-    with read_session(registry.engine) as session:
+        import_all(strong, "later", name, questions, skill=0.2, liking=0.0, seed=5)
+    with read_session(strong.engine) as session:
         assert {row["model"] for row in snapshot_as_of(session, "main").document["rows"]} == {"strong", "later"}
         then = snapshot_as_of(session, "main", before.as_of)
         assert then.id == before.id
@@ -150,31 +174,28 @@ def test_a_board_as_of_a_date_is_what_it_showed_then(registry: Registry) -> None
         assert listed[-1].id == before.id
 
 
-def test_refreshing_twice_makes_one_snapshot(registry: Registry) -> None:
-    fill(registry, ["strong"])
-    load(registry)
-    assert refresh_boards(registry.engine) == []
-    with read_session(registry.engine) as session:
+def test_refreshing_twice_makes_one_snapshot(strong: Registry) -> None:
+    load(strong)
+    assert refresh_boards(strong.engine) == []
+    with read_session(strong.engine) as session:
         assert len(session.scalars(select(BoardSnapshot)).all()) == 1
 
 
-def test_a_board_left_behind_by_a_killed_worker_is_found(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(registry, ["strong"])
-    load(registry)
-    registry.model("later")
+def test_a_board_left_behind_by_a_killed_worker_is_found(strong: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(strong)
+    strong.model("later")
     with monkeypatch.context() as killed:
         killed.setattr("registry.outputs.importer.refresh_boards", lambda _engine: [])
-        import_all(registry, "later", "first", FIRST, skill=0.2, liking=0.0, seed=5)
-    assert "later" not in rows_of(registry)
-    assert refresh_boards(registry.engine) == ["main"]
-    assert "later" in rows_of(registry)
+        import_all(strong, "later", "first", FIRST, skill=0.2, liking=0.0, seed=5)
+    assert "later" not in rows_of(strong)
+    assert refresh_boards(strong.engine) == ["main"]
+    assert "later" in rows_of(strong)
 
 
-def test_the_views_hold_the_board(registry: Registry) -> None:
-    fill(registry)
-    load(registry)
-    rows = rows_of(registry)
-    with read_session(registry.engine) as session:
+def test_the_views_hold_the_board(strong_and_weak: Registry) -> None:
+    load(strong_and_weak)
+    rows = rows_of(strong_and_weak)
+    with read_session(strong_and_weak.engine) as session:
         headlines = session.execute(text("SELECT * FROM board_headlines ORDER BY worst_accuracy_rank")).mappings().all()
         standings = session.execute(text("SELECT * FROM board_standings WHERE current")).mappings().all()
     assert [row["model"] for row in headlines] == ["strong", "weak"]
@@ -186,9 +207,8 @@ def test_the_views_hold_the_board(registry: Registry) -> None:
     assert {row["rank"] for row in standings} == {1, 2}
 
 
-def test_snapshots_and_boards_cannot_be_changed(registry: Registry) -> None:
-    fill(registry, ["strong"])
-    load(registry)
+def test_snapshots_and_boards_cannot_be_changed(strong: Registry) -> None:
+    load(strong)
     for statement in (
         "UPDATE board_standing SET value = 1",
         "DELETE FROM board_snapshot",
@@ -199,12 +219,11 @@ def test_snapshots_and_boards_cannot_be_changed(registry: Registry) -> None:
         "UPDATE analysis SET kind = 'x'",
     ):
         refused = pytest.raises(DBAPIError, match=r"never change|added to, never changed|added, never changed")
-        with refused, write_session(registry.engine) as session:
+        with refused, write_session(strong.engine) as session:
             session.execute(text(statement))
 
 
-def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(registry: Registry) -> None:
-    fill(registry, ["strong"])
+def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(strong: Registry) -> None:
     suite = SuiteDefinition.model_validate(
         {
             "name": "parts",
@@ -215,14 +234,12 @@ def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(registry: 
             ],
         }
     )
-    with write_session(registry.engine) as session:
+    with write_session(strong.engine) as session:
         import_suite(session, suite)
-    load(
-        registry, BoardDefinition(name="parts", suite="parts", columns=("accuracy@cyclic", "accuracy_mean_all@cyclic"))
-    )
-    row = rows_of(registry, "parts")["strong"]
+    load(strong, BoardDefinition(name="parts", suite="parts", columns=("accuracy@cyclic", "accuracy_mean_all@cyclic")))
+    row = rows_of(strong, "parts")["strong"]
     assert row["complete"]
-    with read_session(registry.engine) as session:
+    with read_session(strong.engine) as session:
         per_question = {}
         for evaluation in session.scalars(select(Evaluation)):
             if evaluation.variant_set.kind == "cyclic":
@@ -235,17 +252,16 @@ def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(registry: 
     assert row["values"]["accuracy_mean_all@cyclic"]["rank"] == 1
 
 
-def test_several_boards_stand_beside_each_other_and_a_changed_one_is_a_new_version(registry: Registry) -> None:
-    fill(registry, ["strong"])
-    first = load(registry)
-    again = load(registry)
+def test_several_boards_stand_beside_each_other_and_a_changed_one_is_a_new_version(strong: Registry) -> None:
+    first = load(strong)
+    again = load(strong)
     assert (first.id, first.version) == (again.id, again.version)
-    changed = load(registry, BOARD.model_copy(update={"columns": HEADLINE[:2]}))
+    changed = load(strong, BOARD.model_copy(update={"columns": HEADLINE[:2]}))
     assert changed.version == 2
-    load(registry, BOARD.model_copy(update={"name": "other"}))
-    assert set(rows_of(registry)["strong"]["values"]) == set(HEADLINE[:2])
-    assert set(rows_of(registry, "main@1")["strong"]["values"]) == set(HEADLINE)
-    assert set(rows_of(registry, "other")["strong"]["values"]) == set(HEADLINE)
+    load(strong, BOARD.model_copy(update={"name": "other"}))
+    assert set(rows_of(strong)["strong"]["values"]) == set(HEADLINE[:2])
+    assert set(rows_of(strong, "main@1")["strong"]["values"]) == set(HEADLINE)
+    assert set(rows_of(strong, "other")["strong"]["values"]) == set(HEADLINE)
 
 
 # Submitting
@@ -407,9 +423,8 @@ def test_a_bad_board_file_is_refused(tmp_path: Path, columns: str, sort: str | N
         read_board_file(path)
 
 
-def test_two_who_refresh_at_once_make_one_snapshot(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(registry, ["strong"])
-    with write_session(registry.engine) as session:
+def test_two_who_refresh_at_once_make_one_snapshot(strong: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    with write_session(strong.engine) as session:
         import_board(session, BOARD)
     compute = snapshots.snapshot_document
     first = True
@@ -419,12 +434,12 @@ def test_two_who_refresh_at_once_make_one_snapshot(registry: Registry, monkeypat
         document = compute(session, board)
         if first:
             first = False
-            assert refresh_boards(registry.engine) == ["main"]  # the other is quicker
+            assert refresh_boards(strong.engine) == ["main"]  # the other is quicker
         return document
 
     monkeypatch.setattr(snapshots, "snapshot_document", slow)
-    assert refresh_boards(registry.engine) == []
-    with read_session(registry.engine) as session:
+    assert refresh_boards(strong.engine) == []
+    with read_session(strong.engine) as session:
         assert len(session.scalars(select(BoardSnapshot)).all()) == 1
 
 

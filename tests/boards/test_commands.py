@@ -3,11 +3,14 @@
 import csv
 import io
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from tests.boards.outputs import HEADLINE, import_all
+from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry, four_options
 
 QUESTIONS = four_options(50)
@@ -20,14 +23,20 @@ columns = {json.dumps(HEADLINE)}
 """
 
 
-@pytest.fixture
-def filled(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """Model "m" under every kind of the headline metrics, and once more under cyclic."""
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", registry.url)
+def fill(engine: Engine, folder: Path) -> None:
+    registry = Registry(engine.url.render_as_string(hide_password=False), folder)
+    registry.model("m")
     registry.benchmark("b", QUESTIONS)
     import_all(registry, "m", "b", QUESTIONS, skill=0.7, liking=0.5, seed=1)
     import_all(registry, "m", "b", QUESTIONS, ["cyclic"], skill=0.7, liking=0.5, seed=2)
-    return registry
+
+
+@pytest.fixture
+def filled(filled_databases: FilledDatabases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    """Model "m" under every kind of the headline metrics, and once more under cyclic."""
+    with filled_databases.copy(fill, tmp_path) as (url, _):
+        monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", url)
+        yield Registry(url, tmp_path)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 from registry.audiences import dispose
 from registry.db import get_engine
 from tests import services
+from tests.conftest import FilledDatabases
 from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
 from web import create_app
@@ -133,9 +134,10 @@ def engine(site: Site) -> Engine:
 
 
 @pytest.fixture
-def own(database: str, tmp_path: Path) -> Site:
+def own(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Site]:
     """A seeded site of the test's own, on each engine in turn."""
-    return _site(database, tmp_path)
+    with filled_databases.copy(seed, tmp_path) as (url, seeded):
+        yield Site(get_engine(url), seeded, create_app(database_url=url).test_client())
 
 
 @pytest.fixture
