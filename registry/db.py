@@ -4,10 +4,12 @@ Both engines are first class: PostgreSQL for production, SQLite (WAL) as the emb
 them live here and in the `.sqlite.sql`/`.postgresql.sql` views, nowhere else.
 """
 
+import atexit
 import json
 import math
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -240,6 +242,14 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
             ) from None
     engine = create_engine(url, connect_args={"timeout": 60})
 
+    @event.listens_for(engine, "do_connect")
+    def _create(*_: Any) -> None:
+        # SQLite would make a file that everyone may read; hidden benchmarks and hashes of passwords are among the rows.
+        # The files beside it take its mode.
+        if database and database != ":memory:" and not Path(database).exists():
+            with suppress(OSError):  # connecting says what is wrong with the path
+                os.close(os.open(database, os.O_CREAT | os.O_EXCL, 0o600))
+
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: ConnectionPoolEntry) -> None:
         # The driver must not open transactions by itself: `_begin` below does.
@@ -263,8 +273,16 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
 
 @cache
 def get_engine(url: str) -> Engine:
-    """The process's engine for `url`, made once and kept: its connections are closed by `dispose` alone."""
-    return make_engine(url)
+    """The process's engine for `url`, made once and kept: its connections are closed by `dispose`, or as it ends."""
+    engine = make_engine(url)
+    # The last connection to SQLite that is closed merges the log into the file; one that is dropped does not.
+    atexit.register(_close, engine, os.getpid())
+    return engine
+
+
+def _close(engine: Engine, process: int) -> None:
+    if os.getpid() == process:  # a fork's connections are those of the process it came from
+        engine.dispose()
 
 
 @contextmanager

@@ -22,7 +22,11 @@ blueprint = Blueprint("feed", __name__)
 ENTRIES: Final = 100
 ATOM: Final = "http://www.w3.org/2005/Atom"
 _BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
-_OF_EVALUATIONS: Final = {"evaluation.complete": "is complete", "evaluation.failed": "has failed"}
+_OF_EVALUATIONS: Final = {
+    "evaluation.complete": "is complete",
+    "evaluation.failed": "has failed",
+    "evaluation.withdrawn": "no longer counts",
+}
 
 
 @blueprint.get("/feed.atom")

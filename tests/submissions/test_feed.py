@@ -6,13 +6,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 from flask import Flask
-from sqlalchemy import Engine, update
+from sqlalchemy import Engine, select, update
 
 from registry.accounts import OPERATOR
 from registry.db import write_session
-from registry.models import BenchmarkVersion
+from registry.models import BenchmarkVersion, Evaluation
 from registry.settings import Settings
 from registry.submissions import approve
+from registry.withdrawals import withdraw
 from tests.submissions.conftest import FILES, ask, work
 
 ATOM = "{http://www.w3.org/2005/Atom}"
@@ -54,6 +55,14 @@ def test_each_reads_what_they_may(app: Flask, done: int, engine: Engine, headers
     assert titles(app, headers=headers("reader")) == []
     assert titles(app, headers=headers("submitter")) == told
     assert len(titles(app, headers=headers("maintainer"))) == 5
+
+
+def test_a_withdrawal_is_told(app: Flask, done: int, engine: Engine) -> None:
+    with write_session(engine) as session:
+        (evaluation_id, _) = session.scalars(select(Evaluation.id).order_by(Evaluation.id))
+        withdraw(session, evaluation_id, "wrong answers")
+    complete = "small-model on bench is complete"
+    assert titles(app) == ["small-model on bench no longer counts", complete, complete]
 
 
 def test_it_is_atom(app: Flask, done: int, headers: Headers) -> None:

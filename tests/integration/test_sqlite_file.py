@@ -1,0 +1,18 @@
+"""The file of the embedded default: its owner's alone, and whole when nothing runs."""
+
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+from tests.commands import shuffleboard
+
+
+def test_it_is_its_owner_s_alone_and_has_no_log_beside_it_when_a_command_has_ended(tmp_path: Path) -> None:
+    shuffleboard("db", "upgrade", home=tmp_path)
+    file = tmp_path / "shuffleboard.db"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+        assert connection.execute("SELECT count(*) FROM alembic_version").fetchall() == [(1,)]
