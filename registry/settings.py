@@ -1,7 +1,9 @@
-"""Settings: read once from the environment, then frozen."""
+"""Settings: read once from the environment and the files that it names, then frozen."""
 
+import os
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 from pydantic import Field, ValidationError
@@ -11,7 +13,11 @@ from registry.errors import UsageError
 
 
 class Settings(BaseSettings):
-    """What a deployment chooses. Every field is read from `SHUFFLEBOARD_<FIELD>`."""
+    """What a deployment chooses. Every field is read from `SHUFFLEBOARD_<FIELD>`.
+
+    `get_settings` also reads it from the file that `SHUFFLEBOARD_<FIELD>_FILE` names: the place for a password, since
+    environments are shown by many tools.
+    """
 
     model_config = SettingsConfigDict(env_prefix="SHUFFLEBOARD_", frozen=True, env_ignore_empty=True)
 
@@ -19,43 +25,78 @@ class Settings(BaseSettings):
         default_factory=lambda: Path(platformdirs.user_data_dir("shuffleboard")),
         description="Data directory: the SQLite database and converted model files.",
     )
-    database_url: str = Field(default="", description="SQLAlchemy URL; empty: SQLite under the data directory.")
-    broker_url: str = Field(default="", description="Redis URL for Celery; empty: workers poll the database.")
+    database_url: str = Field(
+        default="",
+        description=(
+            "postgresql://user:password@host/name or sqlite:////path/file.db; empty: SQLite in the data directory."
+        ),
+    )
+    broker_url: str = Field(
+        default="",
+        description=(
+            "redis://host:6379/0, to tell many workers at once that there is work; empty: workers poll the database."
+        ),
+    )
     lease_seconds: float = Field(
         default=60.0, gt=0, description="A shard whose worker is silent this long is given to another."
     )
     poll_seconds: float = Field(default=1.0, gt=0, description="How often an idle worker looks into the database.")
     reconcile_seconds: float = Field(
-        default=30.0, gt=0, description="How often lost hints are sent again and finished evaluations sealed."
+        default=30.0, gt=0, description="How often lost hints are sent again and complete evaluations sealed."
     )
     endpoints: str = Field(default="", description="TOML file of the endpoints that models may be on; empty: none.")
     endpoint_top_logprobs: int = Field(
         default=20, ge=1, description="How many of the most probable tokens an endpoint is asked for."
     )
-    endpoint_in_flight: int = Field(default=4, ge=1, le=256, description="Requests that wait for an answer at once.")
+    endpoint_in_flight: int = Field(
+        default=4, ge=1, le=256, description="Requests of a worker that wait for an endpoint's answer at once."
+    )
     endpoint_requests_per_second: float = Field(
         default=0.0, ge=0, description="Most requests that a worker begins in a second; 0: no limit."
     )
-    endpoint_connect_seconds: float = Field(default=10.0, gt=0, description="How long connecting may take.")
+    endpoint_connect_seconds: float = Field(
+        default=10.0, gt=0, description="How long connecting to an endpoint may take."
+    )
     endpoint_read_seconds: float = Field(
-        default=120.0, gt=0, description="How long an answer may keep silent, and how long it may take to arrive."
+        default=120.0,
+        gt=0,
+        description="How long an endpoint may keep silent, and how long its answer may take to arrive.",
     )
     endpoint_attempts: int = Field(default=6, ge=1, description="How often a request is made before it has failed.")
     endpoint_wait_seconds: float = Field(
         default=60.0, gt=0, description="The longest wait between two attempts; a server that asks for more has failed."
     )
     public_url: str = Field(
-        default="", description="Where others reach the website, such as https://board.example.org: links, cookies."
+        default="",
+        description=(
+            "Where others reach the website, such as https://board.example.org: for links in feeds and webhooks; "
+            "with https, cookies are sent over https only."
+        ),
     )
     trusted_proxies: int = Field(
-        default=0, ge=0, le=10, description="Reverse proxies in front of the website whose X-Forwarded headers hold."
+        default=0,
+        ge=0,
+        le=10,
+        description="Reverse proxies in front of the website whose X-Forwarded-For and -Proto headers hold.",
     )
     secret_key_file: Path | None = Field(
-        default=None, description="File with the key that signs cookies; default: one made in the data directory."
+        default=None,
+        description=(
+            "File with the key that signs cookies, the same for every web host; empty: one made in the data directory."
+        ),
     )
-    anonymous_reading: bool = Field(default=True, description="Whether anyone may read what is public.")
+    anonymous_reading: bool = Field(
+        default=True,
+        description="Whether anyone may read what is public; false: only who signs in or sends a token.",
+    )
     anonymous_sql: bool = Field(default=False, description="Whether anyone may use the SQL page, over what is public.")
-    rate_limits: bool = Field(default=True, description="Whether clients that ask too much are told to wait.")
+    rate_limits: bool = Field(
+        default=True,
+        description=(
+            "Whether clients that ask too much are told to wait; counted in Redis where there is a broker, else in "
+            "each process."
+        ),
+    )
     reader_url: str = Field(
         default="", description="PostgreSQL URL of the role that reads what is public; empty: its queries are refused."
     )
@@ -84,11 +125,44 @@ class Settings(BaseSettings):
 def get_settings() -> Settings:
     """The settings of this process.
 
-    Raises UsageError that names the variable when one cannot be read.
+    Raises UsageError that names the variable, and its file, when one cannot be read or is given in both ways.
     """
+    files = _named_files()
     try:
-        return Settings()
+        return Settings(**{field: _contents(field, path) for field, path in files.items()})
     except ValidationError as error:
         first = error.errors()[0]
-        name = "SHUFFLEBOARD_" + str(first["loc"][0]).upper()
-        raise UsageError(f"{name}={first['input']!r}: {first['msg']}; correct or unset the variable") from None
+        field = str(first["loc"][0])
+        if field in files:  # what stands in a file may be secret
+            message = f"{_variable(field)}_FILE={files[field]}: {first['msg']}; correct the file"
+        else:
+            message = f"{_variable(field)}={first['input']!r}: {first['msg']}; correct or unset the variable"
+        raise UsageError(message) from None
+
+
+def _variable(field: str) -> str:
+    return f"SHUFFLEBOARD_{field.upper()}"
+
+
+def _named_files() -> dict[str, str]:
+    """Field to the file that holds its value, for each that an environment variable names."""
+    named = {field: os.environ.get(f"{_variable(field)}_FILE", "") for field in Settings.model_fields}
+    return {field: path for field, path in named.items() if path}
+
+
+def _contents(field: str, path: str) -> Any:
+    """The text of a setting's file, without the blanks and line ends around it."""
+    name = f"{_variable(field)}_FILE"
+    if os.environ.get(_variable(field)):
+        raise UsageError(f"both {_variable(field)} and {name} are set; unset one of them")
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise UsageError(
+            f"{name}={path}: cannot be read ({error.strerror}); correct the path or its permissions"
+        ) from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}={path}: is no text in UTF-8; write the value into it, and nothing else") from None
+    if not text:
+        raise UsageError(f"{name}={path}: is empty; write the value into it, or unset the variable")
+    return text

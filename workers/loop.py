@@ -5,8 +5,8 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Final, TypeVar
 
 import structlog
@@ -15,16 +15,13 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError
 from sqlalchemy.orm import Session
 
 from registry import queue
-from registry.boards.snapshots import refresh_boards
 from registry.db import database_now, read_session, write_session
-from registry.dispatch import missing_hints, send_hints
-from registry.errors import DatabaseError, SealError, ShuffleboardError
+from registry.dispatch import send_hints
+from registry.errors import DatabaseError, ShuffleboardError
+from registry.maintenance import Maintenance, log_trouble
 from registry.model_revisions import request_of
 from registry.models import ModelRevision, Worker
-from registry.seal import seal
 from registry.settings import Settings
-from registry.submissions import advance
-from registry.webhooks import deliver
 from workers.artifacts import inspect_files
 from workers.errors import InterruptedScoringError
 from workers.fingerprint import code_version
@@ -40,9 +37,6 @@ HELPER_PATIENCE_SECONDS: Final = 10.0
 STOPPING_PATIENCE_SECONDS: Final = 2.0
 FIRST_RETRY_SECONDS: Final = 0.1
 LAST_RETRY_SECONDS: Final = 5.0
-MINIMUM_IDLE_SECONDS: Final = 5.0
-SEALING_LEASES: Final = 10
-"""A transaction that seals may be silent for so many leases: it computes in between."""
 
 TROUBLE: Final = (OperationalError, InterfaceError, InternalError)
 """The database restarts, is full or has cut the connection (InternalError: it ended a transaction that stood idle).
@@ -80,7 +74,7 @@ class WorkerLoop:
         self._budgets = TokenBudgets()
         self._turn = threading.Lock()
         self._maintaining = threading.Lock()
-        self._telling = threading.Lock()
+        self._maintenance = Maintenance(engine, settings)
         self._claim: queue.Claim | None = None
         self._lost: queue.Claim | None = None
         self._unsure = False
@@ -141,7 +135,7 @@ class WorkerLoop:
     def sign_off(self) -> None:
         """Hands the shard in work back and marks the worker stopped, in one transaction."""
         try:
-            with self._transaction() as session:
+            with self._maintenance.transaction() as session:
                 session.execute(
                     update(Worker)
                     .where(Worker.id == self.id)
@@ -149,7 +143,7 @@ class WorkerLoop:
                 )
                 queue.hand_back_all(session, self.id)
         except DBAPIError as error:  # then its silence says so
-            _log_trouble(error)
+            log_trouble(error)
 
     # Working
 
@@ -176,7 +170,7 @@ class WorkerLoop:
                     raise DatabaseError(
                         f"the database cannot be used: {reason}; the work stays queued: mend it and start a worker"
                     ) from error
-                _log_trouble(error)
+                log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
 
     def work_for_message(self) -> None:
@@ -189,7 +183,7 @@ class WorkerLoop:
         except TROUBLE as error:
             # The message is spent, and the reconciler sends another. Waiting keeps a database that is down from
             # emptying the broker.
-            _log_trouble(error)
+            log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
 
     def _poll_without_messages(self) -> None:
@@ -204,7 +198,7 @@ class WorkerLoop:
             try:
                 worked = self.work_once(wait=False)
             except TROUBLE as error:
-                _log_trouble(error)
+                log_trouble(error)
 
     def work_once(self, *, wait: bool = True) -> bool:
         """Claims and scores one shard; False when there was none to claim or, without `wait`, one is in work."""
@@ -234,7 +228,7 @@ class WorkerLoop:
 
     def _next_claim(self) -> queue.Claim | None:
         try:
-            with self._transaction() as session:
+            with self._maintenance.transaction() as session:
                 if self._unsure:
                     queue.hand_back_all(session, self.id)
                 found = queue.claim(
@@ -310,14 +304,14 @@ class WorkerLoop:
         pause = FIRST_RETRY_SECONDS
         while True:
             try:
-                with self._transaction() as session:
+                with self._maintenance.transaction() as session:
                     return attempt(session)
             except TROUBLE as error:
                 self._unsure = True
                 patience = STOPPING_PATIENCE_SECONDS if self.stopping.is_set() else self._patience
                 if time.monotonic() - begun > patience:
                     raise
-                _log_trouble(error)
+                log_trouble(error)
             if self.stopping.is_set():
                 time.sleep(FIRST_RETRY_SECONDS)
             else:
@@ -326,13 +320,6 @@ class WorkerLoop:
 
     def _should_stop(self) -> bool:
         return self.stopping.is_set() or (self._lost is not None and self._lost is self._claim)
-
-    @contextmanager
-    def _transaction(self, leases: int = 1) -> Iterator[Session]:
-        """A transaction that PostgreSQL ends, with its locks, when this process is frozen for so many leases."""
-        idle = leases * max(self.settings.lease_seconds, MINIMUM_IDLE_SECONDS)
-        with write_session(self.engine, idle) as session:
-            yield session
 
     def _idle(self) -> bool:
         with read_session(self.engine) as session:
@@ -346,24 +333,11 @@ class WorkerLoop:
             return  # another thread of this worker is at it
         try:
             self._prepare_revisions()
-            with self._transaction() as session:
-                self._keep(session)  # its own lease first: it lives
-                waiting = queue.reconcile(session)
-            if self.settings.broker_url and waiting:
-                send_hints(self.settings, missing_hints(self.settings, waiting))
+            self._maintenance.reconcile(self._keep)  # its own lease first: it lives
         finally:
             self._maintaining.release()
         self.seal_complete()
-        self._tell()
-
-    def _tell(self) -> None:
-        """Moves submissions on, and sends webhooks what they wait for."""
-        send_hints(self.settings, advance(self.engine))
-        if self._telling.acquire(blocking=False):
-            try:
-                deliver(self.engine, self.settings)
-            finally:
-                self._telling.release()
+        self._maintenance.tell()
 
     def _prepare_revisions(self) -> None:
         """Hashes the files of newly registered revisions, or asks their endpoints; what is unusable fails, and why."""
@@ -388,24 +362,8 @@ class WorkerLoop:
 
     def seal_complete(self) -> None:
         """Seals every evaluation whose shards are all done, and brings the boards up to date."""
-        with read_session(self.engine) as session:
-            ready = queue.ready_to_seal(session)
-        for evaluation_id in ready:
-            with self._speaking_of(evaluation=evaluation_id):
-                self._seal(evaluation_id)
-        # Also when nothing was sealed here: whoever sealed the last one may have been killed before this line.
-        for board in refresh_boards(self.engine):
-            _log.info("board_refreshed", board=board)
-
-    def _seal(self, evaluation_id: int) -> None:
-        try:
-            with self._transaction(SEALING_LEASES) as session:
-                sealed = queue.lock_unsealed(session, evaluation_id) and seal(session, evaluation_id)
-        except SealError as error:
-            _log.warning("seal_refused", error=str(error))
-            return
-        if sealed:
-            _log.info("evaluation_sealed")
+        with self._speaking_of():
+            self._maintenance.seal_complete()
 
     def _maintain_regularly(self) -> None:
         """Maintains while scoring is busy; apart from the heartbeat, since hashing a model can take minutes."""
@@ -414,7 +372,7 @@ class WorkerLoop:
             try:
                 self.maintain()
             except DBAPIError as error:
-                _log_trouble(error)
+                log_trouble(error)
 
     def _unload_if_idle(self) -> None:
         if self.scorer.loaded_model_revision_id is None or not self._turn.acquire(blocking=False):
@@ -434,10 +392,10 @@ class WorkerLoop:
         interval = min(self.settings.lease_seconds / 3, queue.ALIVE_SECONDS / 3)
         while not self.stopping.wait(interval):
             try:
-                with self._transaction() as session:
+                with self._maintenance.transaction() as session:
                     self._keep(session)
             except DBAPIError as error:  # the lease lasts three beats
-                _log_trouble(error)
+                log_trouble(error)
 
     def _keep(self, session: Session) -> None:
         """Says that the worker lives and extends its lease; notes when that is lost, so that scoring stops."""
@@ -453,7 +411,3 @@ class WorkerLoop:
         held = self._claim
         if held is not None and not queue.heartbeat(session, held, self.settings.lease_seconds):
             self._lost = held
-
-
-def _log_trouble(error: DBAPIError) -> None:
-    _log.warning("database_trouble", error=str(error.orig).splitlines()[0] if str(error.orig) else str(error))

@@ -35,6 +35,8 @@ COMMANDS: Final = {
     "accounts": ("registry.cli.accounts:accounts", "Keep accounts, tokens and the audit trail."),
     "doctor": ("registry.cli.doctor:doctor", "Check a deployment and say what to do."),
     "worker": ("workers.cli:worker", "Score queued evaluations until stopped."),
+    "beat": ("registry.cli.beat:beat", "Keep the queue moving while no worker does; score nothing."),
+    "alive": ("registry.cli.beat:alive", "End with status 1 unless a worker, or beat, of this host is alive."),
     "serve": ("web.cli:serve", "Serve the leaderboard on the web."),
     "demo": ("registry.cli.demo:demo", "Score two small benchmarks with a real model and show the leaderboard."),
 }

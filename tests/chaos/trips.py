@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, and_, event
 
-import workers.loop
+import registry.maintenance
 from registry import queue
 from registry.models import Shard
 from tests.fake_scorer import FakeScorer
@@ -50,7 +50,7 @@ def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
         "claiming": (queue, "claim"),
         "storing": (queue, "finish"),
         "stored": (loop, "_store"),
-        "sealing": (workers.loop, "seal"),
+        "sealing": (registry.maintenance, "seal"),
         "reconciling": (queue, "reconcile"),
     }[point]
     _after(owner, attribute, reached)

@@ -51,6 +51,54 @@ def test_a_setting_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch,
         get_settings()
 
 
+def test_a_setting_is_read_from_the_file_that_its_variable_names(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, text in (("DATABASE_URL", "postgresql://u:secret@h/d\n"), ("SQL_SECONDS", " 2.5\n\n")):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        monkeypatch.setenv(f"SHUFFLEBOARD_{name}_FILE", str(tmp_path / name))
+    monkeypatch.setenv("SHUFFLEBOARD_BROKER_URL_FILE", "")  # counts as unset
+    monkeypatch.setenv("SHUFFLEBOARD_SECRET_KEY_FILE", "/run/secrets/key")  # the path is the setting
+    settings = get_settings()
+    assert settings.resolved_database_url() == "postgresql+psycopg://u:secret@h/d"
+    assert (settings.sql_seconds, settings.broker_url) == (2.5, "")
+    assert settings.secret_key_file == Path("/run/secrets/key")
+
+
+@pytest.mark.parametrize(
+    ("contents", "reason"),
+    [
+        (None, r"cannot be read \(No such file or directory\); correct the path or its permissions"),
+        (b" \n", "is empty; write the value into it, or unset the variable"),
+        (b"\xff\xfe", "is no text in UTF-8; write the value into it, and nothing else"),
+        (b"hunter2", "Input should be a valid number.*; correct the file"),
+    ],
+)
+def test_a_file_that_gives_no_setting_is_named_and_its_contents_are_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, contents: bytes | None, reason: str
+) -> None:
+    path = tmp_path / "seconds"
+    if contents is not None:
+        path.write_bytes(contents)
+    monkeypatch.setenv("SHUFFLEBOARD_LEASE_SECONDS_FILE", str(path))
+    with pytest.raises(UsageError, match=rf"^SHUFFLEBOARD_LEASE_SECONDS_FILE={path}: {reason}$") as refused:
+        get_settings()
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_setting_is_not_given_in_both_ways(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("sqlite:///a.db", encoding="utf-8")
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL_FILE", str(tmp_path / "url"))
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", "sqlite:///b.db")
+    with pytest.raises(UsageError, match="both SHUFFLEBOARD_DATABASE_URL and SHUFFLEBOARD_DATABASE_URL_FILE are set"):
+        get_settings()
+
+
+def test_no_setting_is_named_like_the_file_of_another() -> None:
+    fields = set(Settings.model_fields)
+    assert not {f"{field}_file" for field in fields} & fields
+
+
 def test_settings_are_frozen() -> None:
     with pytest.raises(Exception, match="frozen"):
         Settings().lease_seconds = 1.0  # type: ignore[misc]

@@ -1,0 +1,167 @@
+"""Beat keeps the queue moving without any worker, and `alive` tells whether it, or a worker, lives."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from redis import Redis
+from sqlalchemy import Engine, select
+from structlog.testing import capture_logs
+
+from registry import queue
+from registry.account_models import Notice
+from registry.cli.beat import alive
+from registry.db import get_engine, read_session, write_session
+from registry.evaluations import find_evaluation
+from registry.maintenance import Maintenance
+from registry.models import Shard
+from registry.settings import Settings
+from registry.verification import verify_evaluation
+from tests.commands import eventually, shuffleboard, terminate
+from tests.fake_scorer import FakeScorer
+from tests.population import queue_evaluation
+from workers.loop import WorkerLoop
+
+
+@pytest.fixture
+def engine(database: str) -> Engine:
+    return get_engine(database)
+
+
+def scored_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
+    """An evaluation whose worker was killed between storing the last shard and sealing; its id and the worker's."""
+    evaluation_id = queue_evaluation(engine, folder, shards=2)
+    loop = WorkerLoop(engine, Settings(), FakeScorer(), ["cpu"])
+    loop.seal_complete = lambda: None  # type: ignore[method-assign]
+    loop.start()
+    while loop.work_once():
+        pass
+    loop.stop()
+    return evaluation_id, loop.id
+
+
+@contextmanager
+def beating(**settings: object) -> Iterator[subprocess.Popen[str]]:
+    """`shuffleboard beat` as a process, killed at the end if it still runs."""
+    environment = {f"SHUFFLEBOARD_{name.upper()}": str(value) for name, value in settings.items()}
+    with subprocess.Popen(
+        [sys.executable, "-m", "registry.cli", "beat"],
+        env=os.environ | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
+    database: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed_later, dead = scored_and_not_sealed(engine, tmp_path)
+    queue_evaluation(engine, tmp_path, shards=2, model="other")
+    with write_session(engine) as session:
+        held = queue.claim(session, dead, queues=["cpu"], lease_seconds=0.05)
+    assert held is not None
+    with beating(database_url=database, reconcile_seconds=0.2, home=tmp_path / "home") as process:
+
+        def done() -> bool:
+            with read_session(engine) as session:
+                return (
+                    find_evaluation(session, sealed_later).seal is not None
+                    and session.get_one(Shard, held.shard_id).state == "queued"
+                )
+
+        eventually(done, "the one is sealed, the other's shard is queued again")
+        monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
+        eventually((tmp_path / "home" / "beat").exists, "the sign of life")
+        assert CliRunner().invoke(alive, ["beat"]).exit_code == 0
+        assert terminate(process) == 0
+        assert process.stderr is not None
+        assert [json.loads(line)["event"] for line in process.stderr][-1] == "beat_stopped"
+    time.sleep(0.02)
+    silent = CliRunner().invoke(alive, ["beat", "--seconds", "0.01"])
+    assert (silent.exit_code, "has shown life for 0.01 s; the last sign was" in silent.stderr) == (1, True)
+    with read_session(engine) as session:
+        assert verify_evaluation(session, sealed_later)["problems"] == []
+        assert session.get_one(Shard, held.shard_id).crashes == 1
+
+
+def test_several_at_once_do_everything_once(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id, _ = scored_and_not_sealed(engine, tmp_path)
+    together = threading.Barrier(3)
+    failures = []
+
+    def maintain() -> None:
+        maintenance = Maintenance(engine, Settings())
+        together.wait()
+        try:
+            maintenance.maintain()
+        except Exception as error:  # noqa: BLE001 - shown below
+            failures.append(error)
+
+    with capture_logs() as logs:
+        threads = [threading.Thread(target=maintain) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert [line["event"] for line in logs].count("evaluation_sealed") == 1
+    with read_session(engine) as session:
+        kinds = list(session.scalars(select(Notice.kind).where(Notice.evaluation_id == evaluation_id)))
+        assert len(kinds) == len(set(kinds)) == 1
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+
+
+def test_messages_that_were_lost_are_sent_again_and_no_others(
+    sqlite_database: str, redis_url: str, tmp_path: Path
+) -> None:
+    queue_evaluation(get_engine(sqlite_database), tmp_path, shards=3)
+    maintenance = Maintenance(get_engine(sqlite_database), Settings(broker_url=redis_url))
+    with Redis.from_url(redis_url) as broker:
+        for _ in range(2):
+            maintenance.maintain()
+            assert broker.llen("cpu") == 3
+        broker.lpop("cpu")
+        maintenance.maintain()
+        assert broker.llen("cpu") == 3
+
+
+def test_a_worker_is_alive_from_its_first_sign_until_it_signs_off(
+    database: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", database)
+    none = CliRunner().invoke(alive, ["worker"])
+    assert (none.exit_code, "no worker on" in none.stderr) == (1, True)
+    loop = WorkerLoop(engine, Settings(), FakeScorer(), ["cpu"])
+    loop.start()
+    found = CliRunner().invoke(alive, ["worker"])
+    assert (found.exit_code, found.stdout) == (0, "alive: 0 s since the last sign\n")
+    time.sleep(0.02)
+    silent = CliRunner().invoke(alive, ["worker", "--seconds", "0.001"])
+    assert (silent.exit_code, "the last sign was 0 s ago" in silent.stderr) == (1, True)
+    loop.stop()
+    assert CliRunner().invoke(alive, ["worker"]).exit_code == 1
+
+
+def test_once_says_what_is_wrong_in_one_line(sqlite_database: str, tmp_path: Path) -> None:
+    shuffleboard("beat", "--once", database_url=sqlite_database)
+    nowhere = shuffleboard("beat", "--once", database_url="postgresql://nobody@127.0.0.1:1/none", status=1)
+    assert (nowhere.stderr.count("\n"), nowhere.stderr.startswith("Error: ")) == (1, True)
+
+
+def test_it_needs_no_torch() -> None:
+    script = "import json, sys, registry.cli.beat; print(json.dumps('torch' in sys.modules))"
+    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert json.loads(outcome.stdout) is False
