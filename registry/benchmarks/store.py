@@ -26,7 +26,8 @@ def import_benchmark(
     """Stores a benchmark version and returns it, with whether it is new.
 
     The same content under the same name is the version that is there already. `version` defaults to the first twelve
-    digits of the content digest, `visibility` to public.
+    digits of the content digest, `visibility` to that of the benchmark's newest version, so that correcting a hidden
+    benchmark publishes nothing, and to public where there is none.
     Raises IngestError when the version's name is taken by another content, or the content has another visibility.
     """
     digest = content.content_digest
@@ -51,6 +52,7 @@ def import_benchmark(
                 f"benchmark {name} has a version {version!r} with other content ({existing.content_digest[:12]}…, not "
                 f"{digest[:12]}…); choose another --version"
             )
+    newest = max(benchmark.versions, key=lambda version: version.id, default=None)
     row = BenchmarkVersion(
         benchmark=benchmark,
         version=version,
@@ -60,7 +62,7 @@ def import_benchmark(
         split=content.split,
         licence=licence,
         source=source,
-        visibility=visibility or "public",
+        visibility=visibility or (newest.visibility if newest else "public"),
         shuffle_seed=content.shuffle_seed,
         questions=len(content.questions),
         few_shot_examples=len(content.pool),

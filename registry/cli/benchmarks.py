@@ -42,7 +42,12 @@ def benchmarks() -> None:
     metavar="SEED",
     help="For benchmarks whose answer always comes first.",
 )
-@click.option("--visibility", type=click.Choice(VISIBILITIES), default=None, help="Who may see it.  [default: public]")
+@click.option(
+    "--visibility",
+    type=click.Choice(VISIBILITIES),
+    default=None,
+    help="Who may see it.  [default: as the newest version, public for the first]",
+)
 @json_option
 def import_command(
     file: Path,

@@ -112,7 +112,7 @@ def test_a_benchmark_is_seen_while_one_of_its_versions_is(engine: Engine, tmp_pa
     lines = [{"id": "q", "subject": None, "question": "A new version?", "options": ["yes", "no"], "answer": 0}]
     with write_session(engine) as session:
         content = read_benchmark(write_lines(tmp_path / "new.jsonl", lines))
-        import_benchmark(session, content, name="for-nobody", version="2")
+        import_benchmark(session, content, name="for-nobody", version="2", visibility="public")
     assert names_in(engine, "public", "benchmark") == {"for-all", "for-nobody"}
     with audience_engine(engine, "public").connect() as connection:
         found = connection.scalars(
@@ -122,6 +122,16 @@ def test_a_benchmark_is_seen_while_one_of_its_versions_is(engine: Engine, tmp_pa
             )
         ).all()
     assert found == ["2"]
+
+
+@pytest.mark.parametrize(("name", "visibility"), [*VISIBLE.items(), ("new", "public")])
+def test_a_correction_is_seen_by_those_who_saw_what_it_corrects(
+    name: str, visibility: str, engine: Engine, tmp_path: Path
+) -> None:
+    lines = [{"id": "q", "subject": None, "question": "Corrected?", "options": ["yes", "no"], "answer": 0}]
+    with write_session(engine) as session:
+        version, _ = import_benchmark(session, read_benchmark(write_lines(tmp_path / "new.jsonl", lines)), name=name)
+        assert version.visibility == visibility
 
 
 def test_the_newest_revision_froze_the_audiences_of_today() -> None:

@@ -103,7 +103,9 @@ _SOURCE: Final = arguments.words("source", "Where the questions come from.")
 _SHUFFLE: Final = arguments.bound(
     "shuffle_options", "Seed, for benchmarks whose answer always comes first.", MAX_INTEGER
 )
-_VISIBILITY: Final = arguments.choice("visibility", "Who may see it. Default: public.", VISIBILITIES)
+_VISIBILITY: Final = arguments.choice(
+    "visibility", "Who may see it. Default: as the newest version, public for the first.", VISIBILITIES
+)
 
 
 @change(
