@@ -1,12 +1,14 @@
 """A shard's prompts: questions, variants and examples read from the database and built into texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
 from registry.endpoints import answered_from_partial
+from registry.errors import UsageError
 from registry.models import Evaluation, EvaluationQuestion, Question
 from registry.predictions import prediction_row
 from registry.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
@@ -129,6 +131,27 @@ def prompts_of(session: Session, evaluation: Evaluation, questions: list[Questio
                 build_prompt(definition, question, variant, examples, inserted),
                 inserted,
             )
+
+
+def prompt_of(
+    session: Session, definition: Mapping[str, Any], variant_set: VariantSetDefinition, question: Question, ordinal: int
+) -> tuple[VariantShown, Prompt]:
+    """What a model would be shown of a stored question under one variant, and that variant; nothing is stored.
+
+    Raises UsageError when the question has no variant of that ordinal, and whatever building the prompt raises.
+    """
+    asked = question_text(question)
+    shape = QuestionShape(asked.external_id, len(asked.options), asked.answer)
+    variants = {variant.ordinal: variant for variant in variant_set.variants(shape)}
+    if ordinal not in variants:
+        listed = ", ".join(map(str, variants))
+        raise UsageError(
+            f"question {asked.external_id} has no variant {ordinal} under {variant_set.kind}: use {listed}"
+        )
+    pool = _pool(session, question.benchmark_version_id) if definition["shots"] else []
+    examples = few_shot_examples(pool, asked.subject, definition["shots"])
+    variant = variants[ordinal]
+    return variant, build_prompt(definition, asked, variant, examples, variant_set.inserted())
 
 
 def _pool(session: Session, benchmark_version_id: int) -> list[QuestionText]:

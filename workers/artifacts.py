@@ -48,7 +48,12 @@ def resolve_folder(location: str, revision: str | None) -> tuple[Path, str | Non
     if Path(location).is_absolute():
         return Path(check_location("huggingface", location)), None
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HFValidationError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+    )
 
     try:
         folder = Path(
@@ -58,6 +63,11 @@ def resolve_folder(location: str, revision: str | None) -> tuple[Path, str | Non
                 allow_patterns=list(HUB_PATTERNS),
             )
         )
+    except RepositoryNotFoundError:  # the hub answers the same of a model that is missing, private or gated
+        raise ModelError(
+            f"{location}: the hub refuses it; check the name, and for a private or gated model accept its terms "
+            "there and set HF_TOKEN wherever models are registered and for every worker"
+        ) from None
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ModelError(

@@ -54,10 +54,12 @@ def import_suite_command(file: Path, as_json: bool) -> None:
     with write_session(engine_of(settings_of())) as session:
         row, new = import_suite(session, definition)
         document = {"suite": row.name, "version": row.version, "digest": row.digest, "new": new}
+        version, newest = row.version, find_suite(session, row.name).version
     if as_json:
         print_json(document)
     else:
         click.echo(f"suite {document['suite']} version {document['version']} {'loaded' if new else 'is there already'}")
+    _note_older(definition.name, version, newest)
 
 
 @suites.command("list")
@@ -154,11 +156,19 @@ def import_board_command(file: Path, as_json: bool) -> None:
     with write_session(engine) as session:
         row, new = import_board(session, definition)
         document = {"board": row.name, "version": row.version, "digest": row.digest, "new": new}
+        version, newest = row.version, find_board(session, row.name).version
     refresh_boards(engine)
     if as_json:
         print_json(document)
     else:
         click.echo(f"board {document['board']} version {document['version']} {'loaded' if new else 'is there already'}")
+    _note_older(definition.name, version, newest)
+
+
+def _note_older(name: str, version: int, newest: int) -> None:
+    """Loading an old file again does not go back to it: said, since nothing else would show it."""
+    if version != newest:
+        note(f"{name} still means version {newest}, this one is {name}@{version}; to go back to it, change its title")
 
 
 @boards.command("list")

@@ -6,12 +6,16 @@ from typing import Any
 import click
 from sqlalchemy import select
 
+from registry.benchmarks import find_version
 from registry.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
-from registry.models import Protocol
+from registry.errors import NotFoundError
+from registry.models import Protocol, Question
 from registry.protocols import PRESETS, find_definition, import_protocol, read_protocol_file
 from registry.protocols.store import known_definitions
+from registry.shards import prompt_of
+from registry.variants import VARIANT_KINDS, parse_variants
 
 
 @click.group()
@@ -72,6 +76,53 @@ def show_command(name: str, shots: int, as_json: bool) -> None:
                 click.echo(f"{f'{key}.{inner}':22} {item!r}")
         else:
             click.echo(f"{key:22} {value!r}")
+
+
+@protocols.command("prompt")
+@click.argument("name")
+@click.option("--benchmark", required=True, help="Benchmark NAME, or NAME@VERSION.")
+@click.option("--question", default=None, help="Id of a question.  [default: the first]")
+@click.option(
+    "--variants", default="original", show_default=True, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}."
+)
+@click.option("--variant", type=int, default=0, show_default=True, help="Which variant of the question, from 0.")
+@click.option("--shots", type=int, default=0, show_default=True, help="Examples from the few-shot pool.")
+@json_option
+def prompt_command(
+    name: str, benchmark: str, question: str | None, variants: str, variant: int, shots: int, as_json: bool
+) -> None:
+    """Show what a model would be shown of a question under protocol NAME; no model is needed and nothing is stored.
+
+    What is scored after the prompt, or what a written answer is read against, follows on stderr. With a chat template
+    the turns are shown, each under its role: the model's own template writes them down.
+    """
+    with read_session(engine_of(settings_of())) as session:
+        definition = find_definition(session, name, shots)
+        version = find_version(session, benchmark)
+        asked = select(Question).where(Question.benchmark_version_id == version.id, ~Question.few_shot)
+        if question is not None:
+            asked = asked.where(Question.external_id == question)
+        found = session.scalars(asked.order_by(Question.ordinal).limit(1)).first()
+        if found is None:
+            raise NotFoundError(f"benchmark {version.benchmark.name}@{version.version} has no question {question!r}")
+        shown, prompt = prompt_of(session, definition, parse_variants(variants), found, variant)
+        document = {
+            "protocol": name,
+            "question": found.external_id,
+            "variant": shown.ordinal,
+            "variant_name": shown.name,
+            "order": list(shown.order),
+            "prompt": prompt.text,
+            "continuations": list(prompt.continuations),
+            "answers": list(prompt.answers),
+            "digest": prompt.digest,
+        }
+    if as_json:
+        print_json(document)
+        return
+    click.echo(prompt.text)
+    used = "scored after it" if prompt.continuations else "what is written is read as one of"
+    note(f"{used}: {', '.join(repr(text) for text in prompt.continuations or prompt.answers)}")
 
 
 @protocols.command("import")

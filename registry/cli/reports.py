@@ -92,6 +92,7 @@ def print_leaderboard(rows: list[dict[str, Any]]) -> None:
         "model": "Model",
         "revision": "Rev.",
         "variants": "Variants",
+        "protocol": "Protocol",
         "shots": "Shots",
         **{
             name: METRICS[name].label for name in ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")

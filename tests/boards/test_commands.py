@@ -99,6 +99,22 @@ def test_a_suite_from_a_file(filled: Registry, run, tmp_path: Path) -> None:
     assert "Goliakova" in run("suites", "list")[1]
 
 
+@pytest.mark.parametrize("group", ["suites", "boards"])
+def test_an_older_file_that_is_loaded_again_does_not_become_the_newest(
+    group: str, filled: Registry, run, tmp_path: Path
+) -> None:
+    rest = {
+        "suites": 'variants = ["cyclic"]\n[[tasks]]\nbenchmark = "b"\n',
+        "boards": 'suite = "robustness-core"\nbenchmarks = ["b"]\ncolumns = ["accuracy@cyclic"]\n',
+    }
+    file = tmp_path / "definition.toml"
+    notes = []
+    for title in ("First", "Second", "First"):
+        file.write_text(f'name = "mine"\ntitle = "{title}"\n{rest[group]}')
+        notes.append(run(group, "import", file)[2])
+    assert notes == ["", "", "mine still means version 2, this one is mine@1; to go back to it, change its title\n"]
+
+
 def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None:
     for command in (
         ("compare", 1, 4),

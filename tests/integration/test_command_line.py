@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from registry.db import get_engine, write_session
+from registry.db import get_engine, read_session, write_session
+from registry.evaluations import find_evaluation, select_questions
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
+from registry.shards import prompts_of
 from tests.commands import ROOT, shuffleboard, shuffleboard_json
 from tests.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
 
@@ -205,6 +207,55 @@ def test_cells_that_a_spreadsheet_would_run_are_disarmed(
     queue_evaluation(get_engine(database), tmp_path, model="-model")
     (row,) = csv.DictReader(io.StringIO(run(capsys, monkeypatch, "leaderboard", "--csv")))
     assert row["model"] == "'-model"
+
+
+def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(
+    database: str, evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    engine = get_engine(database)
+    with read_session(engine) as session:
+        evaluation = find_evaluation(session, evaluation_id)
+        questions = select_questions(session, evaluation.benchmark_version)
+        asked = {
+            (one.question.external_id, one.variant.ordinal): one.prompt
+            for one in prompts_of(session, evaluation, questions)
+        }
+    first, last = min(asked), max(asked)
+    command = ("protocols", "prompt", "symbols", "--benchmark", "bench", "--variants", "cyclic", "--json")
+    shown = json.loads(run(capsys, monkeypatch, *command, "--question", last[0], "--variant", str(last[1])))
+    assert (shown["prompt"], shown["digest"]) == (asked[last].text, asked[last].digest)
+    assert shown["continuations"] == list(asked[last].continuations)
+    assert run(capsys, monkeypatch, *command[:-1]) == f"{asked[first].text}\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--question", "q999"), "has no question 'q999'"),
+        (("--variants", "cyclic", "--variant", "9"), "has no variant 9 under cyclic: use 0, 1, 2, 3"),
+        (("--shots", "7"), "7 shots asked for"),
+    ],
+)
+def test_a_prompt_that_cannot_be_shown_says_why(
+    evaluation_id: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    problem: str,
+) -> None:
+    assert evaluation_id == 1
+    with pytest.raises(SystemExit):
+        run(capsys, monkeypatch, "protocols", "prompt", "symbols", "--benchmark", "bench", *options)
+    assert problem in capsys.readouterr().err
+
+
+def test_the_table_of_the_leaderboard_says_how_each_row_was_asked(
+    evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluation_id == 1
+    headings, row = run(capsys, monkeypatch, "leaderboard").splitlines()
+    assert headings.split()[3:6] == ["Variants", "Protocol", "Shots"]
+    assert row.split()[3:6] == ["cyclic", "symbols", "0"]
 
 
 def test_an_empty_leaderboard_is_still_a_document(
