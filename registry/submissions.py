@@ -15,13 +15,20 @@ from sqlalchemy.orm import Session
 
 from registry.account_models import Account, Submission, SubmissionEvaluation
 from registry.accounts import Viewer, record
-from registry.boards.store import evaluations_of_suite, find_suite, submit_suite
+from registry.boards.store import (
+    board_definition,
+    current_boards,
+    evaluations_of_suite,
+    find_suite,
+    submit_suite,
+    suite_definition,
+)
 from registry.db import MAX_ROW_ID, database_now, one_at_a_time, read_session, write_session
 from registry.dispatch import hints_of
 from registry.endpoints import load_endpoints
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
 from registry.model_revisions import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
-from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision
+from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Suite
 from registry.names import check_name
 from registry.notices import notify
 from registry.settings import Settings
@@ -136,6 +143,11 @@ def request_submission(
     assert viewer.account_id is not None
     model = checked_model(wish, settings)
     row = find_suite(seen, suite)
+    if not says_its_benchmarks(session, row):
+        raise UsageError(
+            f"suite {row.name} is for any benchmarks, and no board says which; ask for one that names its own, or a "
+            "maintainer for a board on it"
+        )
     text = (note or "").strip() or None
     if text is not None and (len(text) > MAX_NOTE or "\x00" in text):
         raise UsageError(f"note: give up to {MAX_NOTE:,} characters of plain text")
@@ -156,6 +168,13 @@ def request_submission(
     details = {"suite": reference, "model": model["name"]}
     record(session, viewer, "submission.request", str(submission.id), address=address, details=details)
     return submission, True
+
+
+def says_its_benchmarks(session: Session, suite: Suite) -> bool:
+    """Whether it is known what a suite is to be put to: it names its benchmarks, or a board on it does."""
+    return not suite_definition(suite).needs_benchmarks or any(
+        board.suite.name == suite.name and board_definition(board).benchmarks for board in current_boards(session)
+    )
 
 
 def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Submission:

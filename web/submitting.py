@@ -25,6 +25,7 @@ from registry.submissions import (
     problem_of,
     reject,
     request_submission,
+    says_its_benchmarks,
     submission_document,
     submission_estimate,
     withdraw,
@@ -82,11 +83,13 @@ def _form(given: dict[str, str], error: str | None = None, status: int = 200) ->
 
 
 def _suites() -> list[Row]:
-    """The newest version of every suite that the viewer may see, with what it asks."""
+    """The newest version of every suite that the viewer may see and may ask for, with what it asks."""
     newest = select(Suite.name, func.max(Suite.version).label("version")).group_by(Suite.name).subquery()
     query = select(Suite).join(newest, (newest.c.name == Suite.name) & (newest.c.version == Suite.version))
     found = []
     for row in session().scalars(query.order_by(Suite.name)):
+        if not says_its_benchmarks(session(), row):
+            continue
         definition = suite_definition(row)
         tasks = [
             {

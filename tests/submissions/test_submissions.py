@@ -1,15 +1,17 @@
 """Asking, deciding, going on: the registry's side of submissions."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
 
 from registry.account_models import Submission, SubmissionEvaluation
 from registry.accounts import OPERATOR
-from registry.boards.definition import SuiteDefinition
-from registry.boards.store import import_suite
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.errors import ForbiddenError, ModelError, NotFoundError, QueueError, UsageError
 from registry.evaluations import EvaluationRequest, move, submit
@@ -357,3 +359,20 @@ def test_a_notice_is_written_once(lite: Engine) -> None:
         assert notify(session, "evaluation.complete", "7", {"evaluation": 7}) is not None
         assert notify(session, "evaluation.complete", "7", {"evaluation": 7}) is None
     assert notices(lite) == [("evaluation.complete", "7")]
+
+
+def test_a_suite_for_any_benchmarks_is_asked_for_only_where_a_board_names_them(
+    engine: Engine, settings: Settings, browser: Callable[[str], FlaskClient]
+) -> None:
+    suite = SuiteDefinition.model_validate({"name": "any", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})
+    with write_session(engine) as session:
+        import_suite(session, suite)
+    with pytest.raises(UsageError, match="suite any is for any benchmarks, and no board says which"):
+        ask(engine, settings, suite="any")
+    page = browser("submitter")
+    assert 'value="any"' not in page.get("/submit").text
+    with write_session(engine) as session:
+        board = BoardDefinition(name="all", suite="any", benchmarks=("bench",), columns=("accuracy@cyclic",))
+        import_board(session, board)
+    assert 'value="any"' in page.get("/submit").text
+    assert ask(engine, settings, suite="any") > 0
