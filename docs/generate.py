@@ -1,8 +1,9 @@
 #!/usr/bin/env python
 """Writes what is made from code in the documentation: `python docs/generate.py`.
 
-docs/command-line.md from the commands, docs/metrics.md from the catalogue of metrics and its guide, the examples that
-docs/variants-and-protocols.md marks by the first line of a block, and the routes in docs/api.md. The other way round,
+docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the catalogue of
+metrics and its guide; in docs/variants-and-protocols.md the examples that the first line of a block marks, and what
+code and TOML files say in the tables of kinds and of shipped protocols; the routes in docs/api.md. The other way round,
 registry/sql/views.json from the tables of docs/views.md, for the schema browser. A test compares them with what this
 script would write, so edit help texts, guide, functions and tables themselves, never the results.
 """
@@ -11,7 +12,8 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from types import FunctionType
@@ -42,6 +44,54 @@ Names of models and benchmarks take letters, digits, `.`, `_` and `-`. Where a c
 `NAME` means the newest one and `NAME@…` a certain revision number or version.
 """
 
+SETTINGS: Final = """\
+# Settings
+
+<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
+
+Settings are environment variables; an empty one counts as unset. All commands read them: a command line, a worker and a
+website that are to work together need the same database, and every host of a website the same key. A value that cannot
+be read is refused with the variable's name. `shuffleboard doctor` looks over what a deployment has set.
+
+Any of them may stand in a file instead, which is where passwords belong: the name with `_FILE` at its end names the
+file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Blanks and line ends around the value are left out.
+To set a variable and its file is an error.
+"""
+
+SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "Where things are": (
+        "Without them, everything lies in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
+        ("home", "database_url", "broker_url", "log_level"),
+    ),
+    "Work": (
+        "How workers share it, and when one takes over: [how the queue works](operations.md#how-the-queue-works).",
+        ("lease_seconds", "poll_seconds", "reconcile_seconds"),
+    ),
+    "Endpoints": (
+        "Models on servers that speak OpenAI's protocol. More: [endpoints](operations.md#endpoints).",
+        (
+            "endpoints",
+            "endpoint_top_logprobs",
+            "endpoint_in_flight",
+            "endpoint_requests_per_second",
+            "endpoint_connect_seconds",
+            "endpoint_read_seconds",
+            "endpoint_attempts",
+            "endpoint_wait_seconds",
+        ),
+    ),
+    "Website": (
+        "Who may read what, and who signs in: [accounts](accounts.md).",
+        ("public_url", "trusted_proxies", "secret_key_file", "anonymous_reading", "anonymous_sql", "rate_limits"),
+    ),
+    "SQL page": (
+        "On PostgreSQL, queries of others run as [reader roles](sql.md#reader-roles); the limits hold on both engines.",
+        ("reader_url", "member_reader_url", "sql_rows", "sql_seconds", "sql_bytes", "sql_cell_characters"),
+    ),
+    "Webhooks": ("[Who is told of what](submissions.md#webhooks).", ("private_webhooks",)),
+}
+"""Heading → what stands below it, and its settings."""
+
 METRICS: Final = """\
 # Metrics
 
@@ -70,7 +120,8 @@ def pages() -> dict[Path, str]:
     return {
         DOCS / "command-line.md": "\n".join(_command_line()) + "\n",
         DOCS / "metrics.md": "\n".join(_metrics()) + "\n",
-        VARIANTS_PAGE: _with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")),
+        DOCS / "settings.md": "\n".join(_settings()) + "\n",
+        VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
         VIEWS: json.dumps(_views(VIEWS_PAGE.read_text(encoding="utf-8")), ensure_ascii=False, indent=1) + "\n",
     }
@@ -165,6 +216,45 @@ def _default(option: click.Option) -> str:
 def _cell(text: str) -> str:
     """Text as a table's cell holds it."""
     return text.replace("|", "\\|").replace("\n", " ")
+
+
+# The settings
+
+
+def _settings() -> Iterator[str]:
+    fields = import_module("registry.settings").Settings.model_fields
+    grouped = [name for _, names in SETTING_GROUPS.values() for name in names]
+    if sorted(grouped) != sorted(fields):
+        message = f"settings {sorted(set(grouped) ^ set(fields))}: SETTING_GROUPS must hold each setting once"
+        raise LookupError(message)
+    yield SETTINGS
+    for title, (text, names) in SETTING_GROUPS.items():
+        yield from (f"## {title}", "", text, "")
+        yield from ("| Variable | Default | Takes | Meaning |", "|---|---|---|---|")
+        for name in names:
+            field = fields[name]
+            meaning = re.sub(r"\b[a-z]+://\S*\w", r"`\g<0>`", _cell(field.description))
+            cells = (_setting_default(field), _takes(field), meaning)
+            yield f"| `SHUFFLEBOARD_{name.upper()}` | {' | '.join(cells)} |"
+        yield ""
+
+
+def _setting_default(field: Any) -> str:
+    if field.default_factory is not None:
+        return "the user's data directory"
+    if field.default in ("", None):
+        return "empty"
+    if isinstance(field.default, bool):
+        return f"`{str(field.default).lower()}`"
+    return f"`{field.default:g}`" if isinstance(field.default, float) else f"`{field.default}`"
+
+
+def _takes(field: Any) -> str:
+    """What a setting's value may be: its type and its bounds."""
+    kinds: dict[Any, str] = {bool: "`true` or `false`", int: "a whole number", float: "a number", str: "text"}
+    words = {"ge": "at least", "gt": "more than", "le": "at most"}
+    bounds = [f"{words[bound]} {getattr(item, bound):,}" for item in field.metadata for bound in item.__slots__]
+    return ", ".join((kinds.get(field.annotation, "a path"), *bounds))
 
 
 # The metrics
@@ -364,6 +454,57 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
     shown = definition.variants(shape)[int(variant)]
     examples = [example][: int(shots)]
     return str(prompts.build_prompt(asked, question, shown, examples, definition.inserted()).text)
+
+
+def _with_kinds(page: str) -> str:
+    """A page with its table of kinds filled: the columns on numbers and parameters; the others stay as they are."""
+    registry = import_module("registry.variants")
+
+    def row(name: str, cells: list[str]) -> str:
+        kind = registry.VARIANT_KINDS[name]
+        linked, number, *_, source = cells or [f"[`{name}`](#{name})", "", "", "", ""]
+        # Orders that somebody else used cannot be made; their one parameter is set by the import.
+        made = name != "imported"
+        of_four = len(kind.variants(registry.QuestionShape("q1", 4, 1), **kind.parameters)) if made else ""
+        parameters = ", ".join(f"`{key}` (`{value}`)" for key, value in kind.parameters.items()) if made else ""
+        return f"| {linked} | {number} | {of_four} | {parameters} | {source} |"
+
+    return _with_rows(page, "kinds", registry.VARIANT_KINDS, row)
+
+
+def _with_shipped(page: str) -> str:
+    """A page with its table of shipped protocols filled, but for what they are for."""
+    folder = DOCS.parent / "registry" / "protocols" / "shipped"
+    shipped = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))}
+
+    def row(name: str, cells: list[str]) -> str:
+        changed = {key: value for key, value in shipped[name].items() if key not in {"name", "base"}}
+        flat = {
+            inner: text
+            for key, value in changed.items()
+            for inner, text in (value.items() if isinstance(value, dict) else [(key, value)])
+        }
+        listed = ", ".join(f"`{key} = {json.dumps(value, ensure_ascii=False)}`" for key, value in flat.items())
+        purpose = cells[-1] if cells else ""
+        return f"| `{name}` | `{shipped[name]['base']}` | {listed} | {purpose} |"
+
+    return _with_rows(page, "shipped", shipped, row)
+
+
+def _with_rows(page: str, table: str, names: Iterable[str], row: Callable[[str, list[str]], str]) -> str:
+    """A page with the rows of a marked table written again.
+
+    row: from a name and the cells of the row that names it first, if there is one yet, to the row.
+    """
+    marked = re.compile(rf"(?<=^<!-- {table}: written by docs/generate.py -->\n\n)(?:\|.*\n)+", re.MULTILINE)
+
+    def filled(match: re.Match[str]) -> str:
+        heading, rule = match[0].splitlines()[:2]
+        cells = {re.findall(r"`([^`]+)`", found[0])[0]: found for found in _rows(match[0])}
+        rows = (row(name, cells.get(name, [])) for name in names)
+        return "".join(f"{line}\n" for line in (heading, rule, *(line.replace("  ", " ") for line in rows)))
+
+    return marked.sub(filled, page)
 
 
 # The views

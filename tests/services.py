@@ -94,6 +94,19 @@ def _wheel_folder(name: str, version: str, package: str) -> Path | str:
     return Path(str(distribution.locate_file(package)))
 
 
+@lru_cache
+def program(name: str) -> Path:
+    """A program that the documentation's commands call, installed on demand as the package of that name."""
+    found = shutil.which(name)
+    if found is not None:
+        return Path(found)
+    refused = _apt_install(name)
+    found = shutil.which(name)
+    if found is None:
+        raise ServiceError(f"no {name} for the tests; install it. Tried PATH; {refused}")
+    return Path(found)
+
+
 @lru_cache(maxsize=1)
 def _postgresql_user() -> str | None:
     """Whom to run PostgreSQL as: root may not; None means as oneself."""
@@ -565,6 +578,8 @@ def main(arguments: Sequence[str]) -> int:
             ("PostgreSQL", postgresql_programs),
             ("Redis", redis_program),
             ("Chromium", chromium_program),
+            ("curl", lambda: program("curl")),
+            ("sqlite3", lambda: program("sqlite3")),
         ):
             print(f"{name + ':':<12}{find()}")
     except ServiceError as error:

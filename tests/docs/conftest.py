@@ -1,35 +1,30 @@
-"""A registry made from the documentation's own examples: what the pages tell readers to import is what they query."""
+"""The registries and servers with which the pages of the documentation are followed."""
 
+import copy
+import os
+import shlex
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
+from registry.evaluations import EvaluationRequest, submit
+from registry.migrate import upgrade
 from registry.model_revisions import RevisionRequest, add_revision
-from registry.outputs import ImportRequest, import_outputs
-from tests.docs.pages import DOCS, blocks
-
-
-def write_block(folder: Path, page: str, info: str, name: str) -> Path:
-    """The only block of a kind on a page, as a file."""
-    (block,) = blocks(DOCS / page, info)
-    path = folder / name
-    path.write_text(block.text, encoding="utf-8")
-    return path
-
-
-def fill(engine: Engine, folder: Path) -> list[int]:
-    """Imports the example benchmark, and the example outputs for two models; returns the ids of the evaluations."""
-    content = read_benchmark(write_block(folder, "benchmark-files.md", "jsonl benchmark", "capitals.jsonl"))
-    outputs = write_block(folder, "importing-outputs.md", "jsonl outputs", "outputs.jsonl")
-    models = ("their-model", "another-model")
-    with write_session(engine) as session:
-        import_benchmark(session, content, name="capitals")
-        for model in models:
-            add_revision(session, model, RevisionRequest("external"))
-    return [import_outputs(engine, ImportRequest(outputs, model, "capitals", "cyclic")) for model in models]
+from registry.settings import Settings
+from tests import services
+from tests.docs import preloaded
+from tests.docs.pages import ROOT
+from tests.docs.session import Servers, Session
+from tests.docs.setups import fill, write_questions
 
 
 @pytest.fixture
@@ -37,3 +32,145 @@ def filled(database: str, tmp_path: Path) -> str:
     """URL of a database of either engine with the examples in it."""
     fill(get_engine(database), tmp_path)
     return database
+
+
+@pytest.fixture(scope="session")
+def page_servers() -> Iterator[Servers]:
+    """What all pages share; servers are started when the first page needs them."""
+    for name in ("curl", "sqlite3"):
+        services.program(name)
+    # A path of its own: pytest's are too long for a socket.
+    folder = Path(tempfile.mkdtemp(prefix="shuffleboard-docs-"))
+    client = [sys.executable, "-IS", str(Path(preloaded.__file__))]
+    (folder / "shuffleboard").write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n', encoding="utf-8")
+    (folder / "shuffleboard").chmod(0o755)
+    command = [sys.executable, "-m", "tests.docs.preloaded", str(folder / "socket")]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    with (
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as server,
+        ExitStack() as started,
+    ):
+        assert server.stdout is not None
+        assert server.stdin is not None
+        assert server.stdout.readline(), "the preloaded command line did not start; see its messages"
+        yield Servers(folder, folder / "socket", _postgresql(started), _redis(started))
+        server.kill()
+        server.stdin.close()
+    shutil.rmtree(folder)
+
+
+def _postgresql(started: ExitStack) -> Callable[[], str]:
+    """A database `shuffleboard` with the schema at head, new at each call, on a server that is started at the first."""
+    running: list[services.PostgresServer] = []
+
+    def new() -> str:
+        if not running:
+            running.append(started.enter_context(services.PostgresServer()))
+            services.postgres_execute(running[0].url, "CREATE DATABASE template_of_pages TEMPLATE template0")
+            upgrade(running[0].database_url("template_of_pages"))
+            get_engine(running[0].database_url("template_of_pages")).dispose()
+        services.postgres_execute(
+            running[0].url,
+            "DROP DATABASE IF EXISTS shuffleboard WITH (FORCE)",
+            "CREATE DATABASE shuffleboard TEMPLATE template_of_pages",
+        )
+        return f"127.0.0.1:{running[0].port}"
+
+    return new
+
+
+def _redis(started: ExitStack) -> Callable[[], str]:
+    """A Redis, emptied at each call, that is started at the first."""
+    running: list[services.RedisServer] = []
+
+    def new() -> str:
+        if running:
+            running[0].restart()
+        else:
+            running.append(started.enter_context(services.RedisServer()))
+        return f"127.0.0.1:{running[0].port}"
+
+    return new
+
+
+@pytest.fixture
+def follow(
+    page_servers: Servers, sqlite_template: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Callable[[Path, str], Session]]:
+    """Follows a page with its registry on an engine; what it started is stopped in the end."""
+    sessions = []
+
+    def start(page: Path, engine_name: str) -> Session:
+        session = Session(
+            page=page,
+            folder=tmp_path / "reader",
+            engine_name=engine_name,
+            servers=page_servers,
+            sqlite_template=sqlite_template,
+            fixture=request.getfixturevalue,
+            private=tmp_path / "private",
+        )
+        sessions.append(session)
+        session.follow()
+        return session
+
+    yield start
+    for session in sessions:
+        session.close()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random model of a real architecture, with a tokenizer that has a token for each label."""
+    import torch
+    from tokenizers import decoders
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from tests.engine.tiny import COMMON
+    from tests.engine.tokenizers import tokenizer_of_kind
+
+    folder = tmp_path_factory.mktemp("tiny")
+    words = copy.deepcopy(tokenizer_of_kind("llama3"))
+    words.backend_tokenizer.decoder = decoders.ByteLevel()
+    words.add_tokens([f" {label}" for label in "ABCDEFGHIJ"])
+    words.save_pretrained(folder)
+    torch.manual_seed(0)
+    size = {"vocab_size": len(words), "max_position_embeddings": 4096, "tie_word_embeddings": False}
+    AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **COMMON | size)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def scored_template(sqlite_template: Path, tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file in which the tiny model was asked by a real worker, to be copied; see `setups.scored`."""
+    from workers.artifacts import inspect_files
+    from workers.loop import WorkerLoop
+    from workers.scorer import TransformersScorer
+
+    home = tmp_path_factory.mktemp("scored")
+    path = home / "shuffleboard.db"
+    shutil.copyfile(sqlite_template, path)
+    engine = get_engine(f"sqlite:///{path}")
+    revision = RevisionRequest("huggingface", str(tiny_folder)).checked()
+    content = read_benchmark(write_questions(home))
+    with write_session(engine) as session:
+        import_benchmark(session, content, name="my-benchmark")
+        add_revision(session, "my-model", revision, files=inspect_files(revision))
+        for again in (False, True, True):
+            submit(session, EvaluationRequest("my-model", "my-benchmark", "cyclic", new_replicate=again))
+    loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.05), TransformersScorer(home, "cpu"), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+    engine.dispose()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is copied
+    return path

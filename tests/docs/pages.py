@@ -1,6 +1,7 @@
 """The documentation as the tests read it: pages, their sections, tables, links and code blocks."""
 
 import importlib.util
+import itertools
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,13 +11,19 @@ from types import ModuleType
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 
-_BLOCK = re.compile(r"^ *```(?P<info>[^\n`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<text>.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"\s*<!-- (.+) -->\s*")
 _HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 
 
 def pages() -> list[Path]:
     """Every Markdown page that ships."""
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *of_docs()]
+
+
+def of_docs() -> list[Path]:
+    """Every page under docs/; what the site serves as it is holds none."""
+    return sorted(path for path in DOCS.rglob("*.md") if not path.is_relative_to(DOCS / "_static"))
 
 
 def read(path: Path) -> str:
@@ -25,16 +32,40 @@ def read(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: `info` is what follows the opening fence."""
+    """A fenced block: `info` is what follows the opening fence.
+
+    line: of the opening fence, from 1. comments: what stands in the HTML comments on the lines right before it.
+    """
 
     info: str
     text: str
+    line: int = 0
+    comments: tuple[str, ...] = ()
+
+    @property
+    def language(self) -> str:
+        """The first word of `info`; empty where there is none."""
+        return self.info.partition(" ")[0]
 
 
 def blocks(path: Path, info: str | None = None) -> list[Block]:
-    """The fenced blocks of a page, or those whose info string is `info`."""
-    found = [Block(match["info"].strip(), match["text"]) for match in _BLOCK.finditer(read(path))]
+    """The fenced blocks of a page, or those whose info string is `info`; what is indented with its fence is not."""
+    page = read(path)
+    found = []
+    for match in _BLOCK.finditer(page):
+        before = page[: match.start()].splitlines()
+        above = itertools.takewhile(bool, map(_COMMENT.fullmatch, reversed(before)))
+        comments = [comment[1] for comment in above if comment is not None]
+        text = re.sub(f"^{match['indent']}", "", match["text"], flags=re.MULTILINE)
+        found.append(Block(match["info"].strip(), text, len(before) + 1, tuple(reversed(comments))))
     return found if info is None else [block for block in found if block.info == info]
+
+
+def comments(path: Path) -> list[tuple[int, str]]:
+    """The HTML comments of a page that fill a line and stand in no block, with the numbers of their lines, from 1."""
+    outside = _BLOCK.sub(lambda match: "\n" * match[0].count("\n"), read(path)).splitlines()
+    found = [(number, _COMMENT.fullmatch(line)) for number, line in enumerate(outside, 1)]
+    return [(number, match[1]) for number, match in found if match is not None]
 
 
 def without_blocks(path: Path) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import DOCS, ROOT, anchors, pages, read, without_blocks
+from tests.docs.pages import DOCS, ROOT, anchors, of_docs, pages, read, without_blocks
 
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
@@ -22,7 +22,7 @@ def test_internal_links_resolve(page: Path) -> None:
             assert anchor in anchors(path), f"{target} has no such heading"
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", of_docs(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_page_is_reached_from_the_readme(page: Path) -> None:
     reached = {ROOT / "README.md"}
     waiting = [ROOT / "README.md"]

@@ -1,35 +1,45 @@
-"""The README's settings and commands are those that exist."""
+"""docs/settings.md lists the settings that exist with what they are, and the README the commands that it is about."""
 
 import re
 from pathlib import Path
 
-import click
 import pytest
 
 from registry.settings import Settings
-from tests.docs.pages import ROOT, blocks, code, generator, read, sections
+from tests.docs.pages import DOCS, ROOT, blocks, code, read, sections
 
 README = ROOT / "README.md"
-ROWS = {code(row)[0]: row for row in sections(README)["Settings"].splitlines() if row.startswith("| `SHUFFLEBOARD_")}
+PAGE = DOCS / "settings.md"
+ROWS = {
+    code(row)[0]: row
+    for section in sections(PAGE).values()
+    for row in section.splitlines()
+    if row.startswith("| `SHUFFLEBOARD_")
+}
 
 
-def test_the_settings_table_lists_exactly_the_settings() -> None:
+def test_the_page_lists_exactly_the_settings() -> None:
+    assert sorted(re.findall(r"^\| `(\w+)`", read(PAGE), re.MULTILINE)) == sorted(ROWS)
     assert set(ROWS) == {f"SHUFFLEBOARD_{name.upper()}" for name in Settings.model_fields}
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
-def test_defaults_in_the_settings_table_are_true(name: str) -> None:
-    default = ROWS[f"SHUFFLEBOARD_{name.upper()}"].split("|")[2].strip()
+def test_a_setting_has_its_default_its_bounds_and_its_meaning(name: str) -> None:
+    _, _, default, takes, meaning, _ = ROWS[f"SHUFFLEBOARD_{name.upper()}"].split("|")
     field = Settings.model_fields[name]
     if field.default_factory is not None:
-        assert default == "the user's data directory"
+        assert default.strip() == "the user's data directory"
     elif field.default in ("", None):
-        assert default.startswith("empty")
-    elif isinstance(field.default, bool):
-        assert default == f"`{str(field.default).lower()}`"
+        assert default.strip() == "empty"
+        assert "empty: " in meaning or "such as" in meaning or "separated by commas" in meaning
     else:
-        value = f"{field.default:g}" if isinstance(field.default, float) else field.default
-        assert default == f"`{value}`"
+        (value,) = code(default)
+        expected = str(field.default).lower() if isinstance(field.default, bool) else field.default
+        assert type(field.default)(value) == expected if isinstance(expected, float | int) else value == expected
+    for item in field.metadata:
+        for bound in ("ge", "gt", "le"):
+            assert not hasattr(item, bound) or f"{getattr(item, bound):,}" in takes
+    assert len(meaning.split()) > 4
 
 
 TARGETS = set(re.findall(r"^([a-z-]+):", read(ROOT / "Makefile"), re.MULTILINE))
@@ -44,29 +54,8 @@ def test_make_targets_named_on_a_page_exist(page: Path) -> None:
     assert named <= TARGETS
 
 
-COMMANDS = {" ".join(words): command for words, command in generator().commands() if words}
-
-
-def shell_lines() -> list[str]:
-    """Every line of a shell example that calls shuffleboard."""
-    pages = [README, ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
-    lines = [line for page in pages for block in blocks(page, "sh") for line in block.text.splitlines()]
-    return [line.strip() for line in lines if line.strip().startswith("shuffleboard ")]
-
-
-@pytest.mark.parametrize("line", shell_lines())
-def test_commands_in_examples_exist_with_their_options(line: str) -> None:
-    words = line.split("#")[0].split()[1:]
-    name = max((name for name in COMMANDS if words[: len(name.split())] == name.split()), key=len, default=None)
-    assert name is not None, f"no command {line!r}"
-    command = COMMANDS[name]
-    assert not isinstance(command, click.Group)
-    options = {option for parameter in command.params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= options
-
-
-def test_the_readme_shows_the_two_commands_and_their_needs() -> None:
+def test_the_readme_shows_the_two_commands_their_needs_and_the_board() -> None:
     text = read(README)
-    assert "make demo" in text
-    assert "make test" in text
+    assert [block.text for block in blocks(README, "sh")][:2] == ["make demo\n", "make test\n"]
     assert "Python 3.11" in text
+    assert "docs/images/leaderboard.png" in text

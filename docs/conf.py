@@ -1,0 +1,168 @@
+"""How Sphinx builds the site from these pages: `make docs`, into build/site.
+
+The pages are plain Markdown that a Git host shows as well. What the site needs beyond that is done here: the menu is
+read from the front page, links that leave docs/ are given somewhere to lead, formulas become MathML, diagrams are drawn
+by a script of the site's own.
+"""
+
+# ruff: noqa: INP001 - Sphinx executes this file; it is in no package.
+
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from docutils import nodes
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+DOCS: Final = Path(__file__).resolve().parent
+ROOT: Final = DOCS.parent
+sys.path.insert(0, str(ROOT))  # a checkout may be built without being installed
+logging.getLogger("alembic").setLevel(logging.WARNING)  # Sphinx would show what it says when it is imported.
+
+REPOSITORY: Final = os.environ.get("SHUFFLEBOARD_REPOSITORY_URL", "").rstrip("/")
+"""Where the repository's files are shown, such as https://git.example.org/shuffleboard/blob/main; empty: nowhere."""
+
+project = "Shuffleboard"
+html_title = "Shuffleboard"
+language = "en"
+root_doc = "index"
+
+extensions = ["myst_parser", "sphinx_copybutton"]
+exclude_patterns = ["_static"]
+nitpicky = True
+
+myst_enable_extensions = ["dollarmath"]
+myst_dmath_allow_digits = False  # "$5 and $6" are no formula
+myst_dmath_allow_space = False
+myst_heading_anchors = 4  # in the form that Git hosts use, which is what links name
+
+html_theme = "furo"
+html_static_path = ["_static", "../web/static/icon.svg"]
+html_logo = "../web/static/icon.svg"
+html_favicon = "../web/static/icon.svg"
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+html_use_index = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1d4f91", "color-brand-content": "#1d4f91"},
+    "dark_css_variables": {"color-brand-primary": "#8db8f0", "color-brand-content": "#8db8f0"},
+}
+html_math_renderer = "mathml"
+copybutton_selector = ", ".join(
+    f".highlight-{language} pre" for language in ("sh", "console", "python", "sql", "toml", "json", "yaml")
+)
+copybutton_prompt_text = "$ "  # of a console block, the commands without what they print
+
+# The menu, and links that leave docs/
+
+PAGES: Final = {ROOT / "README.md": "index.md", ROOT / "CONTRIBUTING.md": "contributing.md"}
+"""Pages beside docs/, and those of the site that stand for them."""
+
+_BLOCK_OR_LINK: Final = re.compile(
+    r"(?P<block>^ *```.*?^ *```$)|\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]+)\)", re.MULTILINE | re.DOTALL
+)
+
+
+def led(text: str, folder: Path, docname: str) -> str:
+    """A page's text with the links that leave docs/ led elsewhere.
+
+    folder: what links of the text are relative to. Links to files of the repository lead to REPOSITORY, or become
+    their own text where that is not set.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        target = match["target"]
+        if match["block"] or re.match(r"[a-z]+:|#", target):
+            return match[0]
+        file, hash_, anchor = target.partition("#")
+        path = (folder / file).resolve()
+        if path in PAGES:
+            path = DOCS / PAGES[path]
+        elif not path.is_relative_to(DOCS):
+            address = f"{REPOSITORY}/{path.relative_to(ROOT).as_posix()}{hash_}{anchor}"
+            return f"[{match['text']}]({address})" if REPOSITORY else match["text"]
+        elif path.is_dir():
+            path /= "README.md"
+        here = os.path.relpath(path, (DOCS / docname).parent).replace(os.sep, "/")
+        return f"[{match['text']}]({here}{hash_}{anchor})"
+
+    return _BLOCK_OR_LINK.sub(link, text)
+
+
+def menu(text: str) -> str:
+    """The menu: headings and lists of links of the front page, as Sphinx wants to have them told."""
+    parts = re.split(r"^## (.+)$", text, flags=re.MULTILINE)
+    listed = zip(parts[1::2], parts[2::2], strict=True)
+    links = re.compile(r"^- \[([^\]]+)\]\(([^)]+)\.md\)", re.MULTILINE)
+    return "".join(
+        _toctree(f":caption: {heading}", (f"{label} <{page}>" for label, page in links.findall(part)))
+        for heading, part in listed
+    )
+
+
+def submenu(text: str) -> str:
+    """The menu below a folder's README: the pages beside it that it leads to, in the order in which it does."""
+    return _toctree(":titlesonly:", dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md\)", text)))
+
+
+def _toctree(option: str, entries: Iterable[str]) -> str:
+    return "\n".join(("", "```{toctree}", ":hidden:", option, "", *entries, "```", ""))
+
+
+def read_page(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Gives a page the text that the site shows of it."""
+    if docname == "contributing":  # docs/contributing.md only says where it is
+        page = ROOT / "CONTRIBUTING.md"
+        app.env.note_dependency(page)
+        source[0] = led(page.read_text(encoding="utf-8"), ROOT, docname)
+    else:
+        source[0] = led(source[0], (DOCS / docname).parent, docname)
+    if docname == "index":
+        source[0] += menu(source[0])
+    elif docname.endswith("/README"):
+        source[0] += submenu(source[0])
+
+
+# Formulas and diagrams
+
+
+def inline_formula(translator: HTML5Translator, node: nodes.math) -> None:
+    """A formula within a line."""
+    translator.body.append(_mathml(node, "inline"))
+    raise nodes.SkipNode
+
+
+def formula(translator: HTML5Translator, node: nodes.math_block) -> None:
+    """A formula on lines of its own."""
+    translator.body.append(f'<div class="math">{_mathml(node, "block")}</div>\n')
+    raise nodes.SkipNode
+
+
+def _mathml(node: nodes.Element, display: str) -> str:
+    from web.guide import mathml
+
+    return str(mathml(node.astext(), display))
+
+
+def add_diagrams(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
+    """Gives a page with diagrams the scripts that draw them; no other page has to load them."""
+    if "highlight-mermaid" in context.get("body", ""):
+        app.add_js_file("vendor/mermaid.min.js", loading_method="defer")
+        app.add_js_file("diagrams.js", loading_method="defer")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Connects what is above; Sphinx calls it."""
+    for plain in ("mermaid", "csv", "jsonl"):
+        app.add_lexer(plain, TextLexer)
+    app.add_html_math_renderer("mathml", (inline_formula, None), (formula, None))
+    app.connect("source-read", read_page)
+    app.connect("html-page-context", add_diagrams)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,751 @@
+#!/usr/bin/env python
+"""Measures what docs/papers sets beside the papers' numbers: `python -m docs.paper_results [FOLDER]`.
+
+Asks two models that run without a GPU the questions of the shipped samples, in the way of each paper, and imports
+recorded outputs of Mistral-7B from tests/data. Needs the packages of `shuffleboard demo --models all` and a checkout.
+FOLDER is the data directory, by default a temporary one; what is in it already is not asked again. The figures go to
+docs/figures/paper_results.json, and from there into the pages; `--pages` does only the latter.
+"""
+
+import csv
+import json
+import os
+import platform
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from registry.adversarial import adversarial_effects
+from registry.assessment import assess
+from registry.cli import demo
+from registry.db import get_engine, read_session
+from registry.intervals import evaluation_intervals
+from registry.metrics import METRICS
+from registry.protocol_comparison import compare_protocols
+from registry.reports import evaluation_metrics
+
+DOCS: Final = Path(__file__).resolve().parent
+FIGURES: Final = DOCS / "figures" / "paper_results.json"
+PUBLISHED: Final = DOCS.parent / "registry" / "published"
+WHY: Final = "why-robust-metrics.md"
+OUTPUTS: Final = DOCS.parent / "tests" / "data"
+
+MISTRAL_FILE, MEDQA_FILE = "medqa_mistral7b_cat.jsonl.gz", "medqa_usmle5.jsonl.gz"
+
+SMOLLM2, GEMMA, MISTRAL = "SmolLM2-135M-Instruct", "Gemma-3-270M", "Mistral-7B-Instruct"
+MODELS: Final = {SMOLLM2: demo.SMOLLM2, GEMMA: demo.GEMMA3}
+PACKAGES: Final = ("numpy", "torch", "transformers", "sentence-transformers")
+# Short questions, since each is asked in 24 orders.
+ASSESSED: Final = ("global_facts", "human_aging", "miscellaneous", "philosophy")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One evaluation. paper: the page that shows it."""
+
+    paper: str
+    model: str
+    benchmark: str
+    variants: str
+    protocol: str
+    shots: int = 0
+    limit: int | None = None
+    subject: str | None = None
+
+    def command(self) -> str:
+        """What a reader types."""
+        words = ["shuffleboard", "evaluations", "submit", "--model", self.model, "--benchmark", self.benchmark]
+        words += ["--variants", self.variants, "--protocol", self.protocol]
+        words += ["--shots", str(self.shots)] if self.shots else []
+        words += ["--subject", self.subject] if self.subject else []
+        words += ["--limit", str(self.limit)] if self.limit else []
+        return shlex.join(words)
+
+
+def plan() -> Iterator[Asked]:
+    """Everything that is asked of a model, the cheap before the dear."""
+    for model in MODELS:
+        yield Asked("gupta", model, "mmlu", "shuffle", "symbols", shots=5)
+        yield Asked("nowak", model, "nonsenseqa", "answer-moving", "symbols", shots=5, limit=60)
+        for protocol in ("symbols", "hybrid", "cloze"):
+            yield Asked("cho", model, "mmlu", "adversarial", protocol, limit=40)
+        yield Asked("cavalin", model, "mmlu", "divergent", "symbols", shots=5, limit=40)
+    yield Asked("cavalin", SMOLLM2, "mmlu", "divergent", "first-letter", shots=5, limit=10)
+    for benchmark, limit in (("nonsenseqa", 20), ("commonsenseqa", 12)):
+        for protocol in ("select-letter", "match-dash"):
+            yield Asked("nowak", SMOLLM2, benchmark, "answer-moving", protocol, shots=2, limit=limit)
+    for subject in ASSESSED:
+        for model, shots in ((SMOLLM2, 0), (SMOLLM2, 5), (GEMMA, 0)):
+            yield Asked("goliakova", model, "mmlu", "full", "hybrid", shots, limit=5, subject=subject)
+
+
+# Measuring
+
+
+def measure(home: Path) -> dict[str, Any]:
+    """Everything that the pages show, from the registry in `home`, which is filled as far as it is not."""
+    prepare(home)
+    ids = {asked: _evaluation(home, asked.command()) for asked in plan()}
+    _shuffleboard(home, "worker", "--until-idle")
+    with _reading(home) as session:
+        found = {
+            "made with": _versions(),
+            "evaluations": [asdict(one) | _figures(session, ids[one], one.command()) for one in ids],
+            "assessment": {key: value for key, value in assess(session).items() if key != "points"},
+            "protocols": compare_protocols(session, "select-letter:2", "match-dash:2"),
+        }
+    return found | {"recorded": {name: recorded(select) for name, select in RECORDED.items()}}
+
+
+def prepare(home: Path) -> None:
+    """Benchmarks and models, as the pages say."""
+    _shuffleboard(home, "db", "upgrade")
+    for name, file in (("mmlu", "mmlu.jsonl"), ("commonsenseqa", "csqa.jsonl")):
+        _shuffleboard(home, "benchmarks", "import", str(demo.SAMPLES / file), "--name", name)
+    drawn = ("--name", "nonsenseqa", "--questions", "100", "--seed", "0")
+    _shuffleboard(home, "benchmarks", "generate", "nonsenseqa", *drawn)
+    for name, packaged in MODELS.items():
+        file = str(demo.packaged_file(packaged, home))
+        _shuffleboard(home, "models", "add", name, "--kind", "gguf", "--location", file, "--dtype", "bfloat16")
+
+
+def _evaluation(home: Path, command: str) -> int:
+    """The id of what a command submits or imports."""
+    _, *words = shlex.split(command)
+    return int(json.loads(_shuffleboard(home, *words, "--json"))["evaluation"])
+
+
+def _shuffleboard(home: Path, *words: str) -> str:
+    """Runs a command in the data directory `home`; returns what it prints."""
+    environment = {**os.environ, "SHUFFLEBOARD_HOME": str(home), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "registry.cli", *words]
+    return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
+
+
+def _reading(home: Path) -> AbstractContextManager[Session]:
+    return read_session(get_engine(f"sqlite:///{home / 'shuffleboard.db'}"))
+
+
+# Reading
+
+
+def _figures(session: Session, evaluation_id: int, command: str) -> dict[str, Any]:
+    """What the pages need of one evaluation, undefined metrics left out."""
+    document = evaluation_metrics(session, evaluation_id)
+    intervals = evaluation_intervals(session, evaluation_id)["all"]
+    runs = "SELECT accuracy FROM run_accuracy WHERE evaluation_id = :id AND scope = 'all' ORDER BY variant"
+    silent = (
+        "SELECT AVG(CASE WHEN chosen_option IS NULL THEN 1.0 ELSE 0.0 END) FROM prediction WHERE evaluation_id = :id"
+    )
+    spent = "SELECT prompts, asking_s, matching_s FROM evaluation_seconds WHERE evaluation_id = :id"
+    of_it = {"id": evaluation_id}
+    found = {
+        "command": command,
+        "questions": document["questions"],
+        "metrics": {name: value for name, value in document["metrics"].items() if value is not None},
+        "intervals": {name: [one.low, one.high] for name, one in intervals.items() if one is not None},
+        "runs": list(session.scalars(text(runs), of_it)),
+        "unanswered": session.scalar(text(silent), of_it),
+        "spent": [dict(row) for row in session.execute(text(spent), of_it).mappings()],
+    }
+    if "--variants divergent" in command:
+        by_variant = (
+            "SELECT variant_name, SUM(correct), COUNT(*) FROM prediction_detail WHERE evaluation_id = :id "
+            "GROUP BY variant, variant_name ORDER BY variant"
+        )
+        kinds: dict[str, list[int]] = {}
+        for name, right, prompts in session.execute(text(by_variant), of_it):
+            sums = kinds.setdefault(name.rstrip(" 0123456789"), [0, 0])
+            sums[0], sums[1] = sums[0] + int(right), sums[1] + prompts
+        found["kinds"] = {name: right / prompts for name, (right, prompts) in kinds.items()}
+    if "--variants adversarial" in command:
+        found["effects"] = [asdict(effect) for effect in adversarial_effects(session, evaluation_id)]
+    return found
+
+
+RECORDED: Final = {
+    "repeats": "standard_MC",
+    "shuffles": "standard_MC:0,standard_MC_shuffled",
+    "both": "standard_MC,standard_MC_shuffled",
+}
+"""What is taken of the recorded outputs: one prompt eleven times; that prompt once, and eleven shuffles; everything."""
+
+
+def recorded(select: str) -> dict[str, Any]:
+    """Figures of Mistral's recorded outputs, in a registry of their own: another import would be a replicate."""
+    shown = (
+        f"shuffleboard evaluations import tests/data/{MISTRAL_FILE} --model {MISTRAL} --benchmark medqa "
+        f"--variants imported --protocol first-letter --select {select}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        _shuffleboard(home, "db", "upgrade")
+        _shuffleboard(home, "benchmarks", "import", str(OUTPUTS / MEDQA_FILE), "--name", "medqa")
+        _shuffleboard(home, "models", "add", MISTRAL, "--kind", "external")
+        evaluation = _evaluation(home, shown.replace("tests/data", shlex.quote(str(OUTPUTS))))
+        with _reading(home) as session:
+            found = _figures(session, evaluation, shown)
+        noise = json.loads(_shuffleboard(home, "statistics", "noise", str(evaluation), "--json"))
+        return found | {"noise": noise}
+
+
+def _versions() -> dict[str, str]:
+    packages = ("shuffleboard", *PACKAGES, *(packaged.package for packaged in MODELS.values()))
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in packages}}
+
+
+def _rounded(document: Any) -> Any:
+    """Numbers to ten digits: what is beyond depends on the order of summation."""
+    if isinstance(document, float):
+        return float(f"{document:.10g}")
+    if isinstance(document, Mapping):
+        return {key: _rounded(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [_rounded(value) for value in document]
+    return document
+
+
+# Tables
+
+_TABLE: Final = re.compile(
+    r"(?<=^<!-- table: )(?P<name>[\w-]+)( -->\n).*?(?=^<!-- /table -->$)", re.MULTILINE | re.DOTALL
+)
+Figures = Mapping[str, Any]
+Rows = Iterator[Sequence[str]]
+
+
+def pages() -> dict[Path, str]:
+    """Path to text of every page with tables, these as the stored figures have them."""
+    found = json.loads(FIGURES.read_text(encoding="utf-8"))
+    drawn = {name: "\n".join(_markdown(make(found))) for name, make in TABLES.items()}
+    texts = {path: path.read_text(encoding="utf-8") for path in (*sorted(DOCS.glob("papers/*.md")), DOCS / WHY)}
+    return {
+        path: _TABLE.sub(lambda match: f"{match['name']}{match[2]}\n{drawn[match['name']]}\n\n", page)
+        for path, page in texts.items()
+    }
+
+
+def _markdown(rows: Rows) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        yield f"| {' | '.join(row)} |"
+        if number == 0:
+            yield "|" + "---|" * len(row)
+
+
+def _evaluations(found: Figures, **wanted: Any) -> list[Any]:
+    return [one for one in found["evaluations"] if all(one[key] == value for key, value in wanted.items())]
+
+
+def _one(found: Figures, **wanted: Any) -> Any:
+    (one,) = _evaluations(found, **wanted)
+    return one
+
+
+def _value(one: Figures, metric: str, digits: int = 3, scale: float = 1) -> str:
+    """A metric with its interval where one is stated; – where it is undefined."""
+    if metric not in one["metrics"]:
+        return "–"
+    value = f"{scale * one['metrics'][metric]:.{digits}f}"
+    if metric not in one["intervals"]:
+        return value
+    low, high = (f"{scale * end:.{digits}f}" for end in one["intervals"][metric])
+    return f"{value} ({low} to {high})"
+
+
+def _printed(file: str, **wanted: str) -> dict[tuple[str, str], dict[str, str]]:
+    """(table, model) → metric → number as printed, of the lines of a file with these cells."""
+    groups: dict[tuple[str, str], dict[str, str]] = {}
+    with (PUBLISHED / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
+        for line in csv.DictReader(lines):
+            if all(line[key] == value for key, value in wanted.items()):
+                groups.setdefault((line["table"], line["model"]), {})[line["metric"]] = line["value"]
+    return groups
+
+
+# Gupta et al.
+
+
+def _gupta(found: Figures) -> Rows:
+    yield "Model", "Questions", "Accuracy, %", "Retest accuracy, %", "Drop, %"
+    for (_, model), values in _printed("gupta_tables_1_2", table="1").items():
+        yield model, "MMLU, printed", values["accuracy"], values["our_metric"], values["pct_drop"]
+    for one, asked in (
+        (found["recorded"]["shuffles"], f"{MISTRAL}, recorded | MedQA, {{}}, 11 shuffles"),
+        *((one, f"{one['model']}, measured | MMLU sample, {{}}") for one in _evaluations(found, paper="gupta")),
+    ):
+        yield (
+            asked.format(f"{one['questions']:,} questions"),
+            _value(one, "accuracy", 1, 100),
+            _value(one, "retest_accuracy", 1, 100),
+            _value(one, "pct_drop", 1),
+        )
+
+
+# Cavalin et al.
+
+_CAVALIN: Final = {
+    "MCQA": "accuracy",
+    "MCQA+": "mcqa_plus",
+    "MV": "majority_vote",
+    "BMCA(1.0)": "bmca_100",
+    "CI": "consistency_index",
+    "CoRA": "cora",
+}
+
+
+def _cavalin(found: Figures) -> Rows:
+    yield "Model", "Asked", *(name.replace("1.0", "1") for name in _CAVALIN)
+    for table, asked in (("1", "MedQA, 26 variants"), ("2", "MMLU, 20 variants"), ("5", "MedQA, 10 variants")):
+        for (_, model), values in _printed("cavalin_tables_1_6", table=table).items():
+            yield model, f"{asked}, printed", *(values.get(name, "–") for name in _CAVALIN)
+    for name, asked in (("shuffles", "12 orders"), ("repeats", "one order 11 times")):
+        one = found["recorded"][name]
+        yield f"{MISTRAL}, recorded", f"MedQA, {asked}", *(_value(one, metric) for metric in _CAVALIN.values())
+    for one in _evaluations(found, paper="cavalin"):
+        asked = f"MMLU sample, {one['questions']} questions, `{one['protocol']}`, 20 variants"
+        yield f"{one['model']}, measured", asked, *(_value(one, metric) for metric in _CAVALIN.values())
+
+
+def _kinds(found: Figures) -> Rows:
+    """Accuracy by kind of variant, beside that of guessing."""
+    measured = _evaluations(found, paper="cavalin", protocol="symbols")
+    yield "Variants", "Options", "Guessing", *(one["model"] for one in measured)
+    for kind in measured[0]["kinds"]:
+        options = 4 if not kind.startswith("decoupled") else 3 if "nota" in kind else 2
+        shares = (f"{100 * one['kinds'][kind]:.0f} %" for one in measured)
+        yield f"`{kind}`", str(options), f"{100 / options:.0f} %", *shares
+
+
+# Nowak et al.
+
+
+def _nowak_spread(mean: str, lowest: str, highest: str, variance: str) -> str:
+    return f"{mean} ({lowest} to {highest}), {variance}"
+
+
+def _nowak(benchmark: str, table: str, printed_as: str) -> Callable[[Figures], Rows]:
+    def rows(found: Figures) -> Rows:
+        yield "Model", "Questions", "S&L", "M&D", "Variance ratio"
+        columns = ("mean_accuracy", "min_accuracy", "max_accuracy", "variance")
+        asked = {
+            protocol: _printed("nowak_tables_5_11", table=table, protocol=protocol)
+            for protocol in ("S&L", "M&D", "M&D / S&L")
+        }
+        for key, ratio in asked["M&D / S&L"].items():
+            cells = (_nowak_spread(*(asked[name][key][column] for column in columns)) for name in ("S&L", "M&D"))
+            yield key[1], f"{printed_as}, printed", *cells, ratio["variance_ratio"]
+        for pair in found["protocols"]["pairs"]:
+            if pair["benchmark"].startswith(f"{benchmark}@"):
+                both = [
+                    _one(found, benchmark=benchmark, protocol=name, paper="nowak")
+                    for name in ("select-letter", "match-dash")
+                ]
+                cells = (_nowak_spread(*(one[name] for name in columns)) for one in map(_in_percent, both))
+                yield f"{SMOLLM2}, measured", str(both[0]["questions"]), *cells, _number(pair["variance_ratio"], 2)
+
+    return rows
+
+
+def _in_percent(one: Figures) -> dict[str, str]:
+    """The columns of Nowak et al.'s tables, as they print them."""
+    metrics = one["metrics"]
+    accuracies = {name: 100 * metrics[f"accuracy_{name}"] for name in ("mean_all", "min", "max")}
+    return {
+        "mean_accuracy": f"{accuracies['mean_all']:.2f}",
+        "min_accuracy": f"{accuracies['min']:.2f}",
+        "max_accuracy": f"{accuracies['max']:.2f}",
+        "variance": f"{metrics['accuracy_variance']:.2f}",
+    }
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _positions(found: Figures) -> Rows:
+    """NonsenseQA under labels: accuracy where the answers of question and examples stand at one position."""
+    yield "Model", "Questions", "Original", *(f"All at {label}" for label in "ABCD"), "Variance"
+    for one in _evaluations(found, paper="nowak", protocol="symbols"):
+        runs = (f"{100 * accuracy:.1f} %" for accuracy in one["runs"])
+        yield one["model"], str(one["questions"]), *runs, _value(one, "accuracy_variance", 0)
+
+
+# Cho et al.
+
+_FORMATS: Final = ("symbols", "hybrid", "cloze")
+
+
+def _cho(found: Figures) -> Rows:
+    yield (
+        "Model",
+        "Format",
+        "Choice sensitivity",
+        "per byte",
+        "Choice-only accuracy",
+        "Accuracy",
+        "NPSQ accuracy",
+    )
+    for one in _evaluations(found, paper="cho"):
+        names = (
+            "choice_sensitivity",
+            "choice_sensitivity_normalized",
+            "choice_only_accuracy",
+            "accuracy",
+            "npsq_accuracy",
+        )
+        yield one["model"], f"`{one['protocol']}`", *(_value(one, name, 2) for name in names)
+
+
+def _hello(found: Figures) -> Rows:
+    yield (
+        "Model",
+        "Format",
+        "Taken by it",
+        "Accuracy without, with it",
+        "Taken by NPSQ",
+        "NPSQ accuracy without, with it",
+    )
+    for one in _evaluations(found, paper="cho"):
+        cells: list[str] = []
+        for scoring in ("accuracy", "npsq_accuracy"):
+            effect = _effect(one, scoring)
+            cells += [
+                f"{100 * effect['flipped']:.0f} %",
+                f"{100 * effect['original']:.0f} %, {100 * effect['altered']:.0f} %",
+            ]
+        yield one["model"], f"`{one['protocol']}`", *cells
+
+
+def _effect(one: Figures, scoring: str) -> Any:
+    """What "Hello, everyone." does under one scoring."""
+    (effect,) = [each for each in one["effects"] if each["distractor"] == "simple" and each["scoring"] == scoring]
+    return effect
+
+
+# Goliakova et al.
+
+_GOLIAKOVA: Final = {
+    "AAcc": "average_accuracy",
+    "PriDe": "pride_accuracy",
+    "WAcc": "worst_accuracy",
+    "SAcc": "strong_accuracy",
+    "1 - SensG": "sensitivity_gap",
+    "Prob mass": "prob_mass",
+    "1 - Brier": "brier_score",
+    "1 - Entropy": "entropy",
+    "1 - FR (partial)": "fluctuation_rate",
+}
+_SUBSETS: Final = {
+    "R_oi": "original-inverse",
+    "R_cyclic": "cyclic",
+    "R_random2": "random2",
+    "R_randomL": "randomL",
+}
+
+
+def _points(found: Figures) -> Rows:
+    yield "Model", "Subject", "Examples", "Questions", "Accuracy", "Fluctuation rate"
+    for one in _evaluations(found, paper="goliakova"):
+        subject = one["subject"].replace("_", " ")
+        cells = (_value(one, metric, 2) for metric in ("accuracy", "fluctuation_rate"))
+        yield one["model"], subject, str(one["shots"]), str(one["questions"]), *cells
+
+
+def _r_squared(found: Figures, metric: str, subset: str, target: str = "fluctuation_rate") -> float | None:
+    (cell,) = [one for one in found["assessment"]["correlations"] if (one["metric"], one["subset"]) == (metric, subset)]
+    value: float | None = cell["r_squared"][target]
+    return value
+
+
+def _assessed(found: Figures) -> Rows:
+    yield "Metric", *(f"`{subset}`" for subset in _SUBSETS.values())
+    printed: dict[tuple[str, str], str] = {}
+    with (PUBLISHED / "goliakova_table_1.csv").open(encoding="utf-8", newline="") as lines:
+        for line in csv.DictReader(lines):
+            if line["table"] == "1a":
+                printed[line["metric"], line["protocol"]] = line["value"]
+    for name, metric in _GOLIAKOVA.items():
+        cells = (
+            f"{printed[f'R2({name})', place]} / {_number(_r_squared(found, metric, subset))}"
+            for place, subset in _SUBSETS.items()
+        )
+        yield METRICS[metric].label, *cells
+
+
+# Why one order is not enough
+
+
+def _draws(found: Figures) -> Rows:
+    yield "Model", "Questions", "Orders", "Accuracy in each, %", "In all of them", "In at least one", "Changed answers"
+    for one, name, asked in (
+        (found["recorded"]["shuffles"], MISTRAL, "MedQA"),
+        *((one, one["model"], "MMLU sample") for one in _evaluations(found, paper="gupta")),
+    ):
+        runs = [f"{100 * accuracy:.1f}" for accuracy in one["runs"]]
+        shown = ", ".join(runs) if len(runs) < 4 else f"{runs[0]} as printed; others {min(runs[1:])} to {max(runs[1:])}"
+        metrics = ("worst_accuracy", "best_accuracy", "fluctuation_rate")
+        cells = (f"{100 * one['metrics'][metric]:.1f} %" for metric in metrics)
+        yield name, f"{asked}, {one['questions']:,}", str(len(runs)), shown, *cells
+
+
+def _noise(found: Figures) -> Rows:
+    yield "Recorded outputs of Mistral-7B-Instruct on MedQA", "The same prompt 11 times", "The original and 11 shuffles"
+    both = [found["recorded"][name] for name in ("repeats", "shuffles")]
+    for label, metric in (
+        ("Accuracy, first prompt", "accuracy"),
+        ("Average accuracy", "average_accuracy"),
+        ("Right every time", "worst_accuracy"),
+        ("Answer changes at least once", "fluctuation_rate"),
+        ("SCORE", "score"),
+        ("CoRA", "cora"),
+    ):
+        yield label, *(_value(one, metric) for one in both)
+    noise = found["recorded"]["both"]["noise"]
+    yield "Pairs of answers that differ", *(_number(noise[f"{kind}_disagreement"]) for kind in ("repeat", "order"))
+
+
+# Which way it goes
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a paper found, and how it is told here: words, and whether it goes the same way (None: cannot be told)."""
+
+    printed: str
+    here: Callable[[Figures], tuple[str, bool | None]]
+
+
+def _directions(findings: Sequence[Finding]) -> Callable[[Figures], Rows]:
+    def rows(found: Figures) -> Rows:
+        yield "Found in the paper", "Here", "Same direction"
+        for finding in findings:
+            here, same = finding.here(found)
+            yield finding.printed, here, "cannot be told" if same is None else ("yes" if same else "**no**")
+
+    return rows
+
+
+def _every_drop(found: Figures) -> tuple[str, bool]:
+    measured = [found["recorded"]["shuffles"], *_evaluations(found, paper="gupta")]
+    drops = [one["metrics"]["pct_drop"] for one in measured]
+    return f"drops of {', '.join(f'{drop:.1f} %' for drop in drops)}", min(drops) > 0
+
+
+def _below(lower: str, upper: str) -> Callable[[Figures], tuple[str, bool]]:
+    """Whether one metric is below another in everything set beside Cavalin et al."""
+
+    def here(found: Figures) -> tuple[str, bool]:
+        measured = [found["recorded"]["shuffles"], *_evaluations(found, paper="cavalin")]
+        pairs = [(one["metrics"][lower], one["metrics"][upper]) for one in measured]
+        return ", ".join(f"{low:.3f} against {high:.3f}" for low, high in pairs), all(low < high for low, high in pairs)
+
+    return here
+
+
+def _above_chance(found: Figures) -> tuple[str, bool]:
+    means = {
+        f"{one['model']} `{one['protocol']}`": 100 * max(one["runs"])
+        for one in _evaluations(found, paper="nowak", benchmark="nonsenseqa")
+        if one["protocol"] in {"symbols", "select-letter"}
+    }
+    return ", ".join(f"{name} {mean:.1f} %" for name, mean in means.items()), max(means.values()) > _MOST_SHORTCUT
+
+
+def _lowered(table: str) -> str:
+    ratios = [float(one["variance_ratio"]) for one in _printed("nowak_tables_5_11", table=table, unit="ratio").values()]
+    return f"{sum(ratio < 1 for ratio in ratios)} of {len(ratios)} models"
+
+
+def _ratio(benchmark: str) -> Callable[[Figures], tuple[str, bool | None]]:
+    def here(found: Figures) -> tuple[str, bool | None]:
+        (pair,) = [pair for pair in found["protocols"]["pairs"] if pair["benchmark"].startswith(f"{benchmark}@")]
+        ratio = pair["variance_ratio"]
+        return f"ratio {_number(ratio, 2)}", None if ratio is None else ratio < 1
+
+    return here
+
+
+def _sensitive_in_cloze(found: Figures) -> tuple[str, bool]:
+    values = {
+        (one["model"], one["protocol"]): one["metrics"]["choice_sensitivity"]
+        for one in _evaluations(found, paper="cho")
+    }
+    shown = "; ".join(
+        f"{model}: {', '.join(f'`{name}` {values[model, name]:.2f}' for name in _FORMATS)}" for model in MODELS
+    )
+    return shown, all(values[model, "cloze"] > values[model, name] for model in MODELS for name in _FORMATS[:2])
+
+
+def _no_help_from_length(found: Figures) -> tuple[str, bool]:
+    pairs = [
+        tuple(one["metrics"][f"choice_sensitivity{ending}"] for ending in ("", "_normalized"))
+        for one in _evaluations(found, paper="cho", protocol="cloze")
+    ]
+    return "; ".join(f"{bare:.2f}, per byte {per_byte:.2f}" for bare, per_byte in pairs), all(
+        per_byte >= bare for bare, per_byte in pairs
+    )
+
+
+def _takes_most_in_cloze(found: Figures) -> tuple[str, bool]:
+    taken = {
+        (one["model"], one["protocol"]): _effect(one, "accuracy")["flipped"] for one in _evaluations(found, paper="cho")
+    }
+    return ", ".join(f"{100 * taken[model, 'cloze']:.0f} %" for model in MODELS), all(
+        taken[model, "cloze"] > taken[model, name] for model in MODELS for name in _FORMATS[:2]
+    )
+
+
+def _costs_accuracy(found: Figures) -> tuple[str, bool]:
+    effects = [_effect(one, "accuracy") for one in _evaluations(found, paper="cho", protocol="cloze")]
+    return _changes(effects), all(effect["altered"] < effect["original"] for effect in effects)
+
+
+def _npsq_moves_less(found: Figures) -> tuple[str, bool]:
+    both = [
+        [_effect(one, scoring) for scoring in ("accuracy", "npsq_accuracy")]
+        for one in _evaluations(found, paper="cho", protocol="cloze")
+    ]
+    moved = [[abs(effect["altered"] - effect["original"]) for effect in pair] for pair in both]
+    return _changes([pair[1] for pair in both]), all(by_npsq < bare for bare, by_npsq in moved)
+
+
+def _changes(effects: Sequence[Figures]) -> str:
+    return ", ".join(f"{100 * effect['original']:.0f} % to {100 * effect['altered']:.0f} %" for effect in effects)
+
+
+def _follows_best(target: str, metric: str, subset: str) -> Callable[[Figures], tuple[str, bool | None]]:
+    """Whether a metric has the highest R² with a target on a subset."""
+
+    def here(found: Figures) -> tuple[str, bool | None]:
+        values = {name: _r_squared(found, name, subset, target) for name in _GOLIAKOVA.values()}
+        known = {name: value for name, value in values.items() if value is not None}
+        if metric not in known:
+            return "–", None
+        best = max(known, key=lambda name: known[name])
+        shown = f"{METRICS[metric].label} {known[metric]:.3f}"
+        if best != metric:
+            shown += f"; {METRICS[best].label} {known[best]:.3f}"
+        return shown, best == metric
+
+    return here
+
+
+def _compared(*cells: tuple[str, str], margin: float | None = None) -> Callable[[Figures], tuple[str, bool | None]]:
+    """Whether the first metric on its subset has a higher R² than the second; with a margin, whether they are close."""
+
+    def here(found: Figures) -> tuple[str, bool | None]:
+        first, second = (_r_squared(found, metric, subset) for metric, subset in cells)
+        if first is None or second is None:
+            return "–", None
+        shown = f"{first:.3f} against {second:.3f}"
+        if margin is None:
+            return shown, first > second
+        # Of a metric that follows nothing on either set it cannot be said that more orders gain nothing.
+        return shown, None if max(first, second) < _LEAST_TO_GAIN_FROM else abs(first - second) < margin
+
+    return here
+
+
+_MOST_SHORTCUT: Final = 50
+_CLOSE: Final = 0.05
+_LEAST_TO_GAIN_FROM: Final = 0.1
+FINDINGS: Final[Mapping[str, Sequence[Finding]]] = {
+    "gupta": (Finding("Every model loses accuracy on retest", _every_drop),),
+    "cavalin": (
+        Finding("Far fewer questions are right in all variants than in the original", _below("bmca_100", "accuracy")),
+        Finding("CoRA is below accuracy for every model", _below("cora", "accuracy")),
+    ),
+    "nowak": (
+        Finding(
+            "With labels, one place for all right answers lifts accuracy on nonsense far above 25 % "
+            f"(here: above {_MOST_SHORTCUT} % for some model; its best place)",
+            _above_chance,
+        ),
+        Finding(f"M&D lowers the variance over places on NonsenseQA ({_lowered('5')})", _ratio("nonsenseqa")),
+        Finding(f"M&D lowers the variance over places on CommonsenseQA ({_lowered('6')})", _ratio("commonsenseqa")),
+    ),
+    "cho": (
+        Finding("Choice sensitivity is highest in cloze", _sensitive_in_cloze),
+        Finding("Length normalisation does not lower it (in cloze)", _no_help_from_length),
+        Finding("“Hello, everyone.” takes more answers in cloze than elsewhere (there: 93 %)", _takes_most_in_cloze),
+        Finding("and costs accuracy in cloze (there: half of it)", _costs_accuracy),
+        Finding("NPSQ accuracy moves less than accuracy does (there: under 0.2 %)", _npsq_moves_less),
+    ),
+    "goliakova": (
+        Finding(
+            "On the original order, probability mass follows the full fluctuation rate best (.89)",
+            _follows_best("fluctuation_rate", "prob_mass", "original"),
+        ),
+        Finding(
+            "On rotations, the fluctuation rate over them follows the full one best (.953)",
+            _follows_best("fluctuation_rate", "fluctuation_rate", "cyclic"),
+        ),
+        Finding(
+            "On rotations, worst accuracy is best for both targets (.942)",
+            _follows_best("both", "worst_accuracy", "cyclic"),
+        ),
+        Finding(
+            "Worst accuracy on rotations follows it better than average accuracy (.923 against .877)",
+            _compared(("worst_accuracy", "cyclic"), ("average_accuracy", "cyclic")),
+        ),
+        Finding(
+            "Two random orders are too few: rotations say more of the fluctuation rate (.953 against .479)",
+            _compared(("fluctuation_rate", "cyclic"), ("fluctuation_rate", "random2")),
+        ),
+        Finding(
+            "Probability mass gains nothing from more orders (.893 on two, .894 on rotations; here: within .05)",
+            _compared(("prob_mass", "original-inverse"), ("prob_mass", "cyclic"), margin=_CLOSE),
+        ),
+    ),
+}
+
+
+TABLES: Final[Mapping[str, Callable[[Figures], Rows]]] = {
+    "gupta": _gupta,
+    "cavalin": _cavalin,
+    "cavalin-kinds": _kinds,
+    "nowak-nonsenseqa": _nowak("nonsenseqa", "5", "1,000"),
+    "nowak-commonsenseqa": _nowak("commonsenseqa", "6", "1,221"),
+    "nowak-positions": _positions,
+    "cho": _cho,
+    "cho-hello": _hello,
+    "goliakova-points": _points,
+    "goliakova-r-squared": _assessed,
+    "draws": _draws,
+    "noise": _noise,
+    **{f"{name}-directions": _directions(findings) for name, findings in FINDINGS.items()},
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measures, unless told not to, and fills the tables of the pages."""
+    if len(arguments) > 1 or (arguments and arguments[0].startswith("-") and arguments[0] != "--pages"):
+        click.echo(__doc__, err=True)
+        return 2
+    if arguments[:1] == ["--pages"]:
+        click.echo("nothing is measured")
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            home = Path(arguments[0] if arguments else scratch).resolve()
+            found = _rounded(measure(home))
+        FIGURES.write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    for path, page in pages().items():
+        path.write_text(page, encoding="utf-8")
+        click.echo(f"wrote {path.relative_to(DOCS.parent)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,534 @@
+"""A page of the documentation as its reader follows it: one folder, one registry, its blocks in their order.
+
+What a page can say in comments, each on a line right before a block:
+
+    <!-- file: NAME -->                   the block is written to that file
+    <!-- not run: REASON -->              it is not run; its commands have to exist all the same
+    <!-- runs until stopped: URL -->      its last command is a server: it goes on until the page ends, and the next block
+                                          comes when the URL answers. What is no URL is waited for in what it prints
+    <!-- prints -->                       these lines stood, in this order, in what the block before it printed
+    <!-- typed: TEXT -->                  what is typed wherever it asks for something
+    <!-- database: ENGINE -->             it is run where the page's registry is on that engine
+
+and anywhere, for what follows:
+
+    <!-- setup: NAME, NAME -->            functions of tests/docs/setups.py prepare the registry
+    <!-- database: ENGINE and ENGINE -->  at the top: the page is followed on each of them; sqlite where nothing is said
+
+Blocks of `sh`, `console`, `python` and `sql` (`sql duckdb`) run. In `console` a line that begins with `$ ` is a command,
+what follows is all that it prints, and one that shows an error has to fail. `…` in what is shown stands for anything, on a
+line of its own for any lines. `make TARGET` is looked up in the Makefile. Everything else that has a language has to parse.
+
+Hosts that a page names are replaced by servers of the tests: db.example.org and redis.example.org, and the addresses under
+which its own servers are said to answer. Nothing beyond this machine is reached.
+"""
+
+import csv
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+from sqlalchemy import Engine, text
+
+from registry.db import get_engine, read_session
+from tests import services
+from tests.docs.pages import DOCS, ROOT, Block, blocks, comments, pages
+
+RUN: Final = ("sh", "console", "python", "sql")
+SHOWN: Final = (
+    *("", "text", "mermaid", "{toctree}"),
+    *("json", "jsonl", "toml", "yaml", "csv"),
+    *("dockerfile", "ini", "nginx", "html", "http", "r", "diff"),
+)
+"""Languages of blocks that are looked at only; those in the second line are parsed."""
+BLOCK_S: Final = 180.0
+SERVER_S: Final = 60.0
+STOP_S: Final = 15.0
+NOWHERE: Final = "http://127.0.0.1:9"
+"""A proxy that is not there: programs that look beyond this machine fail at once."""
+
+# Exported values and the folder go on from block to block, as in one terminal; an error says which command it was.
+PROLOGUE: Final = """\
+unset BASH_ENV
+[ -f "$BLOCK_STATE" ] && . "$BLOCK_STATE"
+set -aEeuo pipefail
+trap 'echo "$LINENO $BASH_COMMAND" >"$BLOCK_FAILED"' ERR
+trap 'declare -px >"$BLOCK_STATE"; printf "cd %q\\n" "$PWD" >>"$BLOCK_STATE"' EXIT
+"""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A comment that has functions of `tests.docs.setups` called."""
+
+    names: tuple[str, ...]
+    line: int
+
+
+def steps(page: Path) -> list[Setup | Block]:
+    """What there is to do on a page, in order."""
+    found: list[Setup | Block] = list(blocks(page))
+    for line, comment in comments(page):
+        key, _, value = comment.partition(": ")
+        if key == "setup":
+            found.append(Setup(tuple(name.strip() for name in value.split(",")), line))
+    return sorted(found, key=lambda step: step.line)
+
+
+def said(block: Block, key: str) -> str | None:
+    """What a comment before a block says of `key`; an empty text where it says nothing else, None without one."""
+    for comment in block.comments:
+        name, _, value = comment.partition(":")
+        if name == key:
+            return value.strip()
+    return None
+
+
+def engines(page: Path) -> list[str]:
+    """The engines that a page is followed on."""
+    before_blocks = {block.line - 1 - k for block in blocks(page) for k in range(len(block.comments))}
+    named = [
+        comment.partition(": ")[2]
+        for line, comment in comments(page)
+        if comment.startswith("database: ") and line not in before_blocks
+    ]
+    assert len(named) <= 1, f"{page}: says twice what database it is about"
+    found = named[0].split(" and ") if named else ["sqlite"]
+    assert set(found) <= {"sqlite", "postgresql"}, f"{page}: no engine {found}"
+    return found
+
+
+def followed(*, guides: bool) -> list[tuple[str, str]]:
+    """The pages on which there is something to do, by their place in the repository, each with an engine.
+
+    guides: the tutorial and what lies in folders of its own under docs/; else all others.
+    """
+    chosen = [
+        page
+        for page in pages()
+        if steps(page) and guides == (page.name == "tutorial.md" or page.parent not in (DOCS, ROOT))
+    ]
+    return [(str(page.relative_to(ROOT)), engine) for page in chosen for engine in engines(page)]
+
+
+def check_parses(block: Block) -> None:
+    """Raises an error where what a block holds is not of its language."""
+    if block.language == "jsonl" or (said(block, "file") or "").endswith(".jsonl"):
+        for line in block.text.splitlines():
+            json.loads(line)
+    elif block.language == "json":
+        json.loads(block.text)
+    elif block.language == "toml":
+        tomllib.loads(block.text)
+    elif block.language == "yaml":
+        list(yaml.safe_load_all(block.text))
+    elif block.language == "csv":
+        widths = {len(row) for row in csv.reader(block.text.splitlines(), strict=True)}
+        assert len(widths) == 1, f"rows of {sorted(widths)} cells"
+
+
+@dataclass
+class Servers:
+    """What sessions share: programs, and servers that are started when a page needs them."""
+
+    programs: Path
+    """Folder with a `shuffleboard` that has its modules loaded."""
+    socket: Path
+    postgresql: Callable[[], str]
+    """Starts a database `shuffleboard` with the schema on a server of the documentation's own; its host and port."""
+    redis: Callable[[], str]
+    """The same for an empty Redis."""
+
+
+@dataclass
+class Session:
+    """A page that is being followed."""
+
+    page: Path
+    folder: Path
+    """The reader's."""
+    engine_name: str
+    servers: Servers
+    sqlite_template: Path
+    fixture: Callable[[str], Any]
+    """A fixture by its name, for setups."""
+    private: Path
+    """The harness's."""
+    printed: str | None = ""
+    """By the block before; None where that was not run."""
+    ports: dict[str, int] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+    resources: ExitStack = field(default_factory=ExitStack)
+    """What setups opened, closed when the page ends."""
+    _running: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    _started: int = 0
+    _databases: str = ""
+    _broker: str = ""
+
+    def __post_init__(self) -> None:
+        self.home.mkdir(parents=True)
+        self.private.mkdir(parents=True)
+        kept = ("LANG", "LC_ALL", "TMPDIR", "TZ")
+        self.environment = {name: os.environ[name] for name in kept if name in os.environ}
+        self.environment |= {
+            "PATH": f"{self.servers.programs}:{Path(sys.executable).parent}:{os.environ['PATH']}:"
+            f"{services.postgresql_programs()}",
+            "PRELOADED": str(self.servers.socket),
+            "HOME": str(self.folder),
+            "SHUFFLEBOARD_HOME": str(self.home),
+            "http_proxy": NOWHERE,
+            "https_proxy": NOWHERE,
+            "all_proxy": NOWHERE,
+            "no_proxy": "127.0.0.1,localhost",
+            "HF_HUB_OFFLINE": "1",
+            "PIP_NO_INDEX": "1",
+            "COLUMNS": "120",
+            "OMP_NUM_THREADS": "1",
+        }
+        if self.engine_name == "sqlite":
+            shutil.copyfile(self.sqlite_template, self.home / "shuffleboard.db")
+        else:
+            self._databases = self.servers.postgresql()
+            self.environment["SHUFFLEBOARD_DATABASE_URL"] = self.url
+        for block in blocks(self.page):
+            url = said(block, "runs until stopped")
+            if url and "://" in url:
+                self.port_of(url)
+
+    @property
+    def home(self) -> Path:
+        """The data directory."""
+        return self.folder / "data"
+
+    @property
+    def url(self) -> str:
+        """Of the page's registry."""
+        if self.engine_name == "sqlite":
+            return f"sqlite:///{self.home / 'shuffleboard.db'}"
+        return f"postgresql://postgres@{self._databases}/shuffleboard"
+
+    @property
+    def engine(self) -> Engine:
+        """On the page's registry, for setups."""
+        return get_engine(self.url.replace("postgresql://", "postgresql+psycopg://"))
+
+    def port_of(self, url: str) -> int:
+        """The port that stands for the server which a page says answers at `url`."""
+        origin = "{0.scheme}://{0.netloc}".format(urlsplit(url))
+        if origin not in self.ports:
+            self.ports[origin] = services.free_port()
+        return self.ports[origin]
+
+    def here(self, shown: str) -> str:
+        """A text of the page with the servers of the tests in the place of those that it names."""
+        for origin, port in self.ports.items():
+            shown = re.sub(rf"{re.escape(origin)}(?![\w:])", f"http://127.0.0.1:{port}", shown)
+            written = urlsplit(origin).port
+            if written is not None:
+                shown = re.sub(rf"\b{written}\b", str(port), shown)
+        if "db.example.org" in shown:
+            self._databases = self._databases or self.servers.postgresql()
+            host, _, port_there = self._databases.partition(":")
+            shown = shown.replace("host=db.example.org", f"host={host} port={port_there}")
+            shown = re.sub(r"db\.example\.org(:5432)?", self._databases, shown)
+        shown = shown.replace("0.0.0.0", "127.0.0.1")  # nobody else is to reach what the tests start
+        if "redis.example.org" in shown:
+            self._broker = self._broker or self.servers.redis()
+            shown = re.sub(r"redis\.example\.org(:6379)?", self._broker, shown)
+        return shown
+
+    # Following a page
+
+    def follow(self) -> None:
+        """Does all that the page says."""
+        from tests.docs import setups
+
+        ahead = steps(self.page)
+        for number, step in enumerate(ahead):
+            following = ahead[number + 1] if number + 1 < len(ahead) else None
+            if isinstance(step, Setup):
+                for name in step.names:
+                    prepare = getattr(setups, name, None)
+                    assert prepare is not None, f"{self._place(step.line)}: tests/docs/setups.py has no {name}"
+                    prepare(self)
+            else:
+                self._take(step)
+                refused = re.search(r'"status":\s*[45]\d\d\b', self.printed or "")
+                shown = step.text if said(step, "prints") is not None else getattr(following, "text", "")
+                if refused and refused[0] not in shown:
+                    self._fail(step, step.text, f"is refused by the server ({refused[0]})")
+
+    def _take(self, block: Block) -> None:
+        name = said(block, "file")
+        if said(block, "prints") is not None:
+            if self.printed is not None:
+                self._check_printed(block)
+        elif said(block, "not run") is not None or said(block, "database") not in (None, self.engine_name):
+            self.printed = None  # nor is what it would have printed looked for
+        elif name is not None:
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.here(block.text), encoding="utf-8")
+        elif block.language == "sh":
+            self._shell(block)
+        elif block.language == "console":
+            self._console(block)
+        elif block.language == "python":
+            (self.folder / ".block.py").write_text(self.here(block.text), encoding="utf-8")
+            self._command(block, "python .block.py")
+        elif block.info == "sql duckdb":
+            (self.private / "query.sql").write_text(block.text, encoding="utf-8")
+            program = "import duckdb, sys; print(duckdb.sql(open(sys.argv[1]).read()))"
+            self._command(block, f"python -c '{program}' {self.private / 'query.sql'}")
+        elif block.language == "sql":
+            self._query(block)
+
+    def _shell(self, block: Block) -> None:
+        script = re.sub(r"^make .*$", ":", block.text, flags=re.MULTILINE)  # looked up, not run
+        until = said(block, "runs until stopped")
+        if until is None:
+            self._command(block, script)
+            return
+        if "://" in until and not re.search(r"shuffleboard serve.*--port", script):
+            script = re.sub(r"(shuffleboard serve)\b", rf"\1 --port {self.port_of(until)}", script)
+        self._server(block, script, until)
+
+    def _console(self, block: Block) -> None:
+        """Each command by itself: what is shown behind it is what it prints."""
+        for command, shown in console_commands(block.text):
+            fails = any(re.match(r"Error\b", line) for line in shown)
+            self._command(block, command, fails=fails)
+            if shown and not matches([self.here(line) for line in shown], (self.printed or "").splitlines()):
+                self._fail(block, command, "prints something else than the page shows")
+
+    def _query(self, block: Block) -> None:
+        # A colon within a literal would be taken for a parameter.
+        statement = text(block.text.strip().rstrip(";").replace(":", "\\:"))
+        try:
+            with read_session(self.engine) as session:
+                rows = session.execute(statement).all()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the message names the block
+            self.printed = str(error)
+            self._fail(block, block.text, "is refused")
+        self.printed = "".join("|".join("" if value is None else str(value) for value in row) + "\n" for row in rows)
+
+    def _check_printed(self, block: Block) -> None:
+        shown, printed = self.here(block.text), self.printed or ""
+        if block.language == "json":
+            with suppress(ValueError):
+                shown = json.dumps(json.loads(shown), indent=1, ensure_ascii=False)
+            start = re.search(r"^[{\[]", printed, re.MULTILINE)
+            if start:
+                with suppress(ValueError):
+                    document, _ = json.JSONDecoder().raw_decode(printed[start.start() :])
+                    printed = json.dumps(document, indent=1, ensure_ascii=False)
+        lines = [line.rstrip(", ") for line in printed.splitlines()]
+        for line in shown.splitlines():
+            wanted = pattern(line.rstrip(", "))
+            rest = iter(lines)
+            if line.strip() not in ("", "…") and not any(wanted.fullmatch(squeezed(other)) for other in rest):
+                self._fail(block, line, "was not printed, or not in this order, by the block before")
+            if line.strip() not in ("", "…"):
+                lines = list(rest)
+
+    # Processes
+
+    def _command(self, block: Block, script: str, *, fails: bool = False) -> None:
+        """Runs a script to its end."""
+        hands, keyboard = pty.openpty()
+        typed = said(block, "typed")
+        try:
+            process, output = self._start(script, keyboard if typed else None)
+            deadline = time.monotonic() + BLOCK_S
+            while process.poll() is None and time.monotonic() < deadline:
+                if typed:
+                    os.write(hands, f"{typed}\n".encode())  # again and again: what is typed before a question is lost
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.2 if typed else BLOCK_S)
+        finally:
+            os.close(hands)
+            os.close(keyboard)
+        status = process.poll()
+        self.printed = output.read_text(encoding="utf-8", errors="replace")
+        if status is None:
+            self._fail(block, script, f"did not end within {BLOCK_S:.0f} s")
+        if (status != 0) != fails:
+            failed = self.private / "failed"
+            line, _, command = failed.read_text().strip().partition(" ") if failed.exists() else ("0", "", script)
+            self._fail(block, command, f"ends with status {status}", int(line))
+
+    def _server(self, block: Block, script: str, until: str) -> None:
+        """Starts what runs until the page ends; returns when it answers, or has printed `until`."""
+        process, output = self._start(script)
+        deadline = time.monotonic() + SERVER_S
+        while not (answers(self.here(until)) if "://" in until else until in output.read_text(errors="replace")):
+            if process.poll() is not None or time.monotonic() > deadline:
+                self.printed = output.read_text(errors="replace")
+                ended = "has ended" if process.poll() is not None else f"is not there after {SERVER_S:.0f} s"
+                self._fail(block, script, f"{ended}: waited for {until}")
+            time.sleep(0.05)
+        self.printed = output.read_text(errors="replace")
+
+    def serve(self, *urls: str) -> None:
+        """Serves the page's registry as the page says that it is served; for setups."""
+        port = self.port_of(urls[0])
+        for url in urls:
+            self.ports["{0.scheme}://{0.netloc}".format(urlsplit(url))] = port
+        self._server(Block("sh", ""), f"shuffleboard serve --port {port}", f"{urls[0]}/readyz")
+
+    def _start(self, script: str, keyboard: int | None = None) -> tuple["subprocess.Popen[bytes]", Path]:
+        self._started += 1
+        prologue, path, output = (
+            self.private / name for name in ("prologue", f"{self._started}.sh", f"{self._started}.txt")
+        )
+        prologue.write_text(PROLOGUE, encoding="utf-8")
+        path.write_text(self.here(script), encoding="utf-8")
+        (self.private / "failed").unlink(missing_ok=True)
+        state = {"BASH_ENV": prologue, "BLOCK_STATE": self.private / "state", "BLOCK_FAILED": self.private / "failed"}
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                ["bash", path],
+                cwd=self.folder,
+                env=self.environment | {name: str(value) for name, value in state.items()},
+                stdin=subprocess.DEVNULL if keyboard is None else keyboard,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._running.append(process)
+        return process, output
+
+    def stop(self) -> None:
+        """Ends every process that was started, as the page's reader would."""
+        for process in self._running:
+            _signal_group(process, signal.SIGTERM)
+        deadline = time.monotonic() + STOP_S
+        while any(group_lives(process) for process in self._running) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self._kill()
+
+    def _kill(self) -> None:
+        for process in self._running:
+            _signal_group(process, signal.SIGKILL)  # the preloaded server kills what ran for it
+            process.wait()
+        self._running.clear()
+
+    def close(self) -> None:
+        """Ends all that was started for this page, at once: the website takes two seconds to stop in good order."""
+        self._kill()
+        self.resources.close()
+        self.engine.dispose()
+
+    def _place(self, line: int) -> str:
+        return f"{self.page.relative_to(ROOT) if self.page.is_relative_to(ROOT) else self.page.name}:{line}"
+
+    def _fail(self, block: Block, command: str, what: str, line: int = 0) -> None:
+        """Fails the test. line: of the block, from 1; 0: all of it."""
+        pytest.fail(
+            f"{self._place(block.line + line)} ({self.engine_name}): {what}\n\n{command.rstrip()}\n\n"
+            f"--- printed:\n{shortened(self.printed or '')}",
+            pytrace=False,
+        )
+
+
+def _signal_group(process: "subprocess.Popen[bytes]", number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def group_lives(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether anything runs that a block started."""
+    process.poll()
+    try:
+        os.killpg(process.pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def answers(url: str) -> bool:
+    """Whether a server answers there, whatever it says."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        opener.open(url, timeout=10).close()
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code != HTTPStatus.SERVICE_UNAVAILABLE
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def console_commands(shown: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a console block, each with the lines shown behind it."""
+    command: list[str] = []
+    lines: list[str] = []
+    for line in shown.splitlines():
+        if command and not lines and command[-1].endswith("\\"):
+            command.append(line.removeprefix("> "))
+        elif line.startswith("$ "):
+            if command:
+                yield "\n".join(command), lines
+            command, lines = [line.removeprefix("$ ")], []
+        else:
+            lines.append(line)
+    if command:
+        yield "\n".join(command), lines
+
+
+def shortened(printed: str, most: int = 5000) -> str:
+    """A text with its middle left out where it is long."""
+    return printed if len(printed) <= most else f"{printed[: most // 2]}\n…\n{printed[-most // 2 :]}"
+
+
+def squeezed(line: str) -> str:
+    """A line with one blank for each run of them."""
+    return re.sub(r"\s+", " ", line).strip()
+
+
+def pattern(line: str) -> re.Pattern[str]:
+    """What a line of a page stands for."""
+    return re.compile(".*".join(re.escape(part) for part in squeezed(line).split("…")))
+
+
+def matches(shown: list[str], printed: list[str]) -> bool:
+    """Whether the lines shown are all that was printed; empty lines do not count."""
+    printed = [squeezed(line) for line in printed if line.strip()]
+    shown = [line for line in shown if line.strip()]
+    reached = {0}  # how many of the lines printed are accounted for
+    for line in shown:
+        if line.strip() == "…":
+            reached = set(range(min(reached), len(printed) + 1)) if reached else reached
+        else:
+            wanted = pattern(line)
+            reached = {n + 1 for n in reached if n < len(printed) and wanted.fullmatch(printed[n])}
+    return len(printed) in reached
+
+
+def make_lines(block: Block) -> list[str]:
+    """The lines of a block that call make."""
+    return [line.strip() for line in block.text.splitlines() if re.match(r"(\$ )?make ", line.strip())]
+
+
+def stated_reasons(page: Path) -> list[tuple[Block, str]]:
+    """The blocks of a page that are not run, each with the reason."""
+    found = [(block, said(block, "not run")) for block in blocks(page)]
+    return [(block, reason) for block, reason in found if reason is not None]

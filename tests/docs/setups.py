@@ -1,0 +1,347 @@
+"""What pages find there before their first command, by the names that `<!-- setup: NAME -->` gives."""
+
+import csv
+import gzip
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from sqlalchemy import Engine, select
+
+from registry.accounts import SCOPES, create_account, issue_token, viewer_of_account
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.store import find_version
+from registry.boards.definition import SuiteDefinition
+from registry.boards.store import import_suite
+from registry.db import write_session
+from registry.digests import sha256_text
+from registry.evaluations import EvaluationRequest, submit
+from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
+from registry.models import Question
+from registry.outputs import ImportRequest, import_outputs
+from registry.roles import RoleNames, apply_roles
+from registry.settings import Settings
+from registry.submissions import Wish, request_submission
+from registry.variants import QuestionShape, parse_variants
+from tests import services
+from tests.docs.pages import DOCS, ROOT, blocks
+from tests.fake_scorer import FakeScorer
+from tests.population import MMLU, question, write_lines
+from tests.scripted_server import scripted_server
+from tests.vllm_server import VllmServer
+from workers.loop import WorkerLoop
+
+if TYPE_CHECKING:
+    from tests.docs.session import Session
+
+DATA = ROOT / "tests" / "data"
+ADDRESSES = ("http://127.0.0.1:8000", "https://board.example.org")
+"""Where pages say that the website is."""
+ON_THE_HUB = ("HuggingFaceTB/SmolLM2-135M", "HuggingFaceTB/SmolLM2-135M-Instruct")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def write_block(folder: Path, page: str, info: str, name: str) -> Path:
+    """The only block of a kind on a page, as a file."""
+    (block,) = blocks(DOCS / page, info)
+    path = folder / name
+    path.write_text(block.text, encoding="utf-8")
+    return path
+
+
+def fill(engine: Engine, folder: Path) -> list[int]:
+    """Imports the example benchmark, and the example outputs for two models; returns the ids of the evaluations."""
+    content = read_benchmark(write_block(folder, "benchmark-files.md", "jsonl benchmark", "capitals.jsonl"))
+    outputs = write_block(folder, "importing-outputs.md", "jsonl outputs", "outputs.jsonl")
+    models = ("their-model", "another-model")
+    with write_session(engine) as session:
+        import_benchmark(session, content, name="capitals")
+        for model in models:
+            add_revision(session, model, RevisionRequest("external"))
+    return [import_outputs(engine, ImportRequest(outputs, model, "capitals", "cyclic")) for model in models]
+
+
+def write_questions(folder: Path) -> Path:
+    """Twelve questions of the MMLU sample with five examples, as `questions.jsonl`; the questions as `questions.csv`."""
+    lines = [json.loads(line) for line in MMLU.read_text(encoding="utf-8").splitlines()]
+    asked = [line for line in lines if line["split"] != "fewshot"][:12]
+    examples = [line for line in lines if line["split"] == "fewshot" and line["subject"] == asked[0]["subject"]][:5]
+    with (folder / "questions.csv").open("w", encoding="utf-8", newline="") as file:
+        columns = ("id", "subject", "question", "options", "answer")
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(line | {"options": json.dumps(line["options"])} for line in asked)
+    return write_lines(folder / "questions.jsonl", [*asked, *examples])
+
+
+# Setups: files
+
+
+def example_files(session: "Session") -> None:
+    """The documentation's own examples as files: `capitals.jsonl` and `outputs.jsonl`."""
+    write_block(session.folder, "benchmark-files.md", "jsonl benchmark", "capitals.jsonl")
+    write_block(session.folder, "importing-outputs.md", "jsonl outputs", "outputs.jsonl")
+
+
+def helm_run(session: "Session") -> None:
+    """A run folder that HELM wrote, and a log that Inspect wrote."""
+    shutil.copytree(DATA / "helm" / "joint", session.folder / "runs" / "v1" / "mmlu:subject=anatomy,model=gpt2")
+    (session.folder / "logs").mkdir()
+    shutil.copyfile(DATA / "inspect" / "plain.eval", session.folder / "logs" / "arc.eval")
+
+
+def my_questions(session: "Session") -> None:
+    """`questions.jsonl`, of twelve questions and five examples, and the questions as `questions.csv`."""
+    write_questions(session.folder)
+
+
+def my_model_folder(session: "Session") -> None:
+    """The folder `my-model`: a random model of a real architecture, so small that it scores at once."""
+    shutil.copytree(session.fixture("tiny_folder"), session.folder / "my-model")
+
+
+def converted_model(session: "Session") -> None:
+    """SmolLM2-135M-Instruct is where workers look for what they converted: nobody waits for that again."""
+    session.fixture("put_smollm2")(session.home)
+
+
+def checkout(session: "Session") -> None:
+    """The folder `shuffleboard`: a copy of this checkout, for pages that change code."""
+    leave = shutil.ignore_patterns("__pycache__", "*.png", "data")
+    for name in ("registry", "workers", "web", "migrations", "tests", "docs"):
+        shutil.copytree(ROOT / name, session.folder / "shuffleboard" / name, ignore=leave)
+    shutil.copy(ROOT / "pyproject.toml", session.folder / "shuffleboard")
+
+
+def model_files(session: "Session") -> None:
+    """The folder `my-model`, a GGUF file, and two folders that are refused: `old-model` and `no-tokenizer`."""
+    my_model_folder(session)
+    gguf = session.fixture("smollm2_gguf")
+    (session.folder / gguf.name).symlink_to(gguf)
+    for folder, names in {"old-model": ["pytorch_model.bin"], "no-tokenizer": ["config.json", "x.safetensors"]}.items():
+        (session.folder / folder).mkdir()
+        for name in names:
+            (session.folder / folder / name).touch()
+
+
+def hub(session: "Session") -> None:
+    """What pages name on the hub was fetched from there before; all of it is the tiny model."""
+    cache = session.private / "hub"
+    for name in ON_THE_HUB:
+        model = cache / f"models--{name.replace('/', '--')}"
+        (model / "refs").mkdir(parents=True)
+        (model / "refs" / "main").write_text(COMMIT)
+        shutil.copytree(session.fixture("tiny_folder"), model / "snapshots" / COMMIT)
+    session.environment["HF_HUB_CACHE"] = str(cache)
+
+
+# Setups: registries
+
+
+def documented_examples(session: "Session") -> None:
+    """The documentation's own examples: the benchmark `capitals`, and the answers of two models as evaluations 1 and 2."""
+    fill(session.engine, session.folder)
+
+
+def capitals(session: "Session") -> None:
+    """The benchmark `capitals` alone."""
+    example_files(session)
+    _import(session, "capitals", session.folder / "capitals.jsonl")
+
+
+def my_benchmark(session: "Session") -> None:
+    """The benchmark `my-benchmark`, from `questions.jsonl`."""
+    my_questions(session)
+    _import(session, "my-benchmark", session.folder / "questions.jsonl")
+
+
+def my_model(session: "Session") -> None:
+    """The model `my-model`, ready to be asked; its files are nowhere, so only `work_done` can."""
+    _add_model(session, "my-model")
+
+
+def scored(session: "Session") -> None:
+    """`my-benchmark` and `my-model`, asked by a real worker: evaluations 1 to 3 are replicates under `cyclic`.
+
+    The folder `my-model` and `questions.jsonl` are there. On SQLite only.
+    """
+    assert session.engine_name == "sqlite", "a scored registry is copied as a file"
+    my_questions(session)
+    my_model_folder(session)
+    shutil.copyfile(session.fixture("scored_template"), session.home / "shuffleboard.db")
+
+
+def real_model(session: "Session") -> None:
+    """The package with SmolLM2 is installed, as `make setup` does it."""
+    assert session.fixture("smollm2_gguf").exists()
+
+
+def asked_twice(session: "Session") -> None:
+    """The benchmark `capitals`, and another model's answers to it under both protocols that a page compares."""
+    capitals(session)
+    _answered(session, "capitals", (("symbols", 0), ("symbols", 5)))
+
+
+# Setups: what happened meanwhile
+
+
+def work_done(session: "Session") -> None:
+    """All that is queued was scored and sealed, by a worker without a model."""
+    settings = Settings(home=session.home, poll_seconds=0.05)
+    loop = WorkerLoop(session.engine, settings, FakeScorer(), ["cpu", "gpu"])
+    loop.start()
+    try:
+        loop.run(until_idle=True)
+    finally:
+        loop.stop()
+
+
+def nonsenseqa_answered(session: "Session") -> None:
+    """Another model's answers to `nonsenseqa`, all right, under the two protocols that pages compare on it."""
+    _answered(session, "nonsenseqa", (("select-letter", 5), ("match-dash", 5)))
+
+
+def queued(session: "Session") -> None:
+    """An evaluation of `my-model` on `capitals` waits for a worker."""
+    with write_session(session.engine) as transaction:
+        submit(transaction, EvaluationRequest("my-model", "capitals", "cyclic"))
+
+
+def stopped(session: "Session") -> None:
+    """What ran in the background was stopped."""
+    session.stop()
+
+
+def hosted_model(session: "Session") -> None:
+    """The service that pages call api.example.org has the model llama-3.1-8b, for who has the key."""
+    key = "key-of-the-tests"
+    server = session.resources.enter_context(scripted_server(VllmServer("llama-3.1-8b", api_key=key)))
+    session.ports["https://api.example.org"] = urlsplit(server.url).port or 0
+    session.environment["EXAMPLE_API_KEY"] = key
+
+
+def empty_postgresql(session: "Session") -> None:
+    """An empty database `shuffleboard` on db.example.org, and the role that is to own what is put there."""
+    if session.engine_name == "sqlite":
+        services.postgres_execute(
+            session.here("postgresql://postgres@db.example.org/postgres"),
+            "DROP DATABASE shuffleboard WITH (FORCE)",
+            "DO $$ BEGIN CREATE ROLE shuffleboard_owner; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+            "ALTER ROLE shuffleboard_owner LOGIN",
+            "CREATE DATABASE shuffleboard OWNER shuffleboard_owner TEMPLATE template0",
+        )
+
+
+def token(session: "Session") -> None:
+    """The variable TOKEN holds a token of an admin who may do everything."""
+    with write_session(session.engine) as transaction:
+        ada = create_account(transaction, "ada", "admin")
+        _, session.environment["TOKEN"] = issue_token(transaction, ada, "documentation", SCOPES)
+
+
+def my_suite(session: "Session") -> None:
+    """A suite `my-suite` over the benchmark `my-benchmark`."""
+    my_benchmark(session)
+    tasks = [{"benchmark": "my-benchmark"}]
+    with write_session(session.engine) as transaction:
+        import_suite(transaction, SuiteDefinition(name="my-suite", variants=("cyclic",), tasks=tasks))
+
+
+def asked_before(session: "Session") -> None:
+    """Submission 1, of somebody else."""
+    with write_session(session.engine) as transaction:
+        grace = viewer_of_account(create_account(transaction, "grace", "submitter"))
+        request_submission(transaction, transaction, grace, Wish("somebody/custom-code"), "my-suite", None, Settings())
+
+
+def served(session: "Session") -> None:
+    """The website runs where pages say that it is."""
+    session.serve(*ADDRESSES)
+
+
+def roles(session: "Session") -> None:
+    """The roles of PostgreSQL, as `db roles` makes them; the tests' server asks nobody for a password."""
+    if session.engine_name == "postgresql":
+        apply_roles(session.engine, RoleNames(), 10.0, {})
+
+
+def files_of_suites(session: "Session") -> None:
+    """Small benchmarks under the names that suites ask for, and files as they come before they are imported."""
+
+    def write(name: str, subjects: Sequence[str] = ("physics",), options: int = 4, examples: int = 5) -> Path:
+        lines = [
+            question(number, subject=subject, options=options, id=f"{subject}{number}")
+            for subject in subjects
+            for number in range(4)
+        ]
+        lines += [question(number, options=options, id=f"e{number}", split="fewshot") for number in range(examples)]
+        return write_lines(session.folder / f"{name}.jsonl", lines)
+
+    for name in ("arc-challenge", "aqua-rat", "sat-math", "hellaswag"):
+        _import(session, name, write(name))
+    _import(session, "mmlu", write("mmlu", ("anatomy", "clinical_knowledge", "physics")))
+    write("csqa_dev", options=5, examples=0)
+    write("csqa_train", ("a", "b"), options=5, examples=0)
+    for language in ("eng", "afr", "xho", "zul"):
+        write(f"belebele_{language}", examples=0)
+
+
+def asked_in_all_orders(session: "Session") -> None:
+    """Two models asked under `full`, with five examples: what the assessment protocol looks at."""
+    lines = [question(number) for number in range(3)]
+    examples = [question(number, split="fewshot") for number in range(10, 15)]
+    _import(session, "ARC-Challenge", write_lines(session.private / "arc.jsonl", [*lines, *examples]))
+    for model in ("SmolLM2-135M-Instruct", "Gemma-3-270M"):
+        _add_model(session, model)
+        with write_session(session.engine) as transaction:
+            submit(transaction, EvaluationRequest(model, "ARC-Challenge", "full", shots=5))
+    work_done(session)
+
+
+def files_of_the_measured_run(session: "Session") -> None:
+    """A few questions in each of the files that were measured with, by their names."""
+
+    def write(name: str, options: int = 4, **changes: Any) -> Path:
+        return write_lines(session.folder / name, [question(number, options=options, **changes) for number in range(6)])
+
+    for name in ("arc_challenge_test", "arc_challenge_dev", "mmlu_dev"):
+        write(f"{name}.jsonl")
+    for name in ("winogrande_dev", "winogrande_train_s", "truthfulqa_mc1_v1_test"):
+        write(f"{name}.jsonl", options=2)
+    plain = write("mmlu_test.jsonl")
+    (session.folder / "mmlu_test.jsonl.gz").write_bytes(gzip.compress(plain.read_bytes()))
+
+
+def _answered(session: "Session", benchmark: str, protocols: Sequence[tuple[str, int]]) -> None:
+    """The model `their-model` answers every question of a benchmark rightly, wherever the answer is moved to."""
+    with write_session(session.engine) as transaction:
+        add_revision(transaction, "their-model", RevisionRequest("external"))
+        version = find_version(transaction, benchmark)
+        asked = select(Question).where(Question.benchmark_version_id == version.id, ~Question.few_shot)
+        lines = [
+            {"question_id": question.external_id, "variant": variant.ordinal, "order": list(variant.order)}
+            | {"option": question.answer}
+            for question in transaction.scalars(asked)
+            for variant in parse_variants("answer-moving").variants(
+                QuestionShape(question.external_id, question.n_options, question.answer)
+            )
+        ]
+    outputs = write_lines(session.private / "answers.jsonl", lines)
+    for protocol, shots in protocols:
+        request = ImportRequest(outputs, "their-model", benchmark, "answer-moving", protocol=protocol, shots=shots)
+        import_outputs(session.engine, request)
+
+
+def _add_model(session: "Session", name: str) -> None:
+    files = ModelFiles(sha256_text(f"weights of {name}"), sha256_text("tokenizer"), None, "0" * 40)
+    with write_session(session.engine) as transaction:
+        add_revision(transaction, name, RevisionRequest("huggingface", f"tests/{name}"), files=files)
+
+
+def _import(session: "Session", name: str, path: Path, **options: Any) -> None:
+    content = read_benchmark(path)
+    with write_session(session.engine) as transaction:
+        import_benchmark(transaction, content, name=name, **options)

@@ -1,0 +1,17 @@
+"""Every command of the reference pages does what its page says, in the order in which a reader meets it.
+
+What a page can say to the tests in comments stands in tests/docs/session.py. The other pages: test_guides.py.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+from tests.docs.session import Session, followed
+
+
+@pytest.mark.parametrize(("page", "engine"), followed(guides=False))
+def test_what_a_page_shows_can_be_done(page: str, engine: str, follow: Callable[[Path, str], Session]) -> None:
+    follow(ROOT / page, engine)

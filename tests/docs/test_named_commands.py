@@ -1,0 +1,143 @@
+"""What the pages name exists: commands with their options, also where they are not run, targets of make, modules, languages."""
+
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from registry.cli import cli
+from tests.docs.pages import ROOT, Block, blocks, generator, pages, read, without_blocks
+from tests.docs.session import RUN, SHOWN, check_parses, make_lines, said
+
+PAGES = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages()]
+WITH_BLOCKS = [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages() if blocks(page)]
+TARGETS = set(re.findall(r"^([a-z-]+):", read(ROOT / "Makefile"), re.MULTILINE))
+
+OPTIONS = {
+    name
+    for _, command in generator().commands()
+    for parameter in command.params
+    for name in (*parameter.opts, *parameter.secondary_opts)
+}
+OF_OTHERS = {
+    *("--help", "--no-deps", "--log_samples"),
+    *("--max-logprobs", "--max-model-len", "--generation-config", "--tensor-parallel-size", "--pipeline-parallel-size"),
+}
+"""Options of click, pip, lm-evaluation-harness and vLLM."""
+
+CALL = re.compile(r"(?P<before>[^\n;|&(`]*?)(?<![\w/.=:@-])shuffleboard +(?P<words>[^\n;|&)>`#]+)")
+NAMES_NO_COMMAND = re.compile(r"[^a-z]|.*[^a-z-]")
+"""A word behind a group that stands for something: an option, a placeholder, `…`."""
+
+
+def wrong(words: list[str], *, command: click.Command = cli, strict: bool = True) -> str | None:
+    """What is wrong with the words behind `shuffleboard`; None: nothing. Not strict: they may be no command at all."""
+    used = []
+    while words and isinstance(command, click.Group) and not NAMES_NO_COMMAND.match(words[0]):
+        with click.Context(command) as context:
+            found = command.get_command(context, words[0])
+        if found is None:
+            return f"no command {' '.join([*used, words[0]])}" if strict or used else None
+        command, used, words = found, [*used, words[0]], words[1:]
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    options = [option[0] for word in words if (option := re.match(r"\[?(--[\w-]+)", word))]
+    unknown = [name.lstrip("[") for name in options if name.lstrip("[") not in known]
+    return f"{' '.join(used) or 'shuffleboard'} has no {unknown[0]}" if unknown and (used or strict) else None
+
+
+def calls(shell: str) -> Iterator[tuple[list[str], bool]]:
+    """The words behind each `shuffleboard` in some lines, and whether it can be nothing but the command."""
+    for match in CALL.finditer(re.sub(r"\\\n\s*", "", shell)):
+        words = [word.strip("\"'") for word in match["words"].split()]
+        before = re.sub(r"^[\s$]*|\b[A-Z_]+=(\"[^\"]*\"|\S*)\s*", "", match["before"])
+        yield words, not before.strip()
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS)
+def test_commands_in_blocks_exist_with_their_options(page: Path) -> None:
+    problems = [
+        f"line {block.line}: {problem}: {' '.join(words)}"
+        for block in blocks(page)
+        if block.language in (*RUN, "", "text", "dockerfile", "yaml", "ini")
+        for words, strict in calls(block.text)
+        if (problem := wrong(words, strict=strict and block.language in RUN))
+    ]
+    assert not problems
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_in_sentences_exist_with_their_options(page: Path) -> None:
+    problems = []
+    for code in re.findall(r"`([^`]+)`", without_blocks(page)):
+        line = " ".join(code.split())
+        named = list(calls(line)) or [(line.split(), False)]  # `evaluations submit --wait`, as pages also say it
+        problems += [f"{problem}: {line}" for words, strict in named if (problem := wrong(words, strict=strict))]
+    assert not problems
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.id != "docs/comparison.md"])
+def test_options_that_sentences_name_are_of_some_command(page: Path) -> None:
+    """But on the page about other programs."""
+    named = {
+        option
+        for code in re.findall(r"`([^`]+)`", without_blocks(page))
+        if "ARGS=" not in code  # those of a benchmark
+        for option in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)
+    }
+    assert not named - OPTIONS - OF_OTHERS
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS)
+def test_a_block_runs_or_says_why_not_or_shows_something(page: Path) -> None:
+    for block in blocks(page):
+        where = f"{page.relative_to(ROOT)}:{block.line}"
+        assert block.language in (*RUN, *SHOWN), f"{where}: use sh, console, python or sql, or one of {SHOWN}"
+        reason = said(block, "not run")
+        assert reason is None or len(reason.split()) > 1, f"{where}: say why it is not run"
+        if block.language in ("", "text") and not written(page):
+            assert not re.search(r"^\s*(\$ |shuffleboard )", block.text, re.MULTILINE) or shows(block), (
+                f"{where}: commands stand in a block of sh"
+            )
+        if "…" not in block.text or said(block, "prints") is None:
+            check_parses(block)
+
+
+def written(page: Path) -> bool:
+    """Whether docs/generate.py writes the page: its commands are usage lines."""
+    return "Written by docs/generate.py" in read(page)
+
+
+def shows(block: Block) -> bool:
+    """Whether a block is what something printed, or a file."""
+    return said(block, "prints") is not None or said(block, "file") is not None
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS)
+def test_targets_and_modules_in_blocks_exist(page: Path) -> None:
+    for block in blocks(page):
+        if block.language not in RUN:
+            continue
+        # What stands behind the target is in quotation marks, or is VARIABLE=value.
+        named = {line.removeprefix("$ ").split()[1] for line in make_lines(block)}
+        assert named <= TARGETS, named - TARGETS
+        for module in re.findall(r"python -m ((?:registry|workers|web|tests|docs|migrations)[\w.]*)", block.text):
+            assert importlib.util.find_spec(module) is not None, module
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("models add NAME --kind gguf", None),
+        ("db roles [--sql]", None),
+        ("… --help", None),
+        ("modles add NAME", "no command modles"),
+        ("models ad NAME", "no command models ad"),
+        ("verify 1 --al", "verify has no --al"),
+        ("--json", "shuffleboard has no --json"),
+    ],
+)
+def test_what_does_not_exist_is_found(words: str, problem: str | None) -> None:
+    assert wrong(words.split()) == problem

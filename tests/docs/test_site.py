@@ -1,0 +1,243 @@
+"""The site that Sphinx makes of the documentation: whole, without dead ends, and without a word to another host."""
+
+import hashlib
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from registry.metrics.catalogue import METRICS
+from registry.settings import Settings
+from registry.views import VIEWS
+from tests.docs.pages import DOCS, ROOT, blocks, generator, of_docs, read, without_blocks
+
+VENDOR = DOCS / "_static" / "vendor"
+LOADS = {("script", "src"), ("img", "src"), ("source", "srcset"), ("iframe", "src"), ("object", "data")}
+"""Attributes whose addresses a browser asks for by itself; so it does for every <link> but those that only point."""
+POINTS = {"author", "canonical", "index", "next", "prev", "search"}
+
+
+@dataclass
+class Built(HTMLParser):
+    """A page of the site: what it loads, where it leads, what can be led to, and what its menu lists."""
+
+    loads: list[str] = field(default_factory=list)
+    leads: list[str] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+    menu: list[str] = field(default_factory=list)
+    pictures_without_words: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = {name: value or "" for name, value in attrs}
+        self.ids |= {found[name] for name in ("id", "name") if name in found}
+        self.loads += [value for name, value in found.items() if (tag, name) in LOADS]
+        if tag == "link" and not POINTS & set(found["rel"].split()):
+            self.loads.append(found["href"])
+        if tag == "a" and "href" in found:
+            self.leads.append(found["href"])
+            if found.get("class", "").startswith("reference internal"):
+                self.menu.append(found["href"])
+        if tag == "img" and not found.get("alt"):
+            self.pictures_without_words.append(found.get("src", ""))
+
+
+@dataclass
+class Site:
+    """A built site. complaints: what Sphinx said of it."""
+
+    folder: Path
+    complaints: str
+    pages: dict[Path, Built]
+
+    def page(self, name: str) -> Built:
+        return self.pages[self.folder / name]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The site, built once; warnings fail the first test and leave the others something to look at."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-n", "--keep-going", str(DOCS), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    pages = {}
+    for path in sorted(folder.rglob("*.html")):
+        pages[path] = Built()
+        pages[path].feed(path.read_text(encoding="utf-8"))
+    return Site(folder, done.stderr, pages)
+
+
+def built(page: Path) -> str:
+    """Where the site has a page of docs/."""
+    return page.relative_to(DOCS).with_suffix(".html").as_posix()
+
+
+def test_it_is_built_without_a_warning(site: Site) -> None:
+    assert site.complaints == ""
+
+
+@pytest.mark.parametrize("page", of_docs(), ids=lambda page: page.stem)
+def test_pages_have_no_syntax_that_a_git_host_does_not_know(page: Path) -> None:
+    # A role is a word in braces before code: {ref}`name`.
+    text = re.sub(r"`[^`]*`", "`", without_blocks(page))
+    assert not re.search(r"^ *:::|^\([\w-]+\)=$|\{[a-z]+\}`", text, re.MULTILINE)
+    assert not [block.info for block in blocks(page) if block.info.startswith("{")]
+
+
+def test_every_page_is_on_the_site_and_in_its_menu(site: Site) -> None:
+    listed = {urlsplit(address).path for address in site.page("index.html").menu}
+    assert {built(page) for page in of_docs()} - {"index.html"} <= listed
+    assert "Where everything is" in read(site.folder / "contributing.html")
+
+
+def test_no_page_asks_another_host_for_anything(site: Site) -> None:
+    for path, page in site.pages.items():
+        assert page.loads, path
+        assert [address for address in page.loads if re.match(r"(?:[a-z]+:)?//", address)] == [], path
+    for sheet in site.folder.rglob("*.css"):
+        assert not re.search(r"""(?:url\(|@import)\s*["']?(?:https?:)?//""", read(sheet)), sheet
+
+
+def test_every_link_leads_to_a_page_and_to_a_place_on_it(site: Site) -> None:
+    dead = []
+    for path, page in site.pages.items():
+        for address in {*page.leads, *page.loads}:
+            parts = urlsplit(address)
+            if parts.scheme:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            lost = not target.is_file() or not target.is_relative_to(site.folder.resolve())
+            if lost or (parts.fragment and target in site.pages and parts.fragment not in site.pages[target].ids):
+                dead.append(f"{path.relative_to(site.folder)}: {address}")
+    assert dead == []
+
+
+def test_every_picture_says_in_words_what_is_on_it(site: Site) -> None:
+    assert [picture for page in site.pages.values() for picture in page.pictures_without_words] == []
+
+
+def test_every_setting_metric_command_and_view_has_its_place(site: Site) -> None:
+    settings = read(site.folder / "settings.html")
+    for name in Settings.model_fields:
+        assert f">SHUFFLEBOARD_{name.upper()}<" in settings
+    assert set(METRICS) <= site.page("metrics.html").ids
+    commands = {"-".join(("shuffleboard", *words)) for words, _ in generator().commands() if words}
+    groups = {command for command in commands if any(other.startswith(f"{command}-") for other in commands)}
+    assert commands - groups <= site.page("command-line.html").ids
+    assert set(VIEWS) <= site.page("views.html").ids
+
+
+def test_links_to_source_files_lead_to_the_repository_where_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    conf: dict[str, object] = {"__file__": str(DOCS / "conf.py")}
+    shown = "https://git.example.org/blob/main/registry/metrics/cora.py"
+    for address, source in (("", "`cora.py`"), ("https://git.example.org/blob/main/", f"[`cora.py`]({shown})")):
+        monkeypatch.setenv("SHUFFLEBOARD_REPOSITORY_URL", address)
+        exec(compile(read(DOCS / "conf.py"), "conf.py", "exec"), conf)
+        page = "[metrics](../metrics.md#cora), [`cora.py`](../../registry/metrics/cora.py), [why](../../README.md)"
+        led = conf["led"](page, DOCS / "papers", "papers/cora")  # type: ignore[operator]
+        assert led == f"[metrics](../metrics.md#cora), {source}, [why](../index.md)"
+
+
+@contextmanager
+def opened(chromium: Path, site: Site) -> Iterator[tuple[Page, str]]:
+    """A narrow tab that must not complain nor look elsewhere, and the address under which the site is served."""
+    said: list[str] = []
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_args: object) -> None:
+            """Says nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site.folder))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    base = f"http://127.0.0.1:{server.server_port}"
+    try:
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+            page = browser.new_page(color_scheme="light", viewport={"width": 390, "height": 844})
+            page.on("request", lambda request: said.append(request.url) if elsewhere(request.url, base) else None)
+            page.on("pageerror", lambda error: said.append(str(error)))
+            yield page, base
+            browser.close()
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    assert said == []
+
+
+def elsewhere(address: str, base: str) -> bool:
+    return not address.startswith((f"{base}/", "data:"))
+
+
+def test_diagrams_are_drawn_and_follow_the_light_and_the_dark_scheme(site: Site, chromium: Path) -> None:
+    diagrams = [page for page in of_docs() if blocks(page, "mermaid")]
+    assert diagrams
+    with opened(chromium, site) as (page, base):
+        for path in diagrams:
+            page.emulate_media(color_scheme="light")
+            page.goto(f"{base}/{built(path)}")
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                page.wait_for_selector(f"body[data-diagrams={scheme}]")
+                drawings = page.locator(".highlight-mermaid svg")
+                assert drawings.count() == len(blocks(path, "mermaid"))
+                assert all(len(text.split()) > 4 for text in drawings.all_text_contents())
+                colour = page.evaluate("getComputedStyle(document.querySelector('.diagram .nodeLabel')).color")
+                bright = sum(map(int, re.findall(r"\d+", colour)[:3])) > 3 * 127
+                assert bright == (scheme == "dark"), colour
+
+
+def test_pages_fit_a_narrow_window_and_wide_tables_scroll_within_themselves(site: Site, chromium: Path) -> None:
+    with opened(chromium, site) as (page, base):
+        for name in ("index", "views", "architecture", "api"):
+            page.goto(f"{base}/{name}.html")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        assert page.evaluate(
+            "[...document.querySelectorAll('.table-wrapper')].some((each) => each.scrollWidth > each.clientWidth)"
+        )
+
+
+def test_commands_are_copied_without_their_prompts(site: Site, chromium: Path) -> None:
+    console = [page for page in of_docs() if any(block.language == "console" for block in blocks(page))]
+    with opened(chromium, site) as (page, base):
+        page.goto(f"{base}/{built(console[0])}")
+        page.wait_for_selector(".highlight-console button.copybtn")
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        shown = page.locator(".highlight-console pre").first.inner_text()
+        page.locator(".highlight-console button.copybtn").first.click()
+        page.wait_for_selector(".copybtn.success")
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert [f"$ {line}" for line in copied.splitlines()] == [
+            line for line in shown.splitlines() if line.startswith("$ ")
+        ]
+        assert copied
+
+
+def test_the_search_finds_a_word(site: Site, chromium: Path) -> None:
+    with opened(chromium, site) as (page, base):
+        page.goto(f"{base}/search.html?q=fluctuation")
+        page.wait_for_selector("#search-results a[href*='metrics.html']")
+
+
+def test_the_packaged_scripts_are_the_ones_that_are_written_down() -> None:
+    listed = re.findall(r"^\| `([a-z.-]+\.js)` .* `([0-9a-f]{64})` \|$", read(VENDOR / "README.md"), re.MULTILINE)
+    assert sorted(name for name, _ in listed) == sorted(file.name for file in VENDOR.glob("*.js"))
+    for name, digest in listed:
+        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
+    for licence in VENDOR.glob("LICENSE-*"):
+        assert f"`{licence.name}`" in read(VENDOR / "README.md")
