@@ -15,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec chaos gpu docs migration bench bench-scoring bench-import bench-statistics bench-web bench-db bench-gpu screenshots check format constraints clean
+.PHONY: help setup demo services peer test spec chaos deploy-check gpu docs migration bench bench-scoring bench-import bench-statistics bench-web bench-db bench-gpu screenshots check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,11 +55,15 @@ spec: setup services ## Run the executable specification of the metrics
 chaos: setup services ## Kill, freeze and restart everything while work is done; nothing may be lost (ARGS=...)
 	$(BIN)/python -m tests.chaos $(ARGS)
 
+deploy-check: setup services ## Build the images and run a board from them, as root (ARGS=...)
+	$(BIN)/python -m tests.deploy $(ARGS)
+
 gpu: setup services ## Run the tests that need an accelerator
 	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
 
-docs: setup ## Write the generated pages of docs/ again
+docs: setup ## Write the generated pages of docs/ again and build the site into build/site
 	$(BIN)/python docs/generate.py
+	$(BIN)/python -m sphinx -q -E -W --keep-going docs build/site
 
 migration: setup ## Draft a migration from the tables and views (MESSAGE="Add ...")
 	$(BIN)/python -m migrations.draft "$(MESSAGE)"

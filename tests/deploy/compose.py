@@ -1,0 +1,61 @@
+"""docker/compose.yaml as plain values: with its defaults, and without an engine."""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import yaml
+
+from tests.deploy.images import ROOT
+
+COMPOSE = ROOT / "docker" / "compose.yaml"
+VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+@lru_cache(maxsize=1)
+def text() -> str:
+    return COMPOSE.read_text(encoding="utf-8")
+
+
+def variables() -> dict[str, str]:
+    """Every variable that the file reads, with its default. The same one has the same default everywhere."""
+    found: dict[str, str] = {}
+    for name, default in VARIABLE.findall(text()):
+        assert found.setdefault(name, default) == default, f"{name} has two defaults"
+    return found
+
+
+@lru_cache(maxsize=1)
+def document() -> Mapping[str, Any]:
+    """The file with every variable at its default."""
+    plain: Mapping[str, Any] = yaml.safe_load(VARIABLE.sub(lambda match: match[2] or "", text()))
+    return plain
+
+
+def services() -> Mapping[str, Mapping[str, Any]]:
+    """Its services by name."""
+    found: Mapping[str, Mapping[str, Any]] = document()["services"]
+    return found
+
+
+def words(value: Any) -> list[str]:
+    """A command or entrypoint; `$$` is Compose's way to write `$`."""
+    assert isinstance(value, list), value
+    return [str(word).replace("$$", "$") for word in value]
+
+
+def environment(name: str) -> dict[str, str]:
+    """Environment of a service, as its containers get it."""
+    return {key: "" if value is None else str(value) for key, value in services()[name].get("environment", {}).items()}
+
+
+def mounted(name: str) -> tuple[dict[str, bool], list[str]]:
+    """(where a service has volumes, and whether it may write there; where it has memory)."""
+    places = {}
+    for volume in services()[name].get("volumes", ()):
+        if isinstance(volume, str):
+            places[volume.split(":")[1]] = True
+        else:
+            places[volume["target"]] = not volume.get("read_only", False)
+    return places, list(services()[name].get("tmpfs", ()))

@@ -1,0 +1,224 @@
+"""Builds the images of docker/Dockerfile without a container engine: buildah, in a chroot, on a debootstrapped base.
+
+Everything lies under build/deploy and a second build takes what the first one left there. What this machine's pip and
+apt were told (mirrors, indexes, folders of wheels, certificates, proxies) holds in the build as well.
+"""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from tests import services
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+FOLDER: Final = ROOT / "build" / "deploy"
+DOCKERFILE: Final = ROOT / "docker" / "Dockerfile"
+BASE: Final = "debian:bookworm-slim"
+RELEASE: Final = "bookworm"
+MIRROR: Final = "http://deb.debian.org/debian"
+# As Debian's own image for containers has them, from which this one is to differ little.
+WITHOUT: Final = ("doc", "groff", "info", "linda", "lintian", "locale", "man")
+APT_AS_IN_CONTAINERS: Final = """\
+DPkg::Post-Invoke { "rm -f /var/cache/apt/archives/*.deb /var/cache/apt/*.bin || true"; };
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
+Apt::AutoRemove::SuggestsImportant "false";
+"""
+
+CERTIFICATES: Final = "/run/machine/certificates.pem"
+NAMES: Final = {"web": "localhost/shuffleboard-web", "worker": "localhost/shuffleboard-worker"}
+
+
+class DeployError(RuntimeError):
+    """A step failed; the message says which and shows the end of what it said."""
+
+
+def run(command: Sequence[str | Path], what: str, log: Path | None = None, **options: Any) -> str:
+    """Runs a command, its output into `log` as well; returns the output. Raises DeployError when it fails."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+        **options,
+    )
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(done.stdout, encoding="utf-8")
+    if done.returncode != 0:
+        where = f" (all of it: {log})" if log is not None else ""
+        raise DeployError(f"{what}: status {done.returncode}{where}\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def require_tools() -> None:
+    """Makes sure that buildah and debootstrap are there. Raises DeployError that says what to install, and as whom."""
+    if os.geteuid() != 0:
+        raise DeployError("deploy-check mounts, chroots and sets owners: run it as root, in a machine to throw away")
+    missing = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
+    if missing:
+        refused = services._apt_install(*missing)
+        if refused is not None:
+            raise DeployError(f"{' and '.join(missing)} cannot be installed ({refused}); install them")
+
+
+def buildah(*words: str | Path) -> list[str | Path]:
+    """A command line of buildah on this check's own storage."""
+    places = ["--root", FOLDER / "storage", "--runroot", FOLDER / "run", "--storage-driver", "overlay"]
+    return ["buildah", *places, *words]
+
+
+def inspect(name: str, kind: str = "image") -> dict[str, Any]:
+    """What an image, or a container, says of itself."""
+    document: dict[str, Any] = json.loads(run(buildah("inspect", "--type", kind, name), f"inspecting {name}"))
+    return document
+
+
+def image_bytes(name: str) -> int:
+    """Size of an image, all of its layers together, as they lie on the disk."""
+    listed = json.loads(run(buildah("images", "--json"), "listing the images"))
+    found = next(one for one in listed if any(str(known).startswith(f"{name}:") for known in one["names"] or ()))
+    number, unit = re.fullmatch(r"([\d.]+) (B|KB|MB|GB)", found["size"]).groups()  # type: ignore[union-attr]
+    return int(float(number) * {"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9}[unit])
+
+
+# The base
+
+
+def make_base() -> bool:
+    """Makes the base image under the Dockerfile's name for it; False when there was one already."""
+    if (
+        subprocess.run(
+            [*map(str, buildah("inspect", "--type", "image", f"localhost/{BASE}"))], capture_output=True, check=False
+        ).returncode
+        == 0
+    ):
+        return False
+    folder = FOLDER / "base"
+    shutil.rmtree(folder, ignore_errors=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    sources = apt_sources()
+    mirror = sources[0].split()[2] if sources else MIRROR
+    run(["debootstrap", "--variant=minbase", RELEASE, folder, mirror], "debootstrap", FOLDER / "debootstrap.log")
+    (folder / "etc/apt/sources.list").write_text(
+        "".join(f"{line}\n" for line in sources or [f"deb {MIRROR} {RELEASE} main"])
+    )
+    (folder / "etc/apt/apt.conf.d/90machine").write_text(run(["apt-config", "dump", "Acquire"], "apt-config"))
+    (folder / "etc/apt/apt.conf.d/docker-clean").write_text(APT_AS_IN_CONTAINERS)
+    excluded = "".join(f"path-exclude /usr/share/{name}/*\n" for name in WITHOUT)
+    (folder / "etc/dpkg/dpkg.cfg.d/docker").write_text(excluded)
+    for left in [
+        *(folder / "usr/share" / name for name in WITHOUT),
+        folder / "var/cache/apt",
+        folder / "var/lib/apt/lists",
+    ]:
+        shutil.rmtree(left, ignore_errors=True)
+        left.mkdir()
+    archive = FOLDER / "base.tar"
+    run(["tar", "--numeric-owner", "-C", folder, "-cf", archive, "."], "packing the base")
+    container = run(buildah("from", "scratch"), "the base").strip()
+    run(buildah("add", container, archive, "/"), "the base")
+    run(buildah("config", "--cmd", "/bin/bash", container), "the base")
+    run(buildah("commit", "--format", "docker", "--rm", container, f"localhost/{BASE}"), "the base")
+    archive.unlink()
+    shutil.rmtree(folder)
+    return True
+
+
+def apt_sources() -> list[str]:
+    """Where this machine gets Debian's packages of the release, as lines of sources.list; none when it is another."""
+    release = Path("/etc/os-release").read_text(encoding="utf-8") if Path("/etc/os-release").exists() else ""
+    if f"VERSION_CODENAME={RELEASE}" not in release:
+        return []
+    key = "/usr/share/keyrings/debian-archive-keyring.gpg"
+    listed = run(
+        [
+            "apt-get",
+            "indextargets",
+            "--format",
+            "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)",
+            "Created-By: Packages",
+        ],
+        "apt-get",
+    )
+    found = [line.split("|") for line in dict.fromkeys(listed.splitlines())]
+    lines = [
+        f"deb [signed-by={key}] {uri} {name} {part}"
+        for origin, uri, name, part in found
+        if name.startswith(RELEASE) and origin == "Debian"
+    ]
+    return sorted(lines, key=lambda line: line.split()[3] != RELEASE)
+
+
+# What this machine's pip was told
+
+
+def pip_settings() -> dict[str, str]:
+    """pip's settings here, environment variables over files."""
+    listed = run([sys.executable, "-m", "pip", "config", "list"], "pip config list")
+    settings: dict[str, str] = {}
+    for line in sorted(listed.splitlines(), key=lambda line: line.startswith(":env:")):
+        name, _, value = line.partition("=")
+        section, _, key = name.rpartition(".")
+        if section in ("global", "install", ":env:"):
+            settings[key] = str(ast.literal_eval(value))
+    return settings
+
+
+def pip_volumes() -> list[str]:
+    """Volumes by which pip is told the same in the build: its settings, certificates and the folders they name."""
+    settings = pip_settings()
+    folder = FOLDER / "machine"
+    folder.mkdir(parents=True, exist_ok=True)
+    volumes = []
+    if "cert" in settings:
+        shutil.copyfile(settings["cert"], folder / "certificates.pem")
+        volumes.append(f"{folder / 'certificates.pem'}:{CERTIFICATES}:ro")
+        settings["cert"] = CERTIFICATES
+    # An index is a folder of links to its neighbours.
+    places = [Path(word) for word in settings.get("find-links", "").split() if word.startswith("/")]
+    for key in ("index-url", "extra-index-url", "find-links"):
+        places += [
+            Path(urlsplit(word).path).parent for word in settings.get(key, "").split() if word.startswith("file:")
+        ]
+    volumes += [f"{place}:{place}:ro" for place in dict.fromkeys(places) if place.is_dir()]
+    lines = [f"{key} = " + value.replace("\n", " ") for key, value in sorted(settings.items())]
+    (folder / "pip.conf").write_text("\n".join(["[global]", *lines, ""]), encoding="utf-8")
+    return [*volumes, f"{folder / 'pip.conf'}:/etc/pip.conf:ro"]
+
+
+# The images
+
+
+def build(target: str) -> str:
+    """Builds one image and returns its name; what did not change since the last build is taken from it."""
+    settings = pip_settings()
+    arguments = [
+        "REVISION="
+        + (run(["git", "-C", ROOT, "rev-parse", "HEAD"], "git").strip() if (ROOT / ".git").exists() else "unknown")
+    ]
+    if settings.get("find-links") or settings.get("extra-index-url"):
+        # pip has places of its own here. Whether the build of torch is the one for the CPU, the Dockerfile checks.
+        arguments.append("TORCH_CPU_INDEX=")
+    volumes = [word for volume in pip_volumes() for word in ("--volume", volume)]
+    run(
+        buildah(
+            "bud", "--isolation", "chroot", "--format", "docker", "--layers", "--pull-never",
+            *(word for argument in arguments for word in ("--build-arg", argument)),
+            *volumes, "--file", DOCKERFILE, "--target", target, "--tag", NAMES[target], ROOT,
+        ),
+        f"building {target}",
+        FOLDER / f"build-{target}.log",
+    )  # fmt: skip
+    return NAMES[target]

@@ -1,0 +1,278 @@
+"""The files of docker/: what can be seen of them without building an image. `make deploy-check` does the rest."""
+
+import re
+import stat
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from registry.settings import Settings, get_settings
+from tests.deploy import compose
+from tests.deploy.images import BASE, DOCKERFILE, ROOT, pip_settings
+
+PYTHON_OF = {"bookworm": "3.11"}
+INSTRUCTIONS = DOCKERFILE.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+ENDS = ("upgrade",)
+"""Services that end by themselves."""
+
+
+def of(instruction: str) -> list[str]:
+    return [line.removeprefix(f"{instruction} ") for line in INSTRUCTIONS if line.startswith(f"{instruction} ")]
+
+
+def stage(name: str) -> list[str]:
+    """The instructions of one stage of the Dockerfile."""
+    begin = next(number for number, line in enumerate(INSTRUCTIONS) if line.endswith(f" AS {name}"))
+    rest = [number for number, line in enumerate(INSTRUCTIONS) if number > begin and line.startswith("FROM ")]
+    return INSTRUCTIONS[begin : rest[0] if rest else None]
+
+
+def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
+
+
+def tool(name: str) -> Path:
+    return Path(sys.executable).parent / name
+
+
+# The Dockerfile
+
+
+def test_hadolint_finds_nothing() -> None:
+    done = run(tool("hadolint"), "--config", ROOT / "docker/.hadolint.yaml", DOCKERFILE)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_every_exception_for_hadolint_says_why() -> None:
+    lines = (ROOT / "docker/.hadolint.yaml").read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines):
+        if line.strip().startswith("- DL"):
+            assert lines[number - 1].strip().startswith("#")
+
+
+def test_python_and_torch_are_those_of_the_project() -> None:
+    release = BASE.split(":")[1].removesuffix("-slim")
+    assert of("FROM")[0] == f"{BASE} AS python"
+    assert SpecifierSet(PROJECT["requires-python"]).contains(PYTHON_OF[release])
+    pinned = dict(
+        line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line
+    )
+    torch = next(
+        wanted for wanted in map(Requirement, PROJECT["optional-dependencies"]["worker"]) if wanted.name == "torch"
+    )
+    assert torch.specifier.contains(pinned["torch"])
+    installs = [line for line in of("RUN") if "pip install" in line and "--no-deps" not in line]
+    assert len(installs) == 2
+    assert all("--constraint constraints.txt" in line for line in installs)
+    assert f"VERSION={PROJECT['version']}" in of("ARG")
+
+
+def test_requirements_are_those_of_the_project() -> None:
+    core = run(sys.executable, "docker/requirements.py", cwd=ROOT).stdout.splitlines()
+    assert core == PROJECT["dependencies"]
+    with_worker = run(sys.executable, "docker/requirements.py", "worker", cwd=ROOT).stdout.splitlines()
+    assert with_worker == [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["worker"]]
+
+
+@pytest.mark.parametrize("target", ["web", "worker"])
+def test_an_image_runs_one_process_as_nobody_in_particular(target: str) -> None:
+    lines = stage(target)
+    assert "USER 10001:10001" in lines
+    assert "STOPSIGNAL SIGTERM" in lines
+    assert 'ENTRYPOINT ["shuffleboard"]' in lines  # no shell in between: signals reach it
+    health = next(line for line in lines if line.startswith("HEALTHCHECK"))
+    assert "CMD [" in health
+    # Compilers and pip's downloads stay in stages that are left behind.
+    assert lines[0].startswith("FROM python AS ")
+    assert not [line for line in lines if "pip install" in line]
+    for line in lines:
+        assert "gcc" not in line or '"${TORCH}" = cuda' in line or line.startswith("#")
+
+
+def test_the_build_is_given_what_is_installed_and_nothing_else(tmp_path: Path) -> None:
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    rules = [line for line in lines if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    let_in = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
+    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
+    packages = hatch["build"]["targets"]["wheel"]["packages"]
+    assert set(let_in) == {
+        *packages,
+        "pyproject.toml",
+        "constraints.txt",
+        "LICENSE",
+        "README.md",
+        "docker/requirements.py",
+    }
+    for kept_out in (".git", ".venv", ".venv-peer", "build", "tests", "docker/secrets", "docker/.env"):
+        assert not [rule for rule in let_in if fnmatch(kept_out, rule) or kept_out.startswith(f"{rule}/")]
+
+
+# Secrets
+
+
+def make_secrets(folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run(ROOT / "docker/make-secrets", folder, env={"PATH": "/usr/bin:/bin", **environment})
+
+
+def test_secrets_are_made_once_and_never_again(tmp_path: Path) -> None:
+    folder = tmp_path / "secrets"
+    assert make_secrets(folder).returncode == 0
+    before = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o444}
+    again = make_secrets(folder)
+    assert (again.returncode, "nothing was changed" in again.stderr) == (1, True)
+    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == before
+    # Every password is its own, and the same in each file that names it.
+    passwords = set(re.findall(r"\b[0-9a-f]{48}\b", "".join(before.values())))
+    assert len(passwords) == 6
+    assert before["postgres_password"].strip() in before["superuser_url"]
+    assert before["redis_conf"].split()[1] in before["broker_url"]
+    roles = dict(line.split("=") for line in before["role_passwords"].split())
+    for role, name in (("app", "app_url"), ("reader", "reader_url"), ("member_reader", "member_reader_url")):
+        assert before[name].startswith(
+            f"postgresql://shuffleboard_{role}:{roles[f'shuffleboard_{role}']}@postgres:5432/"
+        )
+
+
+def test_secrets_that_cannot_be_made_leave_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "od").symlink_to("/bin/false")
+    done = make_secrets(tmp_path / "secrets", PATH=f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    assert (done.returncode, "nothing was made" in done.stderr) == (1, True)
+    assert not (tmp_path / "secrets").exists()
+
+
+def test_every_secret_is_made_and_used(tmp_path: Path) -> None:
+    make_secrets(tmp_path / "secrets")
+    made = {path.name for path in (tmp_path / "secrets").iterdir()}
+    declared = compose.document()["secrets"]
+    assert {name: secret["file"] for name, secret in declared.items()} == {name: f"./secrets/{name}" for name in made}
+    for name, service in compose.services().items():
+        named = set(re.findall(r"/run/secrets/(\w+)", str(service)))
+        assert named == set(service.get("secrets", ())), name
+    assert {secret for service in compose.services().values() for secret in service.get("secrets", ())} == made
+
+
+def test_no_environment_holds_a_password() -> None:
+    for name in compose.services():
+        for key, value in compose.environment(name).items():
+            if re.search("PASSWORD|URL$|KEY|SECRET|TOKEN", key) and key != "SHUFFLEBOARD_PUBLIC_URL":
+                assert (key.endswith("_FILE"), value.startswith("/run/secrets/")) == (True, True), f"{name}: {key}"
+    assert not [name for name in compose.variables() if re.search("PASSWORD|KEY$|TOKEN", name)]
+
+
+# compose.yaml
+
+
+def test_the_compose_file_keeps_the_specification() -> None:
+    done = run(tool("check-jsonschema"), "--builtin-schema", "vendor.compose-spec", compose.COMPOSE)
+    assert done.returncode == 0, done.stdout
+
+
+def test_its_settings_exist() -> None:
+    fields = set(Settings.model_fields)
+    for name in compose.services():
+        for key in compose.environment(name):
+            if key.startswith("SHUFFLEBOARD_"):
+                field = key.removeprefix("SHUFFLEBOARD_").lower()
+                assert field in fields or field.removesuffix("_file") in fields, f"{name}: {key}"
+
+
+@pytest.mark.parametrize("name", ["web", "beat", "worker", "upgrade"])
+def test_the_settings_of_a_service_can_be_read(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    make_secrets(tmp_path / "secrets")
+    for key, value in compose.environment(name).items():
+        monkeypatch.setenv(key, value.replace("/run/secrets", str(tmp_path / "secrets")))
+    role = {"upgrade": "postgres"}.get(name, "shuffleboard_app")
+    assert get_settings().resolved_database_url().startswith(f"postgresql+psycopg://{role}:")
+    assert get_settings().lease_seconds == Settings.model_fields["lease_seconds"].default
+
+
+@pytest.mark.parametrize("name", compose.services())
+def test_every_service_is_contained(name: str) -> None:
+    service = compose.services()[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    assert {"cpus", "memory", "pids"} <= set(service["deploy"]["resources"]["limits"])
+    assert service["logging"]["options"]["max-size"]
+    assert service["restart"] == ("no" if name in ENDS else "unless-stopped")
+    assert "/tmp" in service["tmpfs"]
+    assert service["stop_grace_period"]
+    ours = "build" in service
+    assert ours or service["user"] in ("postgres", "redis")  # ours say it in the image
+    assert service.get("init", False) == ours
+    if name in ENDS:
+        assert service["healthcheck"] == {"disable": True}
+    else:
+        target = service["build"]["target"] if ours else ""
+        of_image = ours and any(line.startswith("HEALTHCHECK") for line in stage(target))
+        assert of_image or service["healthcheck"]["test"]
+    # The image's own check asks for a website.
+    assert name != "beat" or service["healthcheck"]["test"][-1] == "beat"
+
+
+def test_database_and_broker_are_reached_from_inside_alone() -> None:
+    assert compose.document()["networks"]["inside"] == {"internal": True}
+    for name, service in compose.services().items():
+        assert "inside" in service["networks"]
+        if name in ("postgres", "redis", "upgrade"):
+            assert service["networks"] == ["inside"]
+        assert ("ports" in service) == (name == "web")
+    assert compose.services()["web"]["ports"] == ["127.0.0.1:8000:8000"]
+
+
+def test_everything_waits_for_the_upgrade() -> None:
+    for name in ("web", "beat", "worker", "worker-gpu"):
+        assert compose.services()[name]["depends_on"]["upgrade"] == {"condition": "service_completed_successfully"}
+    assert compose.services()["upgrade"]["depends_on"]["postgres"] == {"condition": "service_healthy"}
+
+
+def test_only_the_profile_takes_a_gpu() -> None:
+    for name, service in compose.services().items():
+        reserved = service["deploy"]["resources"].get("reservations", {}).get("devices", [])
+        assert bool(reserved) == (name == "worker-gpu") == (service.get("profiles") == ["gpu"])
+    assert compose.services()["worker-gpu"]["build"]["args"] == {"TORCH": "cuda"}
+
+
+def test_the_example_shows_every_variable_with_its_default() -> None:
+    lines = (ROOT / "docker/.env.example").read_text(encoding="utf-8").splitlines()
+    shown = dict(line.removeprefix("#").split("=", 1) for line in lines if re.match(r"#\w+=", line))
+    assert not [line for line in lines if line and not line.startswith("#")]
+    assert set(shown) == set(compose.variables())
+    for name, default in compose.variables().items():
+        field = Settings.model_fields.get(name.removeprefix("SHUFFLEBOARD_").lower())
+        if default or field is None:
+            assert shown[name] == default
+        else:  # empty: the program's own
+            own = field.default
+            text = (
+                {True: "true", False: "false"}.get(own, "")
+                if isinstance(own, bool)
+                else f"{own:.10g}"
+                if isinstance(own, float)
+                else own
+            )
+            assert shown[name] == str(text)
+
+
+# The machine's own pip, told to the build
+
+
+def test_pip_in_the_build_is_told_what_pip_here_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", "/somewhere/wheels")
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "77")
+    settings = pip_settings()
+    assert settings["find-links"] == "/somewhere/wheels"
+    assert settings["default-timeout"] == "77"
