@@ -151,3 +151,15 @@ def test_a_board_of_models_without_a_seal_is_empty(own, tmp_path):
         add_benchmark(session, tmp_path, "new", lines)
     load(own, "new", ("new",))
     assert "No model has a sealed evaluation of this board yet" in body(own.client, "/boards/new")
+
+
+def test_links_to_evaluations_name_the_protocol_where_there_are_several(own):
+    tasks = [{"benchmark": "capitals"}]
+    for protocols in (["symbols"], ["symbols", "hybrid"]):
+        asked = {"name": "orders", "variants": ["cyclic"], "protocols": protocols, "tasks": tasks}
+        with write_session(own.engine) as session:
+            import_suite(session, SuiteDefinition.model_validate(asked))
+            import_board(session, BoardDefinition(name="main", suite="orders", columns=("accuracy@cyclic/symbols",)))
+        refresh_boards(own.engine)
+        link = "capitals, cyclic" + (", symbols" if len(protocols) > 1 else "")
+        assert f">{link}</a>" in body(own.client, "/boards/main")
