@@ -68,6 +68,8 @@ def main() -> int:
     except (DeployError, services.ServiceError, ShuffleboardError, AssertionError) as error:
         print(f"\n{type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    finally:
+        images.leave_storage()
     print(f"\nEverything above holds; {time.monotonic() - begun:.0f} s in all.\n{NOT_CHECKED}")
     return 0
 
@@ -78,6 +80,7 @@ def forget() -> None:
         subprocess.run(
             [str(word) for word in images.buildah("rmi", "--all", "--force")], capture_output=True, check=False
         )
+        images.leave_storage()
     shutil.rmtree(FOLDER, ignore_errors=True)
 
 

@@ -79,6 +79,11 @@ def buildah(*words: str | Path) -> list[str | Path]:
     return ["buildah", *places, *words]
 
 
+def leave_storage() -> None:
+    """Lets go of the storage, which buildah keeps mounted on itself, so that the folder can be removed like any other."""
+    subprocess.run(["umount", str(FOLDER / "storage" / "overlay")], capture_output=True, check=False)
+
+
 def inspect(name: str, kind: str = "image") -> dict[str, Any]:
     """What an image, or a container, says of itself."""
     document: dict[str, Any] = json.loads(run(buildah("inspect", "--type", kind, name), f"inspecting {name}"))
