@@ -12,6 +12,7 @@ Databases: ask for the narrowest that will do.
 """
 
 import fcntl
+import gc
 import json
 import os
 import shutil
@@ -53,6 +54,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
     if not torch.cuda.is_available():
         pytest.skip("no accelerator")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was collected is garbage at no time: a million objects less to look through, again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Lets libraries take down what is theirs; some complain of what they find frozen."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

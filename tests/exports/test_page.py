@@ -1,6 +1,5 @@
-"""docs/exports.md: its examples run on an export, and its tables name what there is."""
+"""docs/exports.md: its tables name what there is. An export's own page: its examples run on the export."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,22 +9,10 @@ import pytest
 
 from registry.exports import FORMATS, ExportRequest, export
 from registry.exports.relations import RELATIONS
-from tests.docs.pages import DOCS, Block, blocks, code, first_cells, sections
+from tests.docs.pages import DOCS, blocks, code, first_cells, sections
 from tests.exports.conftest import Filled
 
 PAGE = DOCS / "exports.md"
-
-
-@pytest.fixture
-def exported(sqlite_filled: Filled, tmp_path: Path) -> Path:
-    """A folder with `results`, which holds an export in each of the forms that the examples read."""
-    results = tmp_path / "results"
-    results.mkdir()
-    for format_ in ("parquet", "csv", "jsonl"):
-        export(sqlite_filled.engine, ExportRequest(format_), tmp_path / format_)
-        for path in (tmp_path / format_).glob(f"*.{format_}"):
-            path.rename(results / path.name)
-    return tmp_path
 
 
 def test_the_tables_name_every_format_and_every_file() -> None:
@@ -34,27 +21,6 @@ def test_the_tables_name_every_format_and_every_file() -> None:
     ]
     assert every_format == list(FORMATS)
     assert [name for cell in first_cells(sections(PAGE)["What goes along"]) for name in code(cell)] == list(RELATIONS)
-
-
-def test_the_python_examples_run(exported: Path) -> None:
-    for block in blocks(PAGE, "python"):
-        done = subprocess.run(
-            [sys.executable, "-W", "error", "-c", block.text],
-            capture_output=True,
-            text=True,
-            cwd=exported,
-            env={**os.environ, "PYTHONPATH": ""},
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-
-
-def test_the_sql_examples_run_in_duckdb(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(exported)
-    asked: list[Block] = [*blocks(PAGE, "sql duckdb"), *blocks(PAGE, "sql")]
-    counts = [len(duckdb.sql(block.text).fetchall()) for block in asked]
-    # Three subjects, of which one is not given; three questions.
-    assert counts == [3, 3]
 
 
 @pytest.mark.parametrize("format_", ["parquet", "csv", "jsonl"])

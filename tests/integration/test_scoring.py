@@ -31,7 +31,7 @@ from workers.errors import InterruptedScoringError
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 
-QUESTIONS = 20
+QUESTIONS = 10
 REFERENCE_TOLERANCE = 1e-4
 HARNESS_TOLERANCE = 1e-3
 
@@ -53,7 +53,7 @@ def loaded(smollm2_folder: Path) -> LoadedModel:
 
 @pytest.fixture(scope="module")
 def scored(smollm2_gguf: Path, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scored]:
-    """20 questions of MMLU under cyclic, through the queue and the worker's loop."""
+    """Ten questions of MMLU under cyclic, through the queue and the worker's loop."""
     home = tmp_path_factory.mktemp("scored")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
