@@ -215,12 +215,12 @@ def redis_program() -> Path:
 
 
 def _playwright_chromium() -> Path | str:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError as error:
-        return f"playwright: {error}"
-    with sync_playwright() as playwright:
-        program = Path(playwright.chromium.executable_path)
+    # In a process of its own: where its driver cannot run, what it says of that is only in its output.
+    asked = "from playwright.sync_api import sync_playwright as s\nwith s() as p: print(p.chromium.executable_path)"
+    outcome = _output([sys.executable, "-c", asked])
+    if outcome.returncode != 0:
+        return f"playwright: {outcome.stdout.strip().splitlines()[0]}"
+    program = Path(outcome.stdout.strip())
     if not program.exists():
         outcome = _output([sys.executable, "-m", "playwright", "install", "chromium"])
         if outcome.returncode != 0:
@@ -573,19 +573,20 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python tests/services.py install", file=sys.stderr)
         return 2
     # Looked for even where an environment variable names a server: some tests kill theirs, and start one of their own.
-    try:
-        for name, find in (
-            ("PostgreSQL", postgresql_programs),
-            ("Redis", redis_program),
-            ("Chromium", chromium_program),
-            ("curl", lambda: program("curl")),
-            ("sqlite3", lambda: program("sqlite3")),
-        ):
-            print(f"{name + ':':<12}{find()}")
-    except ServiceError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
+    status = 0
+    for name, find in (
+        ("PostgreSQL", postgresql_programs),
+        ("Redis", redis_program),
+        ("Chromium", chromium_program),
+        ("curl", lambda: program("curl")),
+        ("sqlite3", lambda: program("sqlite3")),
+    ):
+        try:
+            print(f"{name + ':':<12}{find()}", flush=True)
+        except ServiceError as error:  # whoever installs them wants to know of all at once
+            print(error, file=sys.stderr)
+            status = 1
+    return status
 
 
 if __name__ == "__main__":

@@ -233,6 +233,21 @@ def test_database_and_broker_are_reached_from_inside_alone() -> None:
     assert compose.services()["web"]["ports"] == ["127.0.0.1:8000:8000"]
 
 
+def test_what_is_mounted_can_be_used() -> None:
+    for name in compose.services():
+        places, memory = compose.mounted(name)
+        home = compose.environment(name).get("SHUFFLEBOARD_HOME", "/data")
+        # An engine gives memory the mode of the image's folder, but root as its owner: over /data ours could not write.
+        if compose.services()[name]["image"].startswith("shuffleboard-"):
+            assert memory == ["/tmp"], name
+            assert places.get(home, home in memory), name
+    # Compose does not make the folder of a bind mount: it comes with the repository, and stays empty there.
+    assert compose.variables()["MODELS_FOLDER"] == "./models"
+    ignored = (ROOT / "docker/models/.gitignore").read_text(encoding="utf-8").splitlines()
+    assert [line for line in ignored if not line.startswith("#")] == ["*", "!.gitignore"]
+    assert "/models/" not in (ROOT / "docker/.gitignore").read_text(encoding="utf-8").splitlines()
+
+
 def test_everything_waits_for_the_upgrade() -> None:
     for name in ("web", "beat", "worker", "worker-gpu"):
         assert compose.services()[name]["depends_on"]["upgrade"] == {"condition": "service_completed_successfully"}
