@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -229,21 +230,26 @@ class Deployment:
 
     def _submit(self, client: Client, worker: Container) -> int:
         with step("benchmark and evaluation over HTTP, model by command"):
-            client.import_benchmark(self._questions(), "capitals")
+            client.import_benchmark(self._questions("capitals", len(CAPITALS)), "capitals")
             weights = next(self._models.iterdir()).name
             words = ("--kind", "gguf", "--location", f"/models/{weights}", "--family", "SmolLM2")
             worker.execute("shuffleboard", "models", "add", "smollm2", *words)
             asked = client.submit_evaluations("smollm2", benchmark="capitals", variants="cyclic")
             return int(asked["evaluations"][0])
 
-    def _questions(self) -> Path:
-        path = self._folder / "capitals.jsonl"
+    def _questions(self, name: str, count: int) -> Path:
+        """A file of so many questions; a number tells those apart that ask for the same capital."""
+        path = self._folder / f"{name}.jsonl"
         capitals = list(CAPITALS.values())
         with path.open("w", encoding="utf-8") as file:
-            for number, (country, capital) in enumerate(CAPITALS.items()):
+            for number, (country, capital) in enumerate(islice(cycle(CAPITALS.items()), count)):
                 options = [capitals[(number + step) % len(capitals)] for step in (1, 2, 3)]
                 options.insert(number % 4, capital)
-                question = {"id": str(number), "subject": None, "question": f"What is the capital of {country}?"}
+                question = {
+                    "id": str(number),
+                    "subject": None,
+                    "question": f"{number + 1}. What is the capital of {country}?",
+                }
                 file.write(json.dumps(question | {"options": options, "answer": number % 4}) + "\n")
         return path
 
@@ -275,7 +281,9 @@ class Deployment:
 
     def _stop_worker(self, client: Client, worker: Container, web: Container) -> str:
         """Stops the worker in the middle of an evaluation: it hands its shard back."""
-        asked = client.submit_evaluations("smollm2", benchmark="capitals", variants="full")
+        # Enough for half a minute: six questions can be done before anybody asks.
+        client.import_benchmark(self._questions("many", 120), "many")
+        asked = client.submit_evaluations("smollm2", benchmark="many", variants="full")
         evaluation_id = int(asked["evaluations"][0])
         worker.wait_until(lambda: self._state(client, evaluation_id) == "running", "does not begin", 60)
         status, seconds = worker.stop(20)
