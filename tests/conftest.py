@@ -6,6 +6,7 @@ Databases: ask for the narrowest that will do.
     database_url                          both of them in turn: [sqlite], [postgresql]
     sqlite_database, postgresql_database  the same, with the schema at head
     database                              both of them in turn, with the schema at head
+    lasting_sqlite, lasting_postgresql    make databases that many tests share
     filled_databases                      a copy of one that a function filled once for all tests of the process
     redis_url                             an empty Redis database
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -147,6 +148,16 @@ def _postgresql_database(server: services.PostgresServer | services.OutsidePostg
     services.postgres_execute(server.url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.fixture(scope="session")
+def lasting_postgresql(
+    postgres_server: services.PostgresServer | services.OutsidePostgres, postgresql_template: str
+) -> Iterator[Callable[[], str]]:
+    """lasting_postgresql() returns the URL of a new PostgreSQL database with the schema at head, for many tests."""
+    make = contextmanager(_postgresql_database)
+    with ExitStack() as made:
+        yield lambda: made.enter_context(make(postgres_server, postgresql_template))
+
+
 def _close_engine(url: str) -> None:
     """Close the pooled connections: a database in use cannot be copied, and one left open warns when collected."""
     db, audiences = (sys.modules.get(name) for name in ("registry.db", "registry.audiences"))
@@ -189,6 +200,14 @@ def sqlite_database(sqlite_template: Path, tmp_path: Path) -> Iterator[str]:
     yield from _sqlite_database(tmp_path, sqlite_template)
 
 
+@pytest.fixture(scope="session")
+def lasting_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+    """lasting_sqlite() returns the URL of a new SQLite database with the schema at head, for many tests."""
+    make = contextmanager(_sqlite_database)
+    with ExitStack() as made:
+        yield lambda: made.enter_context(make(tmp_path_factory.mktemp("lasting"), sqlite_template))
+
+
 def _sqlite_database(folder: Path, template: Path | None) -> Iterator[str]:
     path = folder / "test.db"
     if template is not None:
@@ -216,11 +235,11 @@ def database(request: pytest.FixtureRequest) -> str:
 class FilledDatabases:
     """Databases that a function fills once, copied for every test that asks: filling costs far more than copying.
 
-    create(name) makes an empty one with the schema at head and returns its URL; copies(url, folder) yields a copy's.
+    create() makes an empty one with the schema at head and returns its URL; copies(url, folder) yields a copy's.
     """
 
     def __init__(
-        self, create: Callable[[str], str], copies: Callable[[str, Path], Iterator[str]], folders: Callable[[], Path]
+        self, create: Callable[[], str], copies: Callable[[str, Path], Iterator[str]], folders: Callable[[], Path]
     ) -> None:
         self._create = create
         self._copies = contextmanager(copies)
@@ -233,7 +252,7 @@ class FilledDatabases:
         if fill not in self._filled:
             from registry.db import get_engine
 
-            url = self._create(f"shuffleboard_filled_{uuid.uuid4().hex}")
+            url = self._create()
             returned = fill(get_engine(url), self._folders())
             _close_engine(url)
             self._filled[fill] = url, returned
@@ -243,41 +262,29 @@ class FilledDatabases:
 
 
 @pytest.fixture(scope="session")
-def filled_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> FilledDatabases:
+def filled_sqlite(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> FilledDatabases:
     """SQLite databases, filled once for the process."""
-
-    def create(name: str) -> str:
-        return f"sqlite:///{shutil.copyfile(sqlite_template, tmp_path_factory.mktemp('filled') / f'{name}.db')}"
 
     def copies(url: str, folder: Path) -> Iterator[str]:
         path = Path(url.removeprefix("sqlite:///"))
         _checkpoint(path)
         yield from _sqlite_database(folder, path)
 
-    return FilledDatabases(create, copies, lambda: tmp_path_factory.mktemp("filled"))
+    return FilledDatabases(lasting_sqlite, copies, lambda: tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(scope="session")
 def filled_postgresql(
     postgres_server: services.PostgresServer | services.OutsidePostgres,
-    postgresql_template: str,
+    lasting_postgresql: Callable[[], str],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[FilledDatabases]:
+) -> FilledDatabases:
     """PostgreSQL databases, filled once for the process."""
-    names: list[str] = []
-
-    def create(name: str) -> str:
-        services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
-        names.append(name)
-        return postgres_server.database_url(name)
 
     def copies(url: str, _folder: Path) -> Iterator[str]:
-        (name,) = (name for name in names if postgres_server.database_url(name) == url)
-        yield from _postgresql_database(postgres_server, name)
+        yield from _postgresql_database(postgres_server, url.rpartition("/")[2].partition("?")[0])
 
-    yield FilledDatabases(create, copies, lambda: tmp_path_factory.mktemp("filled"))
-    for name in names:
-        services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+    return FilledDatabases(lasting_postgresql, copies, lambda: tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(params=ENGINES)

@@ -1,9 +1,7 @@
 """A registry with texts that readers like to mistake for something else, for all three audiences."""
 
 import json
-import shutil
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from registry.db import get_engine, write_session
 from registry.model_revisions import RevisionRequest, add_revision
 from registry.models import BenchmarkVersion
 from registry.outputs import ImportRequest, import_outputs
-from tests import services
 
 ODD: list[dict[str, Any]] = [
     {"id": "q1", "subject": "NA", "question": "Which is =1+1?", "options": ["None", "NA", "=1+1"], "answer": 2},
@@ -94,28 +91,15 @@ def fill(url: str, folder: Path) -> Filled:
 
 
 @pytest.fixture(scope="session")
-def sqlite_filled(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+def sqlite_filled(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Filled:
     """The registry on SQLite, for tests that only read."""
-    folder = tmp_path_factory.mktemp("filled")
-    shutil.copyfile(sqlite_template, folder / "filled.db")
-    filled = fill(f"sqlite:///{folder / 'filled.db'}", folder)
-    yield filled
-    filled.engine.dispose()
+    return fill(lasting_sqlite(), tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(scope="session")
-def postgresql_filled(
-    postgres_server: services.PostgresServer | services.OutsidePostgres,
-    postgresql_template: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Filled]:
+def postgresql_filled(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Filled:
     """The registry on PostgreSQL, for tests that only read."""
-    name = f"shuffleboard_exports_{uuid.uuid4().hex}"
-    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
-    filled = fill(postgres_server.database_url(name), tmp_path_factory.mktemp("filled"))
-    yield filled
-    filled.engine.dispose()
-    services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+    return fill(lasting_postgresql(), tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -3,9 +3,7 @@
 The web only reads, so all tests share one seeded database per engine; a test that adds to it asks for `own`.
 """
 
-import shutil
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +11,7 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine
 
-from registry.audiences import dispose
 from registry.db import get_engine
-from tests import services
 from tests.conftest import FilledDatabases
 from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
@@ -40,13 +36,9 @@ def _site(url: str, folder: Path) -> Site:
 
 
 @pytest.fixture(scope="session")
-def sqlite_site(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def sqlite_site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The shared site on SQLite."""
-    folder = tmp_path_factory.mktemp("site")
-    shutil.copyfile(sqlite_template, folder / "site.db")
-    site = _site(f"sqlite:///{folder / 'site.db'}", folder)
-    yield site
-    dispose(site.engine)
+    return _site(lasting_sqlite(), tmp_path_factory.mktemp("site"))
 
 
 @dataclass(frozen=True)
@@ -64,28 +56,15 @@ def _drawn(url: str, folder: Path) -> Drawn:
 
 
 @pytest.fixture(scope="session")
-def sqlite_drawn(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawn]:
+def sqlite_drawn(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Drawn:
     """The shared site of imported outputs on SQLite."""
-    folder = tmp_path_factory.mktemp("drawn")
-    shutil.copyfile(sqlite_template, folder / "drawn.db")
-    drawn = _drawn(f"sqlite:///{folder / 'drawn.db'}", folder)
-    yield drawn
-    dispose(drawn.engine)
+    return _drawn(lasting_sqlite(), tmp_path_factory.mktemp("drawn"))
 
 
 @pytest.fixture(scope="session")
-def postgresql_drawn(
-    postgres_server: services.PostgresServer | services.OutsidePostgres,
-    postgresql_template: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Drawn]:
+def postgresql_drawn(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Drawn:
     """The shared site of imported outputs on PostgreSQL."""
-    name = f"shuffleboard_drawn_{uuid.uuid4().hex}"
-    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
-    drawn = _drawn(postgres_server.database_url(name), tmp_path_factory.mktemp("drawn"))
-    yield drawn
-    dispose(drawn.engine)
-    services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+    return _drawn(lasting_postgresql(), tmp_path_factory.mktemp("drawn"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -95,18 +74,9 @@ def drawn(request: pytest.FixtureRequest) -> Drawn:
 
 
 @pytest.fixture(scope="session")
-def postgresql_site(
-    postgres_server: services.PostgresServer | services.OutsidePostgres,
-    postgresql_template: str,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Site]:
+def postgresql_site(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The shared site on PostgreSQL."""
-    name = f"shuffleboard_site_{uuid.uuid4().hex}"
-    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
-    site = _site(postgres_server.database_url(name), tmp_path_factory.mktemp("site"))
-    yield site
-    dispose(site.engine)
-    services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+    return _site(lasting_postgresql(), tmp_path_factory.mktemp("site"))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
