@@ -104,7 +104,10 @@ def prompt_command(
             asked = asked.where(Question.external_id == question)
         found = session.scalars(asked.order_by(Question.ordinal).limit(1)).first()
         if found is None:
-            raise NotFoundError(f"benchmark {version.benchmark.name}@{version.version} has no question {question!r}")
+            raise NotFoundError(
+                f"benchmark {version.benchmark.name}@{version.version} has no question {question!r}; give an id as in "
+                "its file, or leave --question out for the first"
+            )
         shown, prompt = prompt_of(session, definition, parse_variants(variants), found, variant)
         document = {
             "protocol": name,
