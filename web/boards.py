@@ -12,7 +12,7 @@ from registry.boards.store import board_definition, current_boards, find_board
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from registry.models import Board, BoardEntry, BoardSnapshot, Evaluation
+from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
 from web import charts, parameters, queries, story
 from web.responses import session
 from web.views import Row

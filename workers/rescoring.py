@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session, selectinload
 
 from registry.db import read_session
 from registry.errors import ModelError
-from registry.models import Evaluation, ModelRevision, Question
-from registry.queue import ShardResult
+from registry.queue.claims import ShardResult
+from registry.queue.shards import ShardPrompt, prompts_of, rows_of
 from registry.settings import Settings
-from registry.shards import ShardPrompt, prompts_of, rows_of
+from registry.tables import Evaluation, ModelRevision, Question
 from workers.artifacts import inspect_files
 from workers.scorer import ENGINES, TransformersScorer
 
@@ -80,7 +80,7 @@ def score_again(
 
 
 def _check_files(revision: ModelRevision, settings: Settings) -> None:
-    from registry.model_revisions import request_of
+    from registry.revisions.store import request_of
 
     files = inspect_files(request_of(revision), settings)
     for name in _DIGESTS:

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord
 from registry.db import one_at_a_time
 from registry.errors import IngestError, NotFoundError, UsageError
-from registry.models import VISIBILITIES, Benchmark, BenchmarkVersion, Question, QuestionOption
 from registry.names import check_name, split_reference
+from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question, QuestionOption
 
 
 def import_benchmark(

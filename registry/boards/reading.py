@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from registry.boards.store import find_board
 from registry.errors import NotFoundError
-from registry.models import Board, BoardSnapshot
 from registry.names import split_reference
+from registry.tables import Board, BoardSnapshot
 
 
 def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = None) -> BoardSnapshot:

@@ -23,9 +23,12 @@ from registry.boards.definition import (
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
-from registry.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
-from registry.model_revisions import find_revision
-from registry.models import (
+from registry.names import split_reference
+from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.variants import parse_variants
+from registry.queue.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
+from registry.revisions.store import find_revision
+from registry.tables import (
     Benchmark,
     BenchmarkVersion,
     Board,
@@ -37,9 +40,6 @@ from registry.models import (
     VariantSet,
     Withdrawal,
 )
-from registry.names import split_reference
-from registry.protocols import find_definition, store_protocol
-from registry.variants import parse_variants
 
 
 def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, bool]:
@@ -59,7 +59,7 @@ def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, 
 
 def load_shipped_suites(session: Session) -> int:
     """Stores the suites that come with this code; returns how many were new."""
-    folder = files("registry") / "suites"
+    folder = files("registry.boards") / "suites"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     return sum(import_suite(session, read_suite_file(path))[1] for path in paths)  # type: ignore[arg-type]
 

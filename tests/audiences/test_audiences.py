@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text, update
 
-from registry import audiences, migrate, views
-from registry.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import Base, BenchmarkVersion
+from registry.operations import migrate
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.schema import audiences, views
+from registry.schema.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
 from registry.settings import Settings
+from registry.tables import Base, BenchmarkVersion
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, write_lines
 from workers.loop import WorkerLoop

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, func, select, text
 
-from registry import bulk
 from registry.db import get_engine, read_session, write_session
-from registry.models import Evaluation, EvaluationMetric, Prediction, QuestionScore
-from registry.scores import write_question_scores
+from registry.results import bulk
+from registry.results.scores import write_question_scores
+from registry.tables import Evaluation, EvaluationMetric, Prediction, QuestionScore
 from tests.bench import bench_db
 from tests.bench.generate_predictions import Kind, Source, store
 

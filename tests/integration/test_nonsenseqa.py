@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import select
 
 from registry.benchmarks import find_version, generate_nonsenseqa
-from registry.cli import main
 from registry.db import get_engine, read_session
-from registry.models import Question
+from registry.tables import Question
+from shuffleboard.cli import main
 
 
 @pytest.fixture

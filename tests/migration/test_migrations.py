@@ -12,13 +12,15 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import CheckConstraint, Connection, Engine, String, Text, inspect, text
 from sqlalchemy.types import TypeDecorator
 
-from registry import migrate, models, views
+from registry import tables
 from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
-from registry.evaluations import find_evaluation
+from registry.operations import migrate
+from registry.queue.evaluations import find_evaluation
+from registry.schema import views
 from tests.population import predictions, queue_evaluation, table_counts
 
-METADATA = models.Base.metadata
+METADATA = tables.Base.metadata
 
 
 def revisions() -> list[str]:

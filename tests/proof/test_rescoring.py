@@ -11,13 +11,13 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from registry.db import get_engine, write_session
 from registry.errors import ModelError, QueueError, UsageError
-from registry.evaluations import EvaluationRequest, submit
-from registry.migrate import upgrade
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import Question
-from registry.rescoring import TOLERANCE, rescore_evaluation
+from registry.operations.migrate import upgrade
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.schema.triggers import trigger_names
 from registry.settings import Settings
-from registry.triggers import trigger_names
+from registry.tables import Question
+from registry.verification.rescoring import TOLERANCE, rescore_evaluation
 from tests.bench.test_bench_gpu import tokenizer
 from tests.engine.tiny import COMMON
 from tests.population import add_benchmark, question
