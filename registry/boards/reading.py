@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.boards.store import find_board
 from registry.errors import NotFoundError
+from registry.lookups import find_board
 from registry.names import split_reference
 from registry.tables import Board, BoardSnapshot
 

@@ -14,17 +14,11 @@ from sqlalchemy import ColumnElement, CursorResult, Engine, func, select, update
 from sqlalchemy.orm import Session
 
 from registry.account_tables import Account, Submission, SubmissionEvaluation
-from registry.boards.store import (
-    board_definition,
-    current_boards,
-    evaluations_of_suite,
-    find_suite,
-    submit_suite,
-    suite_definition,
-)
+from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, database_now, one_at_a_time, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
+from registry.lookups import find_suite
 from registry.names import check_name
 from registry.notices import notify
 from registry.people.accounts import Viewer, record

@@ -10,11 +10,11 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import find_version
 from registry.boards.definition import Asked
-from registry.boards.store import Entry, evaluations_of_entry, evaluations_of_suite, find_suite
+from registry.boards.store import Entry, evaluations_of_entry, evaluations_of_suite
 from registry.digests import specification_digest
 from registry.errors import ProtocolError
+from registry.lookups import find_suite, find_version
 from registry.prompting.protocols import find_definition
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
 from registry.queue.claims import live_workers

@@ -1,6 +1,5 @@
 """Runs the migrations. They live in the package `migrations`, which never imports this one."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from sqlalchemy import Connection, Engine, make_url
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+import migrations
 from registry.boards.store import load_shipped_suites
 from registry.db import get_engine, write_session
 from registry.errors import DatabaseError
@@ -23,7 +23,7 @@ LOCK_NOT_AVAILABLE: Final = "55P03"
 
 def _config() -> Config:
     config = Config()
-    location = import_module("migrations").__file__
+    location = migrations.__file__
     assert location is not None
     config.set_main_option("script_location", str(Path(location).parent))
     config.set_main_option("path_separator", "os")

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import UsageError
+from registry.lookups import find_evaluation
 from registry.proof.manifest import shard_provenance
 from registry.proof.withdrawals import copies_of, withdrawals_of
-from registry.queue.evaluations import find_evaluation
 from registry.revisions.store import model_identity
 from registry.tables import ChainLink, Evaluation, EvaluationQuestion, Question, QuestionSeal
 

@@ -14,8 +14,8 @@ from registry import notices
 from registry.db import database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
 from registry.proof import chain
-from registry.queue.evaluations import find_evaluation
 from registry.tables import Evaluation, EvaluationSource, Withdrawal
 
 NOTICE: Final = "evaluation.withdrawn"

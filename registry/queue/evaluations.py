@@ -4,17 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import CursorResult, case, func, insert, select, update
+from sqlalchemy import CursorResult, case, insert, select, update
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import find_version
-from registry.db import MAX_INTEGER, MAX_ROW_ID, one_at_a_time
+from registry.db import MAX_INTEGER, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
+from registry.lookups import find_evaluation, find_revision, find_version
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
 from registry.queue.shards import prompts_of
-from registry.revisions.store import find_revision, model_identity
+from registry.revisions.store import model_identity
 from registry.tables import (
     BenchmarkVersion,
     Evaluation,
@@ -319,17 +319,6 @@ def _store_shards(session: Session, evaluation_id: int, shards: Iterable[list[Pl
                 for question in questions
             ],
         )
-
-
-def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
-    """The evaluation of that id; NotFoundError when there is none."""
-    row = session.get(Evaluation, evaluation_id) if evaluation_id <= MAX_ROW_ID else None
-    if row is None:
-        total = session.scalar(select(func.count()).select_from(Evaluation))
-        raise NotFoundError(
-            f"no evaluation {evaluation_id}; the registry holds {total} (shuffleboard evaluations list)"
-        )
-    return row
 
 
 # Which states each action starts from, and the state it ends in.

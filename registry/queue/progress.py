@@ -11,8 +11,8 @@ from sqlalchemy import BigInteger, Double, Engine, Text, and_, column, distinct,
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session
+from registry.lookups import find_evaluation
 from registry.queue.claims import queues_without_worker, worker_is_live
-from registry.queue.evaluations import find_evaluation
 from registry.tables import Shard, Worker
 
 FINISHED: Final = ("complete", "failed", "cancelled", "paused")

@@ -7,9 +7,9 @@ from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
 from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
-from registry.queue.evaluations import find_evaluation
 from registry.results.analyses import store_analysis
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from registry.lookups import find_evaluation
 from registry.metrics.catalogue import ALL_NAMES
-from registry.queue.evaluations import find_evaluation
 from registry.results.computed import computed_metrics
 
 

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from registry.db import one_at_a_time
 from registry.digests import sha256_text
-from registry.errors import ModelError, NotFoundError, UsageError
-from registry.names import check_name, split_reference
+from registry.errors import ModelError, UsageError
+from registry.names import check_name
 from registry.revisions.endpoints import canonical_url, find_endpoint, load_endpoints
 from registry.settings import get_settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
@@ -203,24 +203,6 @@ def request_of(revision: ModelRevision) -> RevisionRequest:
         revision.quantisation,
         revision.adapter,
     )
-
-
-def find_revision(session: Session, reference: str) -> ModelRevision:
-    """The revision that `NAME` (the newest) or `NAME@NUMBER` means.
-
-    Raises NotFoundError listing what there is.
-    """
-    name, number = split_reference(reference)
-    query = select(ModelRevision).join(Model).where(Model.name == name).order_by(ModelRevision.number.desc())
-    revisions = list(session.scalars(query))
-    if not revisions:
-        known = ", ".join(session.scalars(select(Model.name).order_by(Model.name))) or "none is registered yet"
-        raise NotFoundError(f"no model {name!r}; known: {known} (shuffleboard models add {name} …)")
-    for revision in revisions:
-        if number in (None, str(revision.number)):
-            return revision
-    listed = ", ".join(str(revision.number) for revision in revisions)
-    raise NotFoundError(f"model {name} has no revision {number!r}; it has: {listed}")
 
 
 def model_identity(revision: ModelRevision) -> dict[str, Any]:

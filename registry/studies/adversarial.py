@@ -4,10 +4,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
+from registry.lookups import find_evaluation
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversarial_effect
 from registry.metrics.outcome import VariantOutcome
 from registry.prompting.variants import inserted_ordinals
-from registry.queue.evaluations import find_evaluation
 from registry.tables import Prediction, Question, QuestionOption
 
 KIND = "adversarial"

@@ -9,8 +9,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
 from registry.metrics import METRICS
-from registry.queue.evaluations import find_evaluation
 from registry.results.analyses import store_analysis
 from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, per_question_metrics, question_values, resting_on
 from registry.statistics.bootstrap import (

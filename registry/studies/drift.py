@@ -12,9 +12,9 @@ from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session, aliased
 
 from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.proof.provenance import compare_provenance, provenance_document
-from registry.queue.evaluations import find_evaluation
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
 
 DECADES: Final = tuple(range(-9, 0))

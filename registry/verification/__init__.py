@@ -5,8 +5,8 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.lookups import find_evaluation
 from registry.proof import chain
-from registry.queue.evaluations import find_evaluation
 from registry.tables import BoardSnapshot, Evaluation
 from registry.verification.derived import check_analyses, check_metrics, check_pride, check_prompts, check_scores
 from registry.verification.findings import OUTSIDE, TOLERANCE, Findings, alike

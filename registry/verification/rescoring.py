@@ -1,17 +1,16 @@
 """Scoring a sample of a sealed evaluation's prompts again, to see whether the numbers come out as they did."""
 
 import random
-from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, Final, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.digests import specification_digest
-from registry.errors import ModelError, QueueError, UsageError
-from registry.queue.evaluations import find_evaluation
+from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
 from registry.settings import Settings
 from registry.studies.drift import largest_change
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
@@ -26,16 +25,39 @@ LOW_PRECISION_TOLERANCE: Final = 0.05
 LISTED: Final = 10
 
 
+Key = tuple[int, int]
+"""Question id and variant."""
+
+
+class Rescorer(Protocol):
+    """What puts prompts to a model again: the module `workers.rescoring`, which the caller brings."""
+
+    def score_again(
+        self,
+        engine: Engine,
+        settings: Settings,
+        evaluation_id: int,
+        sample: Sequence[Key],
+        fingerprint: Mapping[str, Any],
+    ) -> tuple[dict[Key, dict[str, Any]], dict[str, Any]]:
+        """What the prompts come to now, and the fingerprint of what scored them; `fingerprint`: of the first time."""
+        ...
+
+    def promises_same_bits(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        """Whether two fingerprints promise that a prompt has the same bits under both."""
+        ...
+
+
 def rescore_evaluation(
-    engine: Engine, settings: Settings, evaluation_id: int, prompts: int, seed: int
+    engine: Engine, settings: Settings, evaluation_id: int, prompts: int, seed: int, rescorer: Rescorer
 ) -> dict[str, Any]:
     """Puts some prompts to the model again, drawn by `seed`, and compares with what is stored.
 
     largest_difference: of a probability; None where only texts are written. flips: answers that differ. Where both
     sides were computed canonically on equal engines, every bit must be equal. ok: within the tolerance, and where there
     are no probabilities, no answer differs.
-    Raises QueueError for one that is not sealed, UsageError for recorded outputs, ModelError where its engine is not
-    installed here, or the model's files are not those that were scored.
+    Raises QueueError for one that is not sealed, UsageError for recorded outputs, ModelError where the model's files
+    are not those that were scored.
     """
     with read_session(engine) as session:
         evaluation = find_evaluation(session, evaluation_id)
@@ -50,22 +72,17 @@ def rescore_evaluation(
         stored = _stored(session, evaluation_id, sample)
         fingerprints = _fingerprints(session, evaluation_id, sample)
         low = (evaluation.model_revision.dtype or "float32") != "float32" or evaluation.model_revision.quantisation
-    try:
-        score_again = import_module("workers.rescoring").score_again
-        promises_same_bits = import_module("workers.fingerprint").promises_same_bits
-    except ModuleNotFoundError as error:
-        raise ModelError(f"{error.name} is not installed here: pip install 'shuffleboard[worker]'") from None
-    now, fingerprint = score_again(engine, settings, evaluation_id, sample, fingerprints[sample[0]])
+    now, fingerprint = rescorer.score_again(engine, settings, evaluation_id, sample, fingerprints[sample[0]])
     return _compared(
         sample,
         stored,
-        cast("dict[tuple[int, int], dict[str, Any]]", now),
-        exact=all(promises_same_bits(fingerprints[key], fingerprint) for key in sample),
+        now,
+        exact=all(rescorer.promises_same_bits(fingerprints[key], fingerprint) for key in sample),
         tolerance=LOW_PRECISION_TOLERANCE if low else TOLERANCE,
     ) | {"seed": seed, "same_engine": all(_same(fingerprints[key], fingerprint) for key in sample)}
 
 
-def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -> list[tuple[int, int]]:
+def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -> list[Key]:
     """(question, variant) of prompts that were asked of the model, by question and variant."""
     query = select(Prediction.question_id, Prediction.variant).where(
         Prediction.evaluation_id == evaluation.id, Prediction.prompt_digest.is_not(None)
@@ -76,9 +93,7 @@ def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -
     return sorted(random.Random(seed).sample(keys, min(prompts, len(keys))))  # noqa: S311 - a sample, not a secret
 
 
-def _stored(
-    session: Session, evaluation_id: int, sample: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], dict[str, Any]]:
+def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
     query = (
         select(Prediction, Question.external_id, Generation.text)
         .join(Question, Question.id == Prediction.question_id)
@@ -105,9 +120,7 @@ def _stored(
     }
 
 
-def _fingerprints(
-    session: Session, evaluation_id: int, sample: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], dict[str, Any]]:
+def _fingerprints(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
     """What scored each prompt of the sample."""
     query = (
         select(EvaluationQuestion.question_id, EngineFingerprint.document)
@@ -124,9 +137,9 @@ def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _compared(
-    sample: Sequence[tuple[int, int]],
-    stored: dict[tuple[int, int], dict[str, Any]],
-    now: dict[tuple[int, int], dict[str, Any]],
+    sample: Sequence[Key],
+    stored: dict[Key, dict[str, Any]],
+    now: dict[Key, dict[str, Any]],
     *,
     exact: bool,
     tolerance: float,

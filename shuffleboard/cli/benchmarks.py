@@ -6,16 +6,10 @@ from typing import Any
 import click
 from sqlalchemy import func, select
 
-from registry.benchmarks import (
-    find_version,
-    generate_nonsenseqa,
-    import_benchmark,
-    nonsenseqa_source,
-    read_benchmark,
-    set_visibility,
-)
+from registry.benchmarks import generate_nonsenseqa, import_benchmark, nonsenseqa_source, read_benchmark, set_visibility
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.exchange.outputs import log_file, log_questions
+from registry.lookups import find_version
 from registry.people.accounts import OPERATOR, record
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of

@@ -10,17 +10,10 @@ from sqlalchemy import select
 from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
 from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
-from registry.boards.store import (
-    board_definition,
-    current_boards,
-    find_board,
-    find_suite,
-    import_board,
-    import_suite,
-    suite_definition,
-)
+from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
 from registry.db import read_session, write_session
 from registry.errors import UsageError
+from registry.lookups import find_board, find_suite
 from registry.tables import BoardSnapshot, Suite
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
 

@@ -2,7 +2,6 @@
 
 import sys
 from collections import Counter
-from importlib import import_module
 
 import click
 
@@ -29,10 +28,11 @@ def doctor(free_gib: float, as_json: bool) -> None:
     there.
     """
     from registry.operations.doctor import Context, Limits, examine
+    from workers.fingerprint import code_version
 
     settings = settings_of()
     engine = get_engine(settings.resolved_database_url())
-    version = import_module("workers.fingerprint").code_version()
+    version = code_version()
     context = Context(settings, engine, version, Limits(free_bytes=int(free_gib * 2**30)))
     findings = []
     for finding in examine(context):

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -15,7 +14,7 @@ from sqlalchemy.orm import Session
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import submit_board, submit_suite
 from registry.db import MAX_INTEGER, read_session, write_session
-from registry.errors import ModelError, QueueError, UsageError
+from registry.errors import QueueError, UsageError
 from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
 from registry.prompting.variants import VARIANT_KINDS
 from registry.proof.withdrawals import copies_of, supersede, withdraw
@@ -181,11 +180,9 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     plan = _plan(**asked)
 
     def tokeniser(revision: ModelRevision) -> Tokenise:
-        try:
-            found = import_module("workers.tokenizer").tokenizer_of(revision, settings.home.expanduser())
-        except ModuleNotFoundError as error:
-            raise ModelError(f"{error.name} is not installed here: pip install 'shuffleboard[worker]'") from None
-        return cast("Tokenise", found)
+        from workers.tokenizer import tokenizer_of
+
+        return tokenizer_of(revision, settings.home.expanduser())
 
     document = estimates(engine_of(settings), plan, asked["queue"], tokeniser)
     if as_json:

@@ -1,6 +1,5 @@
 """`shuffleboard export`."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import cast
 
@@ -47,6 +46,8 @@ def export_command(
     What is exported is the registry as it stood at one moment, and the folder appears when it is complete. Questions
     carry a canary, by which training data that holds them can be found.
     """
+    from workers.fingerprint import code_version
+
     engine = engine_of(settings_of())
     request = ExportRequest(
         format_,
@@ -55,7 +56,7 @@ def export_command(
         benchmarks,
         models,
         organisation,
-        import_module("workers.fingerprint").code_version(),
+        code_version(),
     )
     with import_progress() as report:
         manifest = export(engine, request, out, report)

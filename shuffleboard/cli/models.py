@@ -1,21 +1,13 @@
 """`shuffleboard models`."""
 
-from importlib import import_module
 from typing import Any
 
 import click
 from sqlalchemy import select
 
 from registry.db import MAX_ROW_ID, read_session, write_session
-from registry.revisions.store import (
-    DTYPES,
-    QUANTISATIONS,
-    ModelFiles,
-    RevisionRequest,
-    add_revision,
-    find_revision,
-    is_local,
-)
+from registry.lookups import find_revision
+from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, RevisionRequest, add_revision, is_local
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
@@ -99,9 +91,9 @@ def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | N
         return None
     if not is_local(request.location) and settings.broker_url:
         return None
-    files = import_module("workers.artifacts").inspect_files(request, settings)
-    assert isinstance(files, ModelFiles)
-    return files
+    from workers.artifacts import inspect_files
+
+    return inspect_files(request, settings)
 
 
 def _document(row: ModelRevision) -> dict[str, Any]:

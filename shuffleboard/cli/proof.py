@@ -122,9 +122,10 @@ def verify(
             document = verify_evaluation(session, evaluation_id, head=head)
     if rescore is not None:
         from registry.verification.rescoring import rescore_evaluation
+        from workers import rescoring
 
         assert evaluation_id is not None
-        document["rescored"] = rescore_evaluation(engine, settings, evaluation_id, rescore, seed)
+        document["rescored"] = rescore_evaluation(engine, settings, evaluation_id, rescore, seed, rescoring)
         document["ok"] = document["ok"] and document["rescored"]["ok"]
     if as_json:
         print_json(document)

@@ -6,10 +6,10 @@ from typing import Any
 import click
 from sqlalchemy import select
 
-from registry.benchmarks import find_version
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
 from registry.errors import NotFoundError
+from registry.lookups import find_version
 from registry.prompting.protocols import PRESETS, find_definition, import_protocol, read_protocol_file
 from registry.prompting.protocols.store import known_definitions
 from registry.prompting.variants import VARIANT_KINDS, parse_variants

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text, update
 
+import migrations
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
 from registry.operations import migrate
@@ -136,7 +137,7 @@ def test_a_correction_is_seen_by_those_who_saw_what_it_corrects(
 
 
 def test_the_newest_revision_froze_the_audiences_of_today() -> None:
-    folder = Path(str(migrate.import_module("migrations").__file__)).parent / "audiences"
+    folder = Path(str(migrations.__file__)).parent / "audiences"
     frozen = (folder / f"{migrate.head()}.sql").read_text(encoding="utf-8")
     assert frozen == "\n;\n".join(audiences.postgresql_statements()) + "\n"
 

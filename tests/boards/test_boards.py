@@ -14,9 +14,10 @@ from registry.boards import snapshots
 from registry.boards.definition import BoardDefinition, SuiteDefinition, read_board_file, read_suite_file
 from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards, snapshot_digest
-from registry.boards.store import find_suite, import_board, import_suite, submit_board, submit_suite
+from registry.boards.store import import_board, import_suite, submit_board, submit_suite
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
+from registry.lookups import find_suite
 from registry.results.reports import evaluation_metrics
 from registry.tables import Board, BoardSnapshot, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all

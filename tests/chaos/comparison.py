@@ -8,8 +8,8 @@ from typing import Any, Final
 from sqlalchemy import Engine, func, select
 
 from registry.db import read_session
+from registry.lookups import find_evaluation
 from registry.proof.manifest import leaves
-from registry.queue.evaluations import find_evaluation
 from registry.tables import Evaluation, EvaluationMetric, Prediction, QuestionScore, Shard
 from registry.verification import verify_evaluation
 from tests.chaos.schedules import Schedule

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine, select
 
 from registry.db import get_engine, read_session
-from registry.queue.evaluations import find_evaluation
+from registry.lookups import find_evaluation
 from registry.queue.shards import shard_prompts
 from registry.tables import Shard
 from tests.commands import eventually, fake_worker

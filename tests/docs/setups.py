@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from sqlalchemy import Engine, select
 
 from registry.benchmarks import import_benchmark, read_benchmark
-from registry.benchmarks.store import find_version
 from registry.boards.definition import SuiteDefinition
 from registry.boards.store import import_suite
 from registry.boards.submissions import Wish, request_submission
 from registry.db import write_session
 from registry.digests import sha256_text
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.lookups import find_version
 from registry.people.accounts import SCOPES, create_account, issue_token, viewer_of_account
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.evaluations import EvaluationRequest, submit

@@ -11,7 +11,7 @@ from redis import Redis
 from sqlalchemy import Engine, select
 
 from registry.db import get_engine, read_session, write_session
-from registry.queue.evaluations import find_evaluation
+from registry.lookups import find_evaluation
 from registry.queue.hints import hints_of, missing_hints, send_hints
 from registry.settings import Settings
 from registry.tables import Shard

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from registry.db import get_engine, read_session, write_session
+from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.queue.evaluations import find_evaluation, select_questions
+from registry.queue.evaluations import select_questions
 from registry.queue.shards import prompts_of
 from tests.commands import ROOT, shuffleboard, shuffleboard_json
 from tests.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts

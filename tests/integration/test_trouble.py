@@ -17,8 +17,8 @@ from structlog.testing import capture_logs
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError
+from registry.lookups import find_evaluation
 from registry.queue import claims
-from registry.queue.evaluations import find_evaluation
 from registry.queue.shards import ShardPrompt
 from registry.settings import Settings
 from registry.tables import Shard, Worker

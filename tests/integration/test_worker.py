@@ -12,10 +12,11 @@ from sqlalchemy import Engine, func, select, update
 from structlog.testing import capture_logs
 
 from registry.db import get_engine, read_session, write_session
+from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.proof.manifest import leaves
 from registry.queue import claims
-from registry.queue.evaluations import EvaluationRequest, find_evaluation, move, submit
+from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.shards import ShardPrompt
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings

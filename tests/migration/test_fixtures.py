@@ -16,8 +16,9 @@ from sqlalchemy import Engine, inspect, select, text, update
 from sqlalchemy.engine import make_url
 
 from registry.db import get_engine, read_session, write_session
+from registry.lookups import find_evaluation
 from registry.operations import migrate
-from registry.queue.evaluations import find_evaluation, move
+from registry.queue.evaluations import move
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard
 from registry.verification import verify_evaluation

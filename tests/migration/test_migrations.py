@@ -12,11 +12,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import CheckConstraint, Connection, Engine, String, Text, inspect, text
 from sqlalchemy.types import TypeDecorator
 
+import migrations
 from registry import tables
 from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
+from registry.lookups import find_evaluation
 from registry.operations import migrate
-from registry.queue.evaluations import find_evaluation
 from registry.schema import views
 from tests.population import predictions, queue_evaluation, table_counts
 
@@ -195,7 +196,7 @@ def test_every_view_can_be_read_while_the_database_is_empty(database: str) -> No
 
 
 def test_an_older_revision_never_reads_the_views_of_today() -> None:
-    folder = Path(str(migrate.import_module("migrations").__file__)).parent
+    folder = Path(str(migrations.__file__)).parent
     for path in [*folder.glob("versions/*.py"), folder / "frozen.py"]:
         assert not re.search(r"^\s*(from|import)\s+(registry|workers|web)\b", path.read_text(), re.MULTILINE), path
 

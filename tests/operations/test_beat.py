@@ -18,9 +18,9 @@ from structlog.testing import capture_logs
 
 from registry.account_tables import Notice
 from registry.db import get_engine, read_session, write_session
+from registry.lookups import find_evaluation
 from registry.operations.maintenance import Maintenance
 from registry.queue import claims
-from registry.queue.evaluations import find_evaluation
 from registry.settings import Settings
 from registry.tables import Shard
 from registry.verification import verify_evaluation

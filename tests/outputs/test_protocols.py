@@ -9,6 +9,7 @@ from sqlalchemy import func, select
 from registry.db import read_session, write_session
 from registry.errors import ProtocolError
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.lookups import find_evaluation
 from registry.prompting.protocols import (
     PRESETS,
     find_definition,
@@ -17,7 +18,7 @@ from registry.prompting.protocols import (
     store_protocol,
 )
 from registry.prompting.protocols.custom import custom_definition
-from registry.queue.evaluations import EvaluationRequest, find_evaluation, submit
+from registry.queue.evaluations import EvaluationRequest, submit
 from registry.tables import Evaluation
 from shuffleboard.cli import main
 from tests.outputs.conftest import Registry, four_options

@@ -12,8 +12,8 @@ from sqlalchemy.exc import ProgrammingError
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError, UsageError
+from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
-from registry.queue.evaluations import find_evaluation
 from registry.results.bulk import MANY_ROWS, renew_statistics
 from registry.schema.public_sql import run_query
 from registry.schema.roles import RoleNames, apply_roles, script

@@ -5,7 +5,8 @@ from sqlalchemy import func, select
 
 from registry.api import documents
 from registry.boards.reading import snapshot_as_of, snapshots_of
-from registry.boards.store import board_definition, current_boards, find_suite, suite_definition
+from registry.boards.store import board_definition, current_boards, suite_definition
+from registry.lookups import find_suite
 from registry.tables import Board, Suite
 from web import parameters
 from web.api import arguments

@@ -8,12 +8,10 @@ from typing import Any, NoReturn
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import find_version
 from registry.db import database_now
 from registry.errors import NotFoundError
+from registry.lookups import find_evaluation, find_revision, find_version
 from registry.names import split_reference
-from registry.queue.evaluations import find_evaluation
-from registry.revisions.store import find_revision
 from registry.schema.audiences import AUDIENCES, SEES, Audience
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
 

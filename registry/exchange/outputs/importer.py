@@ -13,7 +13,6 @@ from typing import Any, Final
 from sqlalchemy import Engine, insert, select
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import find_version
 from registry.benchmarks.lines import Place, read_lines
 from registry.boards.snapshots import refresh_boards
 from registry.db import read_session, write_session
@@ -29,6 +28,7 @@ from registry.exchange.outputs.logs import Log
 from registry.exchange.outputs.programs import log_file, read_log
 from registry.exchange.outputs.record import KnownQuestion, Recorded
 from registry.exchange.outputs.stated import Comparison, Difference
+from registry.lookups import find_revision, find_version
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import (
     DRAWN_KINDS,
@@ -44,7 +44,6 @@ from registry.queue.evaluations import build_specification, store_variant_set, s
 from registry.results.bulk import insert_predictions, renew_statistics
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
-from registry.revisions.store import find_revision
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Question, QuestionOption, Shard
 
 BATCH: Final = 20_000
