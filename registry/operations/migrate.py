@@ -112,7 +112,7 @@ def _comment(connection: Connection) -> None:
 def _complete(session: Session) -> None:
     """What a newer schema has of evaluations that were sealed under an older one."""
     # numpy comes with it, which the web, that only asks for the revision, does without.
-    from registry.proof.seal import add_missing_intervals, add_missing_metrics, begin_chain
+    from registry.operations.backfills import add_missing_intervals, add_missing_metrics, begin_chain
 
     add_missing_metrics(session)
     add_missing_intervals(session)

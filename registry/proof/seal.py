@@ -4,11 +4,10 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import and_, func, insert, or_, select, update
+from sqlalchemy import and_, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from registry import notices
-from registry.boards.snapshots import snapshot_labels
 from registry.db import database_now
 from registry.digests import specification_digest
 from registry.errors import SealError
@@ -21,8 +20,6 @@ from registry.results.intervals import METHOD, NONE, evaluation_intervals, resam
 from registry.results.pride import write_question_pride
 from registry.statistics.bootstrap import SEED, Interval
 from registry.tables import (
-    BoardSnapshot,
-    ChainLink,
     Evaluation,
     EvaluationMetric,
     EvaluationQuestion,
@@ -77,7 +74,7 @@ def complete(
     """Writes down that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
     session.flush()
-    session.execute(insert(EvaluationMetric), _metric_rows(session, evaluation.id))
+    session.execute(insert(EvaluationMetric), metric_rows(session, evaluation.id))
     keep_leaves(session, evaluation.id, leaves_of)
     notices.evaluation_complete(session, evaluation)
     # Last: whoever appends to the chain makes all others wait.
@@ -117,57 +114,8 @@ def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
     return counted
 
 
-def begin_chain(session: Session) -> int:
-    """Gives what was sealed before there was a chain its links, and its questions their leaves; returns how many links.
-
-    Does nothing once there is a link: a seal that lacks one then was not made by this code.
-    """
-    if session.scalar(select(func.count()).select_from(ChainLink)):
-        return 0
-    waiting: list[tuple[datetime, str, str, str]] = []
-    for evaluation in session.scalars(select(Evaluation).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)):
-        assert evaluation.seal is not None
-        assert evaluation.sealed_at is not None
-        keep_leaves(session, evaluation.id, question_leaves(session, evaluation.id, evaluation.seal_version))
-        waiting.append((evaluation.sealed_at, "seal", evaluation.seal, local_labels(evaluation)))
-    snapshots = session.scalars(select(BoardSnapshot).order_by(BoardSnapshot.id))
-    waiting += [(row.as_of, "snapshot", row.digest, snapshot_labels(row.board.digest, row.as_of)) for row in snapshots]
-    for _, kind, subject, labels in sorted(waiting, key=lambda item: item[0]):
-        chain.append(session, kind, subject, labels=labels)
-    return len(waiting)
-
-
-def add_missing_metrics(session: Session) -> int:
-    """Computes metrics that were defined after an evaluation was sealed; returns how many evaluations got some."""
-    newest = {metric.name: metric.definition_version for metric in METRICS.values()}
-    rows = session.execute(
-        select(EvaluationMetric.evaluation_id, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
-            EvaluationMetric.scope == "all"
-        )
-    )
-    known: dict[int, set[tuple[str, int]]] = {}
-    for row in rows:
-        known.setdefault(row.evaluation_id, set()).add((row.metric, row.definition_version))
-    lacking = [evaluation_id for evaluation_id, have in known.items() if not set(newest.items()) <= have]
-    for evaluation_id in lacking:
-        write_question_pride(session, evaluation_id)
-        have = set(
-            session.execute(
-                select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
-                    EvaluationMetric.evaluation_id == evaluation_id
-                )
-            )
-        )
-        new = [
-            row
-            for row in _metric_rows(session, evaluation_id)
-            if (row["scope"], row["metric"], row["definition_version"]) not in have
-        ]
-        session.execute(insert(EvaluationMetric), new)
-    return len(lacking)
-
-
-def _metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+def metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    """Every metric over every scope, in the newest definition, as rows of `evaluation_metric`."""
     intervals = evaluation_intervals(session, evaluation_id)
     return [
         {
@@ -193,29 +141,3 @@ def interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
         "interval_resamples": None if interval is None else resamples_of(scope),
         "interval_seed": None if interval is None else SEED,
     }
-
-
-def add_missing_intervals(session: Session) -> int:
-    """States the intervals of metrics that were sealed before there were any; returns of how many evaluations."""
-    lacking = session.scalars(
-        select(EvaluationMetric.evaluation_id).where(EvaluationMetric.interval_method.is_(None)).distinct()
-    ).all()
-    for evaluation_id in lacking:
-        intervals = evaluation_intervals(session, evaluation_id)
-        rows = session.execute(
-            select(EvaluationMetric.scope, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
-                EvaluationMetric.evaluation_id == evaluation_id, EvaluationMetric.interval_method.is_(None)
-            )
-        ).all()
-        for scope, metric, version in rows:
-            session.execute(
-                update(EvaluationMetric)
-                .where(
-                    EvaluationMetric.evaluation_id == evaluation_id,
-                    EvaluationMetric.scope == scope,
-                    EvaluationMetric.metric == metric,
-                    EvaluationMetric.definition_version == version,
-                )
-                .values(**interval_columns(scope, intervals.get(scope, {}).get(metric)))
-            )
-    return len(lacking)

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
 from registry.db import Digest, DoubleArray, SmallIntArray
+from registry.schema.planner import ANALYZE
 from registry.tables import Prediction
 
 MANY_ROWS: Final = 2000
@@ -48,12 +49,6 @@ def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None
         # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
         connection.exec_driver_sql(statement, [tuple(values) for values in _driver_values(rows, connection.dialect)])
 
-
-ANALYZE: Final = (
-    "ANALYZE public.question, public.evaluation_question, public.prediction (evaluation_id, question_id, variant), "
-    "public.question_score (evaluation_id, question_id)"
-)
-"""Of a prediction only the columns that joins meet: its arrays take five times as long, and no plan rests on them."""
 
 _KNOWN: Final = text("""
 SELECT bool_and(unseen IS NOT NULL) AND min(unseen) FILTER (WHERE relname = 'prediction') >= :rows / 100.0

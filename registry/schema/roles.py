@@ -21,8 +21,8 @@ from sqlalchemy import Engine, make_url
 from sqlalchemy.exc import DBAPIError
 
 from registry.errors import DatabaseError, UsageError
-from registry.results.bulk import ANALYZE
 from registry.schema.audiences import schema
+from registry.schema.planner import ANALYZE
 
 CONNECTIONS: Final = 8
 """How often a reader may be connected at the same time."""

@@ -6,7 +6,7 @@ from sqlalchemy.exc import DBAPIError
 
 from registry.db import read_session, write_session
 from registry.metrics import METRICS
-from registry.proof.seal import add_missing_intervals
+from registry.operations.backfills import add_missing_intervals
 from registry.results.intervals import METHOD, NONE
 from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES, SEED
 from registry.tables import EvaluationMetric

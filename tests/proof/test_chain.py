@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
+from registry.operations.backfills import begin_chain
 from registry.proof import chain
 from registry.proof.manifest import compute_seal, question_leaves
-from registry.proof.seal import begin_chain
 from registry.tables import BoardSnapshot, ChainLink, Evaluation, Prediction, QuestionScore, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
 from tests.proof.commands import run
