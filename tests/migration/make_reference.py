@@ -35,9 +35,9 @@ from unittest import mock
 
 from sqlalchemy import text
 
-from registry.cli.demo import SMOLLM2, packaged_file
 from registry.db import get_engine
-from registry.variants import QuestionShape, inserted_ordinals, parse_variants
+from registry.prompting.variants import QuestionShape, inserted_ordinals, parse_variants
+from shuffleboard.cli.demo import SMOLLM2, packaged_file
 from tests.migration.reference import stated
 from tests.population import MMLU, ROOT, write_lines
 from tests.proof.commands import run
@@ -51,7 +51,7 @@ DATA: Final = ROOT / "tests" / "data"
 HOST: Final = "reference-host"
 SUBJECTS: Final = ("human_aging", "sociology", "global_facts")
 PRO_SUBJECTS: Final = ("law", "physics", "psychology")
-WORKER: Final = f"import socket; socket.gethostname = lambda: '{HOST}'; from registry.cli import cli; cli()"
+WORKER: Final = f"import socket; socket.gethostname = lambda: '{HOST}'; from shuffleboard.cli import cli; cli()"
 
 Line = dict[str, Any]
 
@@ -194,7 +194,9 @@ def _import_real(registry: Registry, medqa: list[Line], pro: list[Line]) -> None
     known = {line["id"] for line in medqa}
     recorded = [line for line in read(DATA / "medqa_mistral7b_cat.jsonl.gz") if line["question_id"] in known]
     for select in ("standard_MC:0,standard_MC_shuffled", "standard_MC"):
-        registry.outputs("mistral", "medqa", "imported", recorded, "--protocol", "first-letter", "--select", select)
+        registry.exchange.outputs(
+            "mistral", "medqa", "imported", recorded, "--protocol", "first-letter", "--select", select
+        )
     known = {line["id"] for line in pro}
     with gzip.open(DATA / "mmlu_pro_predictions.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = [row for number, row in enumerate(csv.reader(file)) if number == 0 or row[0] in known]
@@ -212,20 +214,26 @@ def _import_drawn(registry: Registry, mmlu: list[Line], medqa: list[Line]) -> No
     for benchmark, questions in (("mmlu", mmlu), ("medqa", medqa)):
         for kind in ("cyclic", "divergent", "choice-only"):
             how = logprobs if kind == "choice-only" else both_logprobs
-            registry.outputs("ada", benchmark, kind, drawn(kind, questions, how, skill=0.75, seed=1))
+            registry.exchange.outputs("ada", benchmark, kind, drawn(kind, questions, how, skill=0.75, seed=1))
         for kind in ("cyclic", "divergent", "choice-only"):
             how = logprobs if kind == "choice-only" else probabilities
-            registry.outputs("bob", benchmark, kind, drawn(kind, questions, how, skill=0.55, seed=2))
+            registry.exchange.outputs("bob", benchmark, kind, drawn(kind, questions, how, skill=0.55, seed=2))
     for kind in ("cyclic", "answer-moving", "shuffle", "original-inverse"):
-        registry.outputs("cleo", "mmlu", kind, drawn(kind, mmlu, letters, skill=0.6, seed=3))
-    registry.outputs(
+        registry.exchange.outputs("cleo", "mmlu", kind, drawn(kind, mmlu, letters, skill=0.6, seed=3))
+    registry.exchange.outputs(
         "cleo", "mmlu", "cyclic", drawn("cyclic", mmlu, texts, skill=0.6, seed=4), "--protocol", "first-letter"
     )
-    registry.outputs("bob", "mmlu", "adversarial", drawn("adversarial", mmlu, both_logprobs, skill=0.7, seed=5))
-    again = registry.outputs("ada", "mmlu", "cyclic", drawn("cyclic", mmlu, both_logprobs, skill=0.7, seed=6))
-    first = registry.outputs("ada", "medqa", "random2", drawn("random2", medqa, probabilities, skill=0.3, seed=7))
-    second = registry.outputs("ada", "medqa", "random2", drawn("random2", medqa, probabilities, skill=0.8, seed=8))
-    wrong = registry.outputs("bob", "mmlu", "original", drawn("original", mmlu, letters, skill=0.1, seed=9))
+    registry.exchange.outputs(
+        "bob", "mmlu", "adversarial", drawn("adversarial", mmlu, both_logprobs, skill=0.7, seed=5)
+    )
+    again = registry.exchange.outputs("ada", "mmlu", "cyclic", drawn("cyclic", mmlu, both_logprobs, skill=0.7, seed=6))
+    first = registry.exchange.outputs(
+        "ada", "medqa", "random2", drawn("random2", medqa, probabilities, skill=0.3, seed=7)
+    )
+    second = registry.exchange.outputs(
+        "ada", "medqa", "random2", drawn("random2", medqa, probabilities, skill=0.8, seed=8)
+    )
+    wrong = registry.exchange.outputs("bob", "mmlu", "original", drawn("original", mmlu, letters, skill=0.1, seed=9))
     registry("statistics", "pride", again, "--alpha", 0.2)
     registry("evaluations", "supersede", first, "--by", second, "--reason", "answers were read at the wrong place")
     registry("evaluations", "withdraw", wrong, "--reason", "another model's file")
