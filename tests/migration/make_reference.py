@@ -151,116 +151,108 @@ class Registry:
         return int(found["evaluation"])
 
 
-def fill(registry: Registry) -> None:
+def fill(made: Registry) -> None:
     """Everything that the module's docstring lists."""
     mmlu = read(MMLU)
     asked = first_of([line for line in mmlu if line["split"] == "test"], SUBJECTS, 7)
     pool = first_of([line for line in mmlu if line["split"] == "fewshot"], SUBJECTS, 5)
     medqa = read(DATA / "medqa_usmle5.jsonl.gz")[:24]
     pro = first_of(read(DATA / "mmlu_pro.jsonl.gz"), PRO_SUBJECTS, 10)
-    registry.benchmark("mmlu", asked + pool, "--version", "reference", "--licence", "MIT", "--source", "hendrycks/test")
-    registry.benchmark("medqa", medqa, "--licence", "MIT", "--source", "jind11/MedQA")
-    registry.benchmark("mmlu-pro", pro, "--licence", "MIT", "--source", "TIGER-AI-Lab/MMLU-Pro")
+    made.benchmark("mmlu", asked + pool, "--version", "reference", "--licence", "MIT", "--source", "hendrycks/test")
+    made.benchmark("medqa", medqa, "--licence", "MIT", "--source", "jind11/MedQA")
+    made.benchmark("mmlu-pro", pro, "--licence", "MIT", "--source", "TIGER-AI-Lab/MMLU-Pro")
     for name in ("ada", "bob", "cleo", "mistral", "gemma-7b", "jamba"):
-        registry("models", "add", name, "--kind", "external", "--family", name.partition("-")[0])
-    _score(registry)
-    _import_real(registry, medqa, pro)
-    _import_drawn(registry, asked, medqa)
+        made("models", "add", name, "--kind", "external", "--family", name.partition("-")[0])
+    _score(made)
+    _import_real(made, medqa, pro)
+    _import_drawn(made, asked, medqa)
     # Last, so that there is one snapshot, of all of it.
-    registry("suites", "import", SUITE_FILE)
-    registry("boards", "import", BOARD_FILE)
+    made("suites", "import", SUITE_FILE)
+    made("boards", "import", BOARD_FILE)
 
 
-def _score(registry: Registry) -> None:
+def _score(made: Registry) -> None:
     """By a real model, with a worker: prompts, digests, copies and fingerprints come with it."""
     model = Path("/tmp/reference/SmolLM2-135M-Instruct.Q4_1.gguf")
     model.parent.mkdir(exist_ok=True)
-    shutil.copy(packaged_file(SMOLLM2, registry.folder), model)
-    registry("models", "add", "SmolLM2-135M-Instruct", "--kind", "gguf", "--location", model, "--family", "SmolLM2")
+    shutil.copy(packaged_file(SMOLLM2, made.folder), model)
+    made("models", "add", "SmolLM2-135M-Instruct", "--kind", "gguf", "--location", model, "--family", "SmolLM2")
     for kind in ("original", "cyclic"):
-        registry(
+        made(
             "evaluations", "submit", "--model", "SmolLM2-135M-Instruct", "--benchmark", "mmlu", "--variants", kind,
             "--shots", 1,
         )  # fmt: skip
         # A process of its own: a worker ends the one it runs in.
         subprocess.run(
             [sys.executable, "-c", WORKER, "worker", "--until-idle", "--device", "cpu", "--queues", "cpu"],
-            env=os.environ | {"SHUFFLEBOARD_DATABASE_URL": registry.url},
+            env=os.environ | {"SHUFFLEBOARD_DATABASE_URL": made.url},
             check=True,
         )
 
 
-def _import_real(registry: Registry, medqa: list[Line], pro: list[Line]) -> None:
+def _import_real(made: Registry, medqa: list[Line], pro: list[Line]) -> None:
     known = {line["id"] for line in medqa}
     recorded = [line for line in read(DATA / "medqa_mistral7b_cat.jsonl.gz") if line["question_id"] in known]
     for select in ("standard_MC:0,standard_MC_shuffled", "standard_MC"):
-        registry.exchange.outputs(
-            "mistral", "medqa", "imported", recorded, "--protocol", "first-letter", "--select", select
-        )
+        made.outputs("mistral", "medqa", "imported", recorded, "--protocol", "first-letter", "--select", select)
     known = {line["id"] for line in pro}
     with gzip.open(DATA / "mmlu_pro_predictions.csv.gz", "rt", encoding="utf-8", newline="") as file:
         rows = [row for number, row in enumerate(csv.reader(file)) if number == 0 or row[0] in known]
-    path = registry.folder / "letters.csv"
+    path = made.folder / "letters.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(rows)
     for model, column in (("gemma-7b", "gemma-7b"), ("jamba", "jamba-1.5-large")):
-        registry(
+        made(
             "evaluations", "import", path, "--model", model, "--benchmark", "mmlu-pro", "--variants", "original",
             "--protocol", "first-letter", "--column", column,
         )  # fmt: skip
 
 
-def _import_drawn(registry: Registry, mmlu: list[Line], medqa: list[Line]) -> None:
+def _import_drawn(made: Registry, mmlu: list[Line], medqa: list[Line]) -> None:
     for benchmark, questions in (("mmlu", mmlu), ("medqa", medqa)):
         for kind in ("cyclic", "divergent", "choice-only"):
             how = logprobs if kind == "choice-only" else both_logprobs
-            registry.exchange.outputs("ada", benchmark, kind, drawn(kind, questions, how, skill=0.75, seed=1))
+            made.outputs("ada", benchmark, kind, drawn(kind, questions, how, skill=0.75, seed=1))
         for kind in ("cyclic", "divergent", "choice-only"):
             how = logprobs if kind == "choice-only" else probabilities
-            registry.exchange.outputs("bob", benchmark, kind, drawn(kind, questions, how, skill=0.55, seed=2))
+            made.outputs("bob", benchmark, kind, drawn(kind, questions, how, skill=0.55, seed=2))
     for kind in ("cyclic", "answer-moving", "shuffle", "original-inverse"):
-        registry.exchange.outputs("cleo", "mmlu", kind, drawn(kind, mmlu, letters, skill=0.6, seed=3))
-    registry.exchange.outputs(
+        made.outputs("cleo", "mmlu", kind, drawn(kind, mmlu, letters, skill=0.6, seed=3))
+    made.outputs(
         "cleo", "mmlu", "cyclic", drawn("cyclic", mmlu, texts, skill=0.6, seed=4), "--protocol", "first-letter"
     )
-    registry.exchange.outputs(
-        "bob", "mmlu", "adversarial", drawn("adversarial", mmlu, both_logprobs, skill=0.7, seed=5)
-    )
-    again = registry.exchange.outputs("ada", "mmlu", "cyclic", drawn("cyclic", mmlu, both_logprobs, skill=0.7, seed=6))
-    first = registry.exchange.outputs(
-        "ada", "medqa", "random2", drawn("random2", medqa, probabilities, skill=0.3, seed=7)
-    )
-    second = registry.exchange.outputs(
-        "ada", "medqa", "random2", drawn("random2", medqa, probabilities, skill=0.8, seed=8)
-    )
-    wrong = registry.exchange.outputs("bob", "mmlu", "original", drawn("original", mmlu, letters, skill=0.1, seed=9))
-    registry("statistics", "pride", again, "--alpha", 0.2)
-    registry("evaluations", "supersede", first, "--by", second, "--reason", "answers were read at the wrong place")
-    registry("evaluations", "withdraw", wrong, "--reason", "another model's file")
+    made.outputs("bob", "mmlu", "adversarial", drawn("adversarial", mmlu, both_logprobs, skill=0.7, seed=5))
+    again = made.outputs("ada", "mmlu", "cyclic", drawn("cyclic", mmlu, both_logprobs, skill=0.7, seed=6))
+    first = made.outputs("ada", "medqa", "random2", drawn("random2", medqa, probabilities, skill=0.3, seed=7))
+    second = made.outputs("ada", "medqa", "random2", drawn("random2", medqa, probabilities, skill=0.8, seed=8))
+    wrong = made.outputs("bob", "mmlu", "original", drawn("original", mmlu, letters, skill=0.1, seed=9))
+    made("statistics", "pride", again, "--alpha", 0.2)
+    made("evaluations", "supersede", first, "--by", second, "--reason", "answers were read at the wrong place")
+    made("evaluations", "withdraw", wrong, "--reason", "another model's file")
 
 
-def archive(registry: Registry) -> bytes:
+def archive(made: Registry) -> bytes:
     """The archives of all sealed evaluations, in the order in which they were sealed, as one file."""
-    with get_engine(registry.url).connect() as connection:
+    with get_engine(made.url).connect() as connection:
         numbers = connection.execute(text("SELECT id FROM evaluation WHERE seal IS NOT NULL ORDER BY sealed_at, id"))
         sealed = [int(row.id) for row in numbers]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:xz", preset=9) as packed:
         for place, number in enumerate(sealed, start=1):
-            folder = registry.folder / f"{place:02}"
-            registry("evaluations", "export", number, "--out", folder)
+            folder = made.folder / f"{place:02}"
+            made("evaluations", "export", number, "--out", folder)
             packed.add(folder, arcname=folder.name)
     return buffer.getvalue()
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as name, mock.patch("socket.gethostname", return_value=HOST):
-        registry = Registry(f"sqlite:///{name}/reference.db", Path(name))
-        outcome = run(get_engine(registry.url), "db", "upgrade")
+        made = Registry(f"sqlite:///{name}/reference.db", Path(name))
+        outcome = run(get_engine(made.url), "db", "upgrade")
         assert outcome.code == 0, outcome.stderr
-        fill(registry)
-        ARCHIVES.write_bytes(archive(registry))
-        found = json.dumps(stated(registry.url), ensure_ascii=False, sort_keys=True)
+        fill(made)
+        ARCHIVES.write_bytes(archive(made))
+        found = json.dumps(stated(made.url), ensure_ascii=False, sort_keys=True)
     STATED.write_bytes(gzip.compress(found.encode(), mtime=0))
     for path in (ARCHIVES, STATED):
         print(f"{path.name}: {path.stat().st_size} bytes")
