@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Final
 from unittest import mock
 
-from registry.revisions.store import RevisionRequest, add_revision
 from sqlalchemy import Engine, update
 
 from registry.benchmarks import import_benchmark, read_benchmark
@@ -38,6 +37,7 @@ from registry.people.accounts import create_account, issue_token
 from registry.proof.withdrawals import withdraw
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from tests import services

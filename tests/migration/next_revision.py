@@ -50,8 +50,13 @@ def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def next_schema(drafted: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """From here on, the code's newest revision is the drafted one; returns the folder with the history."""
+def next_schema(
+    drafted: Path, sqlite_template: Path, postgresql_template: str, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """From here on, the code's newest revision is the drafted one; returns the folder with the history.
+
+    The templates of other tests are asked for so that they are made before, without it.
+    """
     working = migrate._config
 
     def config() -> Config:

@@ -25,12 +25,9 @@ from registry.tables import Evaluation, Shard
 from registry.verification import verify_evaluation
 from tests.fake_scorer import FakeScorer
 from tests.migration.make_fixture import FIXTURES, fixture_path
-from tests.migration.next_revision import NEXT, drafted, next_schema
+from tests.migration.next_revision import NEXT
 from tests.migration.test_migrations import definitions, revisions
 from workers.loop import WorkerLoop
-
-__all__ = ["drafted", "next_schema"]
-"""Fixtures."""
 
 ENGINES = ("sqlite", "postgresql")
 AVAILABLE = [(path.name.partition(".")[0], path.name.split(".")[1]) for path in sorted(FIXTURES.glob("*.sql.gz"))]
