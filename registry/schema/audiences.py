@@ -9,8 +9,9 @@ forget to filter.
 PostgreSQL: four schemas that migrations make, in migrations/frozen.py. `shuffleboard_public_tables` and
 `shuffleboard_members_tables` hold the filtered tables with the documented views over them, and a search path puts them
 before `public` for the website. `shuffleboard_public` and `shuffleboard_members` hold the documented views alone, which
-reader roles are granted. Those are security barriers: a stranger's condition is asked of a row only after the filter, or
-an error in it (such as a division by zero where a benchmark has a certain name) would tell of rows that nobody may see.
+reader roles are granted. Those are security barriers: a stranger's condition is asked of a row only after the filter,
+or an error in it (such as a division by zero where a benchmark has a certain name) would tell of rows that nobody may
+see.
 SQLite: TEMP views on the connection, which its names resolve to first.
 """
 
