@@ -1,12 +1,15 @@
 """A revision stores the texts that changed, and a database gets all that hold at it."""
 
 import re
+import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 from migrations import draft, frozen
 from registry.db import get_engine
@@ -15,6 +18,7 @@ from registry.schema.audiences import schema
 from registry.schema.triggers import trigger_names
 from registry.schema.views import VIEWS
 from tests.migration.next_revision import CHANGED, NEXT, TITLE
+from tests.migration.test_migrations import checks, definitions
 
 
 @pytest.fixture
@@ -85,6 +89,63 @@ def test_an_empty_database_goes_through_both_revisions(database_url: str) -> Non
         assert "coloured" in {column["name"] for column in inspector.get_columns(CHANGED, place)}
     with engine.connect() as connection:
         assert set(connection.scalars(text(triggers))) == set(trigger_names(engine.dialect.name))
+
+
+def test_the_history_can_be_written_anew_as_one_revision(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the checks that one engine alone has, and the rows that come with the schema."""
+    engine = get_engine(database)
+    wanted = texts_of(engine), rows_of(engine, "role"), rows_of(engine, "subject_category")
+    before = frozen.texts(migrate.head())
+    folder = tmp_path / "migrations"
+    shutil.copytree(frozen.SQL.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(frozen, "SQL", folder / "sql")
+    rows = draft.inserted()
+    draft.forget()
+    draft.draft("Create schema", datetime(2999, 1, 1, tzinfo=UTC), rows)
+    assert [path.name for path in (folder / "versions").glob("*.py")] == ["29990101_0000_create_schema.py"]
+    assert frozen.texts(NEXT) == before
+    with engine.begin() as connection:
+        empty(connection)
+        config = Config()
+        config.set_main_option("script_location", str(folder))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+    assert (texts_of(engine), rows_of(engine, "role"), rows_of(engine, "subject_category")) == wanted
+
+
+def texts_of(engine: Engine) -> tuple[dict[str, str], set[str], dict[str, str]]:
+    """Texts of the views, names of everything else, and the check constraints."""
+    found = definitions(engine)
+    with engine.connect() as connection:
+        return (
+            {name: content for name, content in found.items() if name.startswith("v")},
+            set(found),
+            checks(connection),
+        )
+
+
+def rows_of(engine: Engine, table: str) -> list[tuple[object, ...]]:
+    with engine.connect() as connection:
+        return sorted(tuple(row) for row in connection.execute(text(f"SELECT * FROM {table}")))
+
+
+def empty(connection: Connection) -> None:
+    """Drops everything."""
+    if connection.dialect.name == "postgresql":
+        names = [
+            "public",
+            *(f"{schema(audience)}{end}" for audience in ("public", "members") for end in ("", "_tables")),
+        ]
+        connection.exec_driver_sql(f"DROP SCHEMA {', '.join(names)} CASCADE")
+        connection.exec_driver_sql("CREATE SCHEMA public")
+        return
+    connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+    for kind in ("trigger", "view", "table"):
+        names = connection.scalars(text("SELECT name FROM sqlite_master WHERE type = :kind"), {"kind": kind}).all()
+        for name in names:
+            connection.exec_driver_sql(f"DROP {kind} {name}")
 
 
 def test_the_frozen_texts_are_few() -> None:
