@@ -1,6 +1,5 @@
 """A revision stores the texts that changed, and a database gets all that hold at it."""
 
-import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -146,12 +145,3 @@ def empty(connection: Connection) -> None:
         names = connection.scalars(text("SELECT name FROM sqlite_master WHERE type = :kind"), {"kind": kind}).all()
         for name in names:
             connection.exec_driver_sql(f"DROP {kind} {name}")
-
-
-def test_the_frozen_texts_are_few() -> None:
-    """Each view, trigger and filter once, with what changed of it since."""
-    folder = frozen.SQL.parent
-    lines = sum(
-        len(path.read_text().splitlines()) for path in folder.rglob("*") if re.search(r"\.(sql|toml|txt)$", path.name)
-    )
-    assert lines < 3000
