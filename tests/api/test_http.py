@@ -95,9 +95,9 @@ def test_misspelt_parameters_are_refused_and_the_known_ones_named(client, seeded
     for operation in READS:
         response = client.get(at[operation.name], query_string={"limt": "1"})
         assert response.status_code == 400, operation.name
-        assert "'limt' is not known here; known: " in response.json["detail"]
-        for argument in operation.query:
-            assert argument.name in response.json["detail"]
+        assert response.json["detail"] == (
+            f"unknown parameter 'limt'; known: {', '.join(operation.query.model_fields) or 'none'}"
+        )
 
 
 def test_a_problem_has_the_members_of_rfc_9457(client):
