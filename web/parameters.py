@@ -29,8 +29,8 @@ from registry.db import MAX_ROW_ID
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from registry.models import MODEL_KINDS
 from registry.names import check_name
+from registry.tables import MODEL_KINDS
 
 Arguments = MultiDict[str, str]
 M = TypeVar("M", bound=BaseModel)

@@ -7,8 +7,8 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
 from registry.errors import UsageError
-from registry.models import Evaluation, Model, ModelRevision
-from registry.provenance import GROUPS, compare_provenance
+from registry.proof.provenance import GROUPS, compare_provenance
+from registry.tables import Evaluation, Model, ModelRevision
 from web import charts, pages, parameters, queries
 from web.provenance import comparable_provenance_of, drift_of
 from web.responses import session

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from registry import documents
-from registry.drift import drift_document
-from registry.models import Evaluation
-from registry.provenance import more_provenance, provenance_document
+from registry.api import documents
+from registry.proof.provenance import more_provenance, provenance_document
+from registry.studies.drift import drift_document
+from registry.tables import Evaluation
 from web import queries
 from web.responses import session
 from web.sealed import OfSealed

@@ -13,8 +13,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, select, update
 from werkzeug.serving import make_server
 
-from registry.account_models import AuditEvent
-from registry.client import Client
+from registry.account_tables import AuditEvent
 from registry.db import read_session, write_session
 from registry.errors import (
     AuthenticationError,
@@ -24,8 +23,9 @@ from registry.errors import (
     QueueError,
     UsageError,
 )
-from registry.models import BenchmarkVersion, Evaluation, ModelRevision
 from registry.settings import Settings
+from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
+from shuffleboard.client import Client
 from tests.population import question, write_lines
 from tests.submissions.conftest import FILES, HUB, actions, work
 from tests.web.accounts import token_of
@@ -112,7 +112,11 @@ def test_what_is_not_ones_own_is_not_there(client: FlaskClient, headers: Headers
 REFUSED = [
     ({"suite": "core", "hub": "../x"}, 400, "is no model of the hub"),
     ({"suite": "core", "hub": "/etc/passwd"}, 400, "is no model of the hub"),
-    ({"suite": "core", "endpoint": "http://127.0.0.1:9/v1", "revision": "m"}, 422, "endpoint='http://127.0.0.1:9/v1': use up to 200 letters"),
+    (
+        {"suite": "core", "endpoint": "http://127.0.0.1:9/v1", "revision": "m"},
+        422,
+        "endpoint='http://127.0.0.1:9/v1': use up to 200 letters",
+    ),
     ({"suite": "core", "location": "/etc/passwd"}, 422, "unknown key 'location'; known: suite, hub"),
     ({"suite": "core", "kind": "gguf", "hub": HUB}, 422, "unknown key 'kind'"),
     ({"suite": "core", "hub": HUB, "dtype": "int4"}, 422, "dtype='int4': use one of float32, bfloat16, float16"),

@@ -4,10 +4,11 @@ from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry import documents
+from registry.api import documents
 from registry.boards.reading import snapshot_as_of, snapshots_of
-from registry.boards.store import board_definition, current_boards, find_suite, suite_definition
-from registry.models import Board, Suite
+from registry.boards.store import board_definition, current_boards, suite_definition
+from registry.lookups import find_suite
+from registry.tables import Board, Suite
 from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName
 from web.boards import shown_board, shown_snapshot, snapshot_document

@@ -4,10 +4,10 @@ from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from registry.accounts import ROLES, SCOPES
 from registry.db import MAX_INTEGER, MAX_ROW_ID
-from registry.model_revisions import DTYPES
-from registry.models import MODEL_KINDS, QUEUES, VISIBILITIES
+from registry.people.accounts import ROLES, SCOPES
+from registry.revisions.store import DTYPES
+from registry.tables import MODEL_KINDS, QUEUES, VISIBILITIES
 from web import parameters
 from web.parameters import Between, OneOf
 

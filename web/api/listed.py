@@ -4,11 +4,11 @@ from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy import select
 
-from registry import documents
+from registry.api import documents
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
-from registry.models import Protocol
-from registry.published import published_rows
+from registry.studies.published import published_rows
+from registry.tables import Protocol
 from web import listings, queries
 from web.api.operations import answer, get, page
 from web.api.paths import BenchmarkName, ModelName

@@ -15,7 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from registry import __version__
-from registry.documents import Problem
+from registry.api.documents import Problem
 from registry.metrics import METRICS
 from web.api.operations import OPERATIONS, Operation, answer, blueprint
 from web.api.uploads import MAX_UPLOAD, Upload

@@ -29,7 +29,7 @@ View = Callable[..., Response]
 
 @dataclass(frozen=True)
 class Operation:
-    """A route of the API. answers: the type of its document, of registry.documents; None: it answers nothing (204).
+    """A route of the API. answers: the type of its document, of registry.api.documents; None: it answers nothing (204).
 
     scope: what a viewer must be able to do. statuses: what it answers where nothing was wrong, with when. conflicts:
     whether it may answer 409. path, query, body: what its view reads.

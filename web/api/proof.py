@@ -6,8 +6,8 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry import documents
-from registry.provenance import compare_provenance
+from registry.api import documents
+from registry.proof.provenance import compare_provenance
 from web import queries
 from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId

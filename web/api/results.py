@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 from flask import Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from registry import documents
+from registry.api import documents
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.models import EVALUATION_STATES
+from registry.tables import EVALUATION_STATES
 from web import board, queries, standings
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId

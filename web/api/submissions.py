@@ -5,12 +5,9 @@ from typing import Annotated, Any
 from flask import Response, request
 from pydantic import Field
 
-from registry import documents
-from registry.account_models import SUBMISSION_STATES, Account
-from registry.db import read_session, write_session
-from registry.dispatch import send_hints
-from registry.errors import AuthenticationError
-from registry.submissions import (
+from registry.account_tables import SUBMISSION_STATES, Account
+from registry.api import documents
+from registry.boards.submissions import (
     Wish,
     approve,
     find_submission,
@@ -22,7 +19,9 @@ from registry.submissions import (
     submission_estimate,
     withdraw,
 )
-from registry.webhooks import (
+from registry.db import read_session, write_session
+from registry.errors import AuthenticationError
+from registry.notices.webhooks import (
     add_webhook,
     current_webhooks,
     recent_deliveries,
@@ -30,6 +29,7 @@ from registry.webhooks import (
     try_webhook,
     webhook_document,
 )
+from registry.queue.hints import send_hints
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import SubmissionId, WebhookId
