@@ -1,5 +1,7 @@
 """The client against a server that really listens."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -12,8 +14,10 @@ from registry.errors import NotFoundError, RemoteError, UsageError
 from registry.metrics.catalogue import ALL_NAMES
 from registry.people.accounts import create_account, issue_token
 from registry.results.reports import evaluation_metrics
-from shuffleboard.client import Client
+from shuffleboard import Client, client
 from tests.web.conftest import Site
+from web import parameters
+from web.api import bodies, writing
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +130,24 @@ def test_a_server_that_is_none_is_said_to_be(address):
     for wrong in ("shuffleboard.example.org", "file:///etc/passwd", "https://", "http://host/?x=1"):
         with pytest.raises(UsageError, match="no address of a registry"):
             Client(wrong)
+
+
+def test_what_it_can_ask_for_is_what_the_routes_read():
+    for keys, model, more in [
+        (client.Filters, parameters.Filters, set()),
+        (client.Asked, bodies.EvaluationBody, {"model"}),
+        (client.WishedModel, bodies.SubmissionBody, {"suite"}),
+        (client.ModelFacts, bodies.ModelBody, {"name", "kind"}),
+        (client.BenchmarkFacts, writing.BenchmarkQuery, {"name"}),
+        (client.OutputFacts, writing.OutputsQuery, {"model", "benchmark", "variants"}),
+    ]:
+        assert keys.__annotations__.keys() | more == model.model_fields.keys(), keys
+
+
+def test_importing_it_takes_none_of_the_servers_libraries():
+    heavy = {"pydantic", "flask", "sqlalchemy", "numpy", "pandas"}
+    code = f"import sys; from shuffleboard import Client; print(sorted({heavy} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_a_page_elsewhere_is_not_followed(remote, monkeypatch):

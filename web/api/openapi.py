@@ -22,7 +22,7 @@ from web.api.uploads import MAX_UPLOAD, Upload
 from web.parameters import Paged, Query
 
 _PROBLEMS: Final = {
-    HTTPStatus.BAD_REQUEST: "A parameter that is not known here, or a value that cannot be right; the detail names it.",
+    HTTPStatus.BAD_REQUEST: "An unknown parameter, or a value that cannot be right; the detail names it.",
     HTTPStatus.UNAUTHORIZED: "A token that does not hold, or none where one is needed.",
     HTTPStatus.FORBIDDEN: "The token's account, or the token itself, may not do this.",
     HTTPStatus.NOT_FOUND: "There is no such thing, or none that may be seen.",
@@ -30,7 +30,7 @@ _PROBLEMS: Final = {
     HTTPStatus.CONFLICT: "The thing is not in a state that allows this; the detail says how it stands.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the route takes.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of another type than the route takes.",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "A key that is not known, or a value or file that cannot be; the detail names it.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "An unknown key, or a value or file that cannot be right; the detail names it.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests that change something; Retry-After says when to go on.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "A fault of the server.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database does not answer, or is of another version of the code.",
