@@ -13,8 +13,8 @@ from registry.account_tables import Notice, Submission
 from registry.db import read_session
 from registry.tables import Evaluation
 from web import parameters, queries
-from web.identity import settings_of, viewer
-from web.responses import engine, session
+from web.identity import engine, settings_of, viewer
+from web.responses import session
 from web.views import Row
 
 blueprint = Blueprint("feed", __name__)

@@ -17,8 +17,9 @@ from registry.metrics import METRICS
 from registry.operations.migrate import require_current
 from web import board, charts, effects, formats, guide, listings, parameters, queries, standings, story
 from web.formats import letter
+from web.identity import engine
 from web.provenance import provenance_of
-from web.responses import engine, session
+from web.responses import session
 from web.sealed import OfSealed
 from web.views import Row
 

@@ -39,9 +39,9 @@ from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
 from registry.tables import QUEUES, Evaluation, Suite
 from web import parameters, queries
-from web.identity import settings_of, viewer
+from web.identity import engine, settings_of, viewer
 from web.parameters import Arguments
-from web.responses import engine, session
+from web.responses import session
 from web.views import Row
 
 blueprint = Blueprint("submitting", __name__)

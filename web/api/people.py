@@ -18,8 +18,8 @@ from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import AccountName, Slug, TokenId
 from web.api.writing import audited
+from web.identity import engine
 from web.parameters import OneOf, Paged, Text
-from web.responses import engine
 
 # The SQL page
 

@@ -33,9 +33,9 @@ from registry.queue.hints import send_hints
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import SubmissionId, WebhookId
-from web.identity import settings_of, viewer
+from web.identity import engine, settings_of, viewer
 from web.parameters import OneOf, Paged, YesOrNo
-from web.responses import engine, session
+from web.responses import session
 
 
 def document_of(database: Any, submission: Any) -> dict[str, Any]:

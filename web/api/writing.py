@@ -25,9 +25,9 @@ from web.api import bodies
 from web.api.operations import answer, change, get
 from web.api.paths import BenchmarkName, EvaluationId
 from web.api.uploads import Upload
-from web.identity import settings_of, viewer
+from web.identity import engine, settings_of, viewer
 from web.parameters import Between, Name, OneOf, Query, Text, YesOrNo, shorten
-from web.responses import engine, session
+from web.responses import session
 
 _LINES: Final = {
     "application/x-ndjson": ".jsonl",
