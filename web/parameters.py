@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Annotated, Any, Final, TypeVar, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -25,7 +25,6 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 from werkzeug.datastructures import MultiDict
 
-from registry.db import MAX_ROW_ID
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
@@ -202,10 +201,10 @@ class Filters(Query):
     q: Text | None = Field(None, description="Only models whose name contains this; letter case does not count.")
     family: Text | None = Field(None, description="Only models of this family.")
     kind: Annotated[str, OneOf(MODEL_KINDS)] | None = Field(None, description="Only model revisions of this kind.")
-    min_parameters: Annotated[int, Between(0, min(MAX_ROW_ID, MAX_ID))] | None = Field(
+    min_parameters: Annotated[int, Between(0, MAX_ID)] | None = Field(
         None, description="Only models with at least so many parameters."
     )
-    max_parameters: Annotated[int, Between(0, min(MAX_ROW_ID, MAX_ID))] | None = Field(
+    max_parameters: Annotated[int, Between(0, MAX_ID)] | None = Field(
         None, description="Only models with at most so many parameters."
     )
     sealed_from: TimeFrom | None = Field(None, description="Only evaluations sealed at this date or time, or later.")
@@ -229,26 +228,24 @@ def read(kind: type[M], given: Arguments, *, others: bool = False) -> M:
         raise UsageError(refusal(error, kind, "parameter")) from None
 
 
-def refusal(error: ValidationError, kind: type[BaseModel], what: str) -> str:
-    """The first problem in one line. what: of what, a parameter or a key. Values of fields without repr stay secret."""
+def refusal(error: ValidationError, kind: type[BaseModel], what: Literal["parameter", "key"]) -> str:
+    """The first problem in one line: of what, its value, the remedy. Values of fields without repr stay secret."""
     problems = error.errors(include_url=False)
     first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
-    if not first["loc"]:
-        return first["msg"].removeprefix("Value error, ")
-    field, place, value = kind.model_fields.get(str(first["loc"][0])), _place(first["loc"]), first["input"]
+    # Which of several values of a parameter it is says nothing that the value does not.
+    location = [str(part) for part in first["loc"] if what == "key" or isinstance(part, str)]
+    place, field = ".".join(location)[:200], kind.model_fields.get(location[0]) if location else None
     if first["type"] == "extra_forbidden":
         known = f"; known: {', '.join(kind.model_fields) or 'none'}" if field is None else ""
         return f"unknown {what} {shorten(place)}{known}"
     if first["type"] == "missing":
         return f"{what} {place!r} is missing; give it"
-    secret = (field is not None and not field.repr) or isinstance(value, dict | list)
-    shown = "" if secret else f"={shorten(value) if isinstance(value, str) else value}"
-    return f"{place}{shown}: {first['msg'].removeprefix('Value error, ')}"
-
-
-def _place(location: tuple[int | str, ...]) -> str:
-    """Where in a body or query string a problem is."""
-    return ".".join(map(str, location))[:200]
+    message, value = first["msg"].removeprefix("Value error, "), first["input"]
+    if field is None:
+        return message if first["type"] == "value_error" else f"the body: {message}"
+    shown = shorten(value) if isinstance(value, str) else repr(value)[:60]
+    secret = not field.repr or isinstance(value, dict | list)
+    return f"{place}: {message}" if secret else f"{place}={shown}: {message}"
 
 
 # Single parameters of pages, which pass over those that they do not know

@@ -146,6 +146,7 @@ def test_pages_of_predictions_begin_where_the_last_ended(client, seeded):
     [
         ("leaderboard?shots=x", "shots='x': give a whole number from 0 to 1000"),
         ("leaderboard?min_parameters=-1", "min_parameters='-1': give a whole number from 0"),
+        ("leaderboard?metrics=cora&metrics=luck,score", "metrics='luck': use one of accuracy, "),
         ("leaderboard?kind=onnx", "kind='onnx': use one of huggingface, gguf"),
         ("leaderboard?sealed_from=yesterday", "sealed_from='yesterday': give a date or time such as"),
         ("evaluations/1/predictions?cursor=7", "cursor='7': give next_cursor of the page before"),

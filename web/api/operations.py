@@ -7,7 +7,7 @@ files that it is sent as `files`. All of them are checked before it runs, and do
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from http import HTTPStatus
 from typing import Any, Final, NoReturn, get_type_hints
@@ -27,12 +27,12 @@ blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 View = Callable[..., Response]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Operation:
     """A route of the API. answers: the type of its document, of registry.api.documents; None: it answers nothing (204).
 
-    scope: what a viewer must be able to do. statuses: what it answers where nothing was wrong, with when. conflicts:
-    whether it may answer 409. path, query, body: what its view reads.
+    scope: what a viewer must be able to do. statuses: what a change answers where nothing was wrong, with when.
+    conflicts: whether it may answer 409. path, query, body: what its view reads.
     """
 
     method: str
@@ -41,12 +41,12 @@ class Operation:
     answers: Any
     tag: str
     scope: str
-    statuses: Mapping[int, str]
-    upload: Upload | None
-    conflicts: bool
     path: type[Query]
     query: type[Query]
     body: type[BaseModel] | None
+    upload: Upload | None = None
+    statuses: Mapping[int, str] = field(default_factory=dict)
+    conflicts: bool = False
 
     @property
     def name(self) -> str:
@@ -59,8 +59,8 @@ OPERATIONS: Final[list[Operation]] = []
 
 
 def get(rule: str, answers: Any, *, tag: str, scope: str = "read") -> Callable[[View], View]:
-    """Registers a view that answers GET (HEAD and OPTIONS come with it); its docstring describes the operation."""
-    return change("GET", rule, answers, tag=tag, scope=scope, statuses={})
+    """Registers a view that answers GET (HEAD and OPTIONS come with it). Its docstring describes the operation."""
+    return _registering("GET", rule, answers=answers, tag=tag, scope=scope)
 
 
 def change(
@@ -74,18 +74,27 @@ def change(
     upload: Upload | None = None,
     conflicts: bool = False,
 ) -> Callable[[View], View]:
-    """Registers a view that changes something; its docstring describes the operation.
+    """Registers a view that changes something. Its docstring describes the operation."""
+    return _registering(
+        method,
+        rule,
+        answers=answers,
+        tag=tag,
+        scope=scope,
+        statuses=statuses,
+        upload=upload,
+        conflicts=conflicts,
+    )
 
-    The route refuses viewers without the scope, and parameters and keys that the view's models do not have.
-    """
 
+def _registering(method: str, rule: str, **said: Any) -> Callable[[View], View]:
     def register(view: View) -> View:
         hints = get_type_hints(view, include_extras=True)
         in_path: dict[str, Any] = {name: (hints[name], ...) for name in re.findall(r"<(\w+)>", rule)}
         path = create_model("Path", __base__=Query, **in_path)
         query, body = hints.get("query", Query), hints.get("body")
-        operation = Operation(method, rule, view, answers, tag, scope, statuses, upload, conflicts, path, query, body)
-        checked = _checked(operation, hints)
+        operation = Operation(method=method, rule=rule, view=view, path=path, query=query, body=body, **said)
+        checked = _checked(operation)
         blueprint.add_url_rule(rule, operation.name, checked, methods=[method])
         OPERATIONS.append(operation)
         return checked
@@ -93,7 +102,8 @@ def change(
     return register
 
 
-def _checked(operation: Operation, hints: Mapping[str, Any]) -> View:
+def _checked(operation: Operation) -> View:
+    """The view behind its checks: a viewer without the scope is refused, and whatever its models do not have."""
     view = operation.view
 
     @wraps(view)
@@ -101,7 +111,7 @@ def _checked(operation: Operation, hints: Mapping[str, Any]) -> View:
         viewer().require(operation.scope)
         query = read(operation.query, request.args)
         given: dict[str, Any] = dict(read(operation.path, MultiDict(path)))
-        if "query" in hints:
+        if operation.query is not Query:
             given["query"] = query
         if operation.body is not None:
             given["body"] = _read_body(operation.body)
@@ -122,10 +132,10 @@ def _read_body(kind: type[BaseModel]) -> Any:
         raise UnsupportedMediaType(f"send JSON with Content-Type: application/json, not {content_type()}")
     raw = request.get_data()
     try:
-        document = json.loads(raw, parse_constant=_not_a_number)
+        refused = unstorable(json.loads(raw, parse_constant=_not_a_number))
     except (ValueError, RecursionError):
-        raise BadRequest("the body is not a JSON document in UTF-8; correct it") from None
-    if unstorable(document):
+        raise BadRequest("the body is not a JSON document in UTF-8, or nested too deeply; correct it") from None
+    if refused:
         raise UnprocessableEntity("a text holds a NUL character or half a surrogate pair; leave it out")
     try:
         return kind.model_validate_json(raw)
