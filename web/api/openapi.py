@@ -165,18 +165,16 @@ def _operation(operation: Operation) -> dict[str, Any]:
 def _parameters(kind: type[Query], place: str) -> list[dict[str, Any]]:
     """What a path or query string holds, paging last."""
     schema = kind.model_json_schema(schema_generator=_Schemas)
-    fields = sorted(schema.get("properties", {}).items(), key=lambda item: item[0] in Paged.model_fields)
-    return [_parameter(name, place, name in schema.get("required", ()), dict(said)) for name, said in fields]
+    names = sorted(kind.model_fields, key=lambda name: name in Paged.model_fields)
+    required = {name: {"required": True} for name in schema.get("required", ())}
+    return [_parameter(name, place, schema["properties"][name]) | required.get(name, {}) for name in names]
 
 
-def _parameter(name: str, place: str, required: bool, schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter from the schema of its field. Null stands for a parameter that is absent, and cannot be given."""
-    description = schema.pop("description")
-    if "anyOf" in schema:
-        schema = schema["anyOf"][0]
-    return {"name": name, "in": place, "description": description, "schema": schema} | (
-        {"required": True} if required else {}
-    )
+def _parameter(name: str, place: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter from the schema of its field. Null stands for its absence, and cannot be given."""
+    said = dict(schema)
+    description = said.pop("description")
+    return {"name": name, "in": place, "description": description, "schema": said.get("anyOf", [said])[0]}
 
 
 def _file(upload: Upload) -> dict[str, Any]:
