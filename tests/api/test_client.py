@@ -4,10 +4,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from werkzeug.serving import make_server
+from werkzeug.utils import redirect
+from werkzeug.wrappers import Request, Response
 
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, RemoteError, UsageError
@@ -20,16 +24,23 @@ from web import parameters
 from web.api import bodies, writing
 
 
-@pytest.fixture(scope="module")
-def address(sqlite_registry: Site) -> Iterator[str]:
-    """Where the registry listens."""
-    server = make_server("127.0.0.1", 0, sqlite_registry.client.application, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
+@contextmanager
+def listening(application: Any) -> Iterator[str]:
+    """Where an application listens."""
+    server = make_server("127.0.0.1", 0, application, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def address(sqlite_registry: Site) -> Iterator[str]:
+    """Where the registry listens."""
+    with listening(sqlite_registry.client.application) as where:
+        yield where
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +141,24 @@ def test_a_server_that_is_none_is_said_to_be(address):
     for wrong in ("shuffleboard.example.org", "file:///etc/passwd", "https://", "http://host/?x=1"):
         with pytest.raises(UsageError, match="no address of a registry"):
             Client(wrong)
+
+
+def test_a_redirection_to_another_host_does_not_carry_the_token():
+    seen = []
+
+    @Request.application
+    def elsewhere(request):
+        seen.append(request.headers.get("Authorization"))
+        return Response('{"items": []}', content_type="application/json")
+
+    @Request.application
+    def moved(request):
+        seen.append(request.headers["Authorization"])
+        return redirect(f"{target}{request.path}", 307)
+
+    with listening(elsewhere) as target, listening(moved) as source:
+        assert Client(source, token="shb_x").boards() == []
+    assert seen == ["Bearer shb_x", None]
 
 
 def test_what_it_can_ask_for_is_what_the_routes_read():
