@@ -12,8 +12,9 @@ from sqlalchemy import or_, select
 from registry.account_tables import Notice, Submission
 from registry.db import read_session
 from registry.tables import Evaluation
-from web import parameters, queries
+from web import queries
 from web.identity import engine, settings_of, viewer
+from web.parameters import Query, read
 from web.responses import session
 from web.views import Row
 
@@ -35,7 +36,7 @@ def feed() -> ResponseReturnValue:
 
     Programs that read more than what is public send a token.
     """
-    parameters.only(request.args, ())
+    read(Query, request.args)
     entries = [*_evaluations(), *_submissions()]
     entries.sort(key=lambda entry: entry["notice"], reverse=True)
     response = make_response(_document(entries[:ENTRIES]))

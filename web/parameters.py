@@ -4,7 +4,7 @@ Whatever cannot be right is refused in one line that names the parameter, its va
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -297,13 +297,6 @@ def paging(arguments: Arguments, *, per_page: int, most: int) -> tuple[int, int]
 def filters(arguments: Arguments) -> dict[str, Any]:
     """The filters of the leaderboard that are given, by name."""
     return read(Filters, arguments, others=True).model_dump(exclude_none=True)
-
-
-def only(arguments: Mapping[str, str], known: Collection[str]) -> None:
-    """Refuses parameters that nothing reads: a misspelt filter would answer with everything."""
-    for key in arguments:
-        if key not in known:
-            raise UsageError(f"unknown parameter {shorten(key)}; known: {', '.join(known) or 'none'}")
 
 
 # Parts of a page's path
