@@ -16,7 +16,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
 from typing import Any, Final
 
 import click
@@ -28,7 +27,6 @@ VIEWS_PAGE: Final = DOCS / "views.md"
 VIEWS: Final = DOCS.parent / "registry" / "sql" / "views.json"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
-CATALOGUE: Final = "registry.metrics.catalogue"
 GUIDE: Final = "registry.metrics.guide"
 
 COMMAND_LINE: Final = """\
@@ -261,15 +259,14 @@ def _takes(field: Any) -> str:
 
 
 def _metrics() -> Iterator[str]:
-    catalogue, guide = import_module(CATALOGUE), import_module(GUIDE)
+    catalogue, guide = import_module("registry.metrics.catalogue"), import_module(GUIDE)
     yield METRICS
-    entries = {**guide.GUIDE, **{comparison.name: comparison.entry for comparison in guide.BETWEEN}}
     yield from ("| Metric | Heading | Better | Range | Source |", "|---|---|---|---|---|")
-    for metric in (*catalogue.METRICS.values(), *guide.BETWEEN):
-        range_text = guide.range_text(metric.low, metric.high, metric.unit)
+    for entry in (*catalogue.METRICS.values(), *guide.BETWEEN):
+        range_text = guide.range_text(entry.low, entry.high, entry.unit)
         yield (
-            f"| [`{metric.name}`](#{metric.name}) | {metric.label} | {metric.better} | {range_text} | "
-            f"{_cell(_sources(entries[metric.name]))} |"
+            f"| [`{entry.name}`](#{entry.name}) | {entry.label} | {entry.better} | {range_text} | "
+            f"{_cell(_sources(entry))} |"
         )
     yield from ("", "## Notation", "")
     yield from (f"- ${symbol}$: {meaning}" for symbol, meaning in guide.NOTATION)
@@ -277,38 +274,36 @@ def _metrics() -> Iterator[str]:
     yield from ("Every metric is worked on one of these. A test computes the values from the definitions.", "")
     for dataset in import_module("registry.metrics.examples").DATASETS:
         yield f"- **{dataset.title}.** {dataset.text}"
-    for family in guide.FAMILIES:
+    for family in catalogue.FAMILIES:
         yield from ("", f"## {family.title}", "", _linked(family.text))
-        for name in family.names:
-            metric = catalogue.METRICS[name]
-            path = f"{definition(metric).__module__.replace('.', '/')}.py"
+        for metric in family.metrics:
+            path = f"{_module_of(metric).replace('.', '/')}.py"
             where = f"[`{path}`](../{path}), version {metric.definition_version}; view `{metric.view}`"
-            yield from _metric(metric, guide.GUIDE[name], guide.formula_is_for(metric), where)
+            yield from _entry(metric, metric.formula_is_for, where)
     yield from ("", "## Between protocols", "", _linked(guide.BETWEEN_TEXT))
     compared = (
         "[`registry/protocol_comparison.py`](../registry/protocol_comparison.py); [how to](comparing-protocols.md)"
     )
     for comparison in guide.BETWEEN:
-        yield from _metric(comparison, comparison.entry, "two evaluations", compared)
+        yield from _entry(comparison, "two evaluations", compared)
     yield from ("", "## Guessing", "", *_formulas(guide.GUESSING.formulas))
     for paragraph in guide.GUESSING.text:
         yield from (_linked(paragraph), "")
     yield from (f"Source: {_sources(guide.GUESSING)}.", "")
     yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [statistics.md](statistics.md).", "")
     yield from ("## Papers", "")
-    for paper in guide.PAPERS.values():
+    for paper in import_module("registry.metrics.papers").PAPERS.values():
         address = f"[arXiv {paper.arxiv}](https://arxiv.org/abs/{paper.arxiv})"
         yield f"- {paper.authors}: *{paper.title}*, {paper.year}, {address}."
 
 
-def _metric(metric: Any, entry: Any, formula_is_for: str, where: str) -> Iterator[str]:
-    """A metric's section. metric: of the catalogue, or a comparison of the guide. where: its definition."""
-    guide = import_module(GUIDE)
-    better = "" if metric.better == "neither" else f", {metric.better} is better"
+def _entry(entry: Any, formula_is_for: str, where: str) -> Iterator[str]:
+    """The section of a metric, or of a comparison. where: its definition."""
+    better = "" if entry.better == "neither" else f", {entry.better} is better"
     example = entry.example
     against = "" if example.against is None else f" against {example.against.title.lower()}"
-    yield from ("", f"### `{metric.name}`", "", f"**{metric.label}.** {metric.summary}", "", *_formulas(entry.formulas))
-    range_text = guide.range_text(metric.low, metric.high, metric.unit)
+    yield from ("", f"### `{entry.name}`", "", f"**{entry.label}.** {entry.summary}", "", *_formulas(entry.formulas))
+    range_text = import_module(GUIDE).range_text(entry.low, entry.high, entry.unit)
     yield f"- **Range:** {range_text}{better}; the formula is for {formula_is_for}"
     yield f"- **Needs:** {_linked(entry.needs)}"
     yield (
@@ -332,35 +327,23 @@ def _sources(entry: Any) -> str:
 
 def _linked(text: str) -> str:
     """A text of the guide with links to the metrics that it names."""
-    guide = import_module(GUIDE)
-    names = {*guide.GUIDE, *(comparison.name for comparison in guide.BETWEEN)}
+    between = import_module(GUIDE).BETWEEN
+    names = {*import_module("registry.metrics").METRICS, *(comparison.name for comparison in between)}
     return re.sub(r"`(\w+)`", lambda match: f"[{match[0]}](#{match[1]})" if match[1] in names else match[0], text)
 
 
-def definition(metric: Any) -> Any:
-    """The documented function behind a metric: of one question, or what combines means or runs.
+def _module_of(metric: Any) -> str:
+    """The module of a metric's definition.
 
-    Raises LookupError when none is found, so that a metric without a documented definition cannot be published.
+    Raises LookupError where that has no docstring, so that no metric is published without one.
     """
-    for function in (metric.per_question, *_functions_inside(metric.over_questions)):
-        if function is None:
-            continue
-        own = function in (metric.per_question, metric.over_evaluation) or function.__name__ == metric.name
-        if function.__doc__ and own:
-            return function
-        # A function made by another: that one's docstring speaks for it.
-        maker = getattr(import_module(function.__module__), function.__qualname__.split(".")[0], None)
-        if function is metric.per_question and maker is not None and maker.__doc__:
-            return maker
-    message = f"metric {metric.name}: no documented definition found; write a docstring"
-    raise LookupError(message)
-
-
-def _functions_inside(function: Any) -> Iterator[Any]:
-    """The functions that a function closes over."""
-    for cell in function.__closure__ or ():
-        if isinstance(cell.cell_contents, FunctionType):
-            yield cell.cell_contents
+    function = metric.averaging.function
+    # A function made by another: that one's docstring speaks for it.
+    maker = getattr(import_module(function.__module__), function.__qualname__.split(".")[0])
+    if not maker.__doc__:
+        message = f"metric {metric.name}: {maker.__name__} in {function.__module__} has no docstring; write one"
+        raise LookupError(message)
+    return str(function.__module__)
 
 
 # The HTTP API

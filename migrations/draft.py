@@ -42,8 +42,11 @@ def draft(message: str) -> None:
             command.revision(config, message=message, rev_id=revision, autogenerate=True)
     frozen = HERE / "views" / revision
     frozen.mkdir(parents=True)
-    for file in Path(registry.views.__file__).parent.glob("*.sql"):
-        shutil.copy(file, frozen)
+    for name in registry.views.VIEWS:
+        texts = {dialect: registry.views.view_sql(name, dialect) for dialect in ("sqlite", "postgresql")}
+        same = len(set(texts.values())) == 1
+        for dialect, sql in texts.items():
+            (frozen / (f"{name}.sql" if same else f"{name}.{dialect}.sql")).write_text(f"{sql}\n", encoding="utf-8")
     triggers = HERE / "triggers" / revision
     triggers.mkdir(parents=True)
     for file in Path(registry.triggers.__file__).parent.glob("*.sql"):

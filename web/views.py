@@ -9,8 +9,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
 from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
-from registry.metrics import METRICS
-from registry.metrics.catalogue import ALL_NAMES
+from registry.metrics.catalogue import ALL_NAMES, QUESTION_METRICS
 
 Row = dict[str, Any]
 
@@ -74,11 +73,7 @@ question_metrics: Final = _view(
         BigInteger(): "evaluation_id question_id expected stored",
         Text(): "external_id subject",
         Boolean(): "flagged scored",
-        Double(): " ".join(
-            name
-            for name, metric in METRICS.items()
-            if metric.per_question is not None or metric.over_evaluation is not None
-        ),
+        Double(): " ".join(QUESTION_METRICS),
     },
 )
 prediction_detail: Final = _view(
