@@ -1,11 +1,11 @@
 #!/usr/bin/env python
 """Writes what is made from code in the documentation: `python docs/generate.py`.
 
-docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the catalogue of
-metrics and its guide; in docs/variants-and-protocols.md the examples that the first line of a block marks, and what
-code and TOML files say in the tables of kinds and of shipped protocols; the routes in docs/api.md. The other way round,
-registry/sql/views.json from the tables of docs/views.md, for the schema browser. A test compares them with what this
-script would write, so edit help texts, guide, functions and tables themselves, never the results.
+docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the entries of the
+metrics and their guide, docs/views.md from registry/views/columns.toml; in docs/variants-and-protocols.md the examples
+that the first line of a block marks, and what code and TOML files say in the tables of kinds and of shipped protocols;
+the routes in docs/api.md. And one module, the types of answers that are rows of views. A test compares them with what
+this script would write, so edit help texts, entries, functions and tables themselves, never the results.
 """
 
 import inspect
@@ -23,11 +23,10 @@ import click
 DOCS: Final = Path(__file__).resolve().parent
 VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
 API_PAGE: Final = DOCS / "api.md"
-VIEWS_PAGE: Final = DOCS / "views.md"
-VIEWS: Final = DOCS.parent / "registry" / "sql" / "views.json"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
 GUIDE: Final = "registry.metrics.guide"
+DOCUMENTED: Final = "registry.views.documented"
 
 COMMAND_LINE: Final = """\
 # Command line
@@ -113,6 +112,41 @@ functions. The SQL views [`question_metrics`](views.md#question_metrics), [`scop
 """
 
 
+VIEWS: Final = """\
+# Views
+
+<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
+
+The views are how people and programs read a registry with SQL, and the website and the command line read the same ones.
+They have the same names and columns on PostgreSQL and on SQLite. Columns are added at the end; none is renamed or moved
+within a release series. How to query them: [sql.md](sql.md). What the metrics mean: [metrics.md](metrics.md).
+
+NULL always means *not known* or *undefined*, never zero. The last column below says when a column is NULL; *never*
+means never. Types: an **id** is a number that only this database gives meaning to; a **count** is a whole number; a
+**flag** is a boolean (0 and 1 on SQLite); a **time** is in UTC (text such as `2026-05-01T12:00:00.000000Z` on SQLite);
+a **list** is an array on PostgreSQL and a JSON list as text on SQLite, and runs by position; a **digest** is the 32
+bytes of a SHA-256; **nats** are natural logarithms. A **position** is a place among the options as they were shown, an
+**option** is the ordinal of an answer in the benchmark's own order; both count from 0, and inserted options are −1, −2,
+….
+"""
+
+ANSWER_ROWS: Final = '''\
+"""Answers of the API that are rows of the documented views, and the metrics by name, as types.
+
+Written by docs/generate.py: edit the entries of the metrics and columns.toml of the views, then run it again.
+"""
+
+# fmt: off
+# ruff: noqa: E501
+
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]'''
+
+
 def pages() -> dict[Path, str]:
     """Path to text of every generated page."""
     return {
@@ -121,7 +155,8 @@ def pages() -> dict[Path, str]:
         DOCS / "settings.md": "\n".join(_settings()) + "\n",
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
-        VIEWS: json.dumps(_views(VIEWS_PAGE.read_text(encoding="utf-8")), ensure_ascii=False, indent=1) + "\n",
+        DOCS / "views.md": "\n".join(_views()) + "\n",
+        DOCS.parent / "registry" / "answer_rows.py": "\n".join(_answer_rows()) + "\n",
     }
 
 
@@ -490,40 +525,69 @@ def _with_rows(page: str, table: str, names: Iterable[str], row: Callable[[str, 
     return marked.sub(filled, page)
 
 
-# The views
-
-
-def _views(page: str) -> list[dict[str, Any]]:
-    """The views of docs/views.md in its order, with their columns; links and code marks become plain text."""
-    introduction, *parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
-    columns = dict(zip(parts[::2], parts[1::2], strict=True))
-    views = []
-    for linked, one_row_per, use_it_for in _rows(introduction):
-        name = _plain(linked)
-        listed = [
-            {"name": column, "meaning": _plain(meaning), "unit": _unit(column, unit, cell), "null": _plain(null)}
-            for cell, meaning, unit, null in _rows(columns[name])
-            for column in re.findall(r"`(\w+)`", cell)
-        ]
-        views.append(
-            {"name": name, "one_row_per": _plain(one_row_per), "use_it_for": _plain(use_it_for), "columns": listed}
-        )
-    return views
-
-
 def _rows(text: str) -> Iterator[list[str]]:
     """The cells of each row of the tables in a text, headings left out."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     yield from ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:])
 
 
-def _unit(column: str, unit: str, cell: str) -> str:
-    """A row that documents a metric together with its `_n` gives the metric's unit; the other is a count."""
-    return "count" if column.endswith("_n") and cell.count("`") > 2 else _plain(unit)
+# The views
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+def _views() -> Iterator[str]:
+    views = import_module(DOCUMENTED).documented_views(markdown=True)
+    yield VIEWS
+    yield from ("| View | One row per | Use it for |", "|---|---|---|")
+    for view in views:
+        yield f"| [{view.name}](#{view.name}) | {view.one_row_per} | {view.use_it_for} |"
+    for view in views:
+        yield from ("", f"## {view.name}", "", view.text, "")
+        yield from ("| Column | Meaning | Unit | NULL |", "|---|---|---|---|")
+        yield from (f"| `{item.name}` | {item.meaning} | {item.unit} | {item.null} |" for item in view.columns)
+
+
+# Types of answers
+
+_PYTHON: Final = {
+    "integer": "int",
+    "double": "float",
+    "boolean": "bool",
+    "text": "str",
+    "time": "Time",
+    "digest": "str",
+    "json": "dict[str, Any]",
+    "integer[]": "list[int]",
+    "double[]": "list[float]",
+}
+"""Type of a column → its type in an answer of the API, where digests are hexadecimal."""
+
+
+def _answer_rows() -> Iterator[str]:
+    catalogue = import_module("registry.metrics.catalogue")
+    yield ANSWER_ROWS
+    yield from _class("MetricValues", "TypedDict", "Every metric by name; null where it is undefined.")
+    yield from (f"    {name}: float | None" for name in catalogue.METRICS)
+    text = "The metrics that a single question has; null where it is undefined or not scored yet."
+    yield from _class("QuestionMetricValues", "TypedDict", text)
+    yield from (f"    {name}: float | None" for name in catalogue.QUESTION_METRICS)
+    yield from _columns("leaderboard", "LeaderboardColumns", "MetricValues")
+    yield from _columns("question_metrics", "QuestionMetricsColumns", "QuestionMetricValues")
+    yield from _columns("prediction_detail", "PredictionColumns", "TypedDict")
+
+
+def _columns(view: str, name: str, base: str) -> Iterator[str]:
+    documented = import_module(DOCUMENTED)
+    inherited = documented.metrics_of(view) if base != "TypedDict" else ()
+    yield from _class(name, base, f"A row of the view {view}.")
+    for column in documented.columns_of(view).values():
+        if column.answers and column.name not in inherited:
+            type_ = _PYTHON[column.type] + (" | None" if column.nullable else "")
+            meaning = json.dumps(f"{column.meaning}.", ensure_ascii=False)
+            yield f"    {column.name}: Annotated[{type_}, Field(description={meaning})]"
+
+
+def _class(name: str, base: str, text: str) -> Iterator[str]:
+    yield from ("", "", f"class {name}({base}):", f'    """{text}"""', "")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from urllib.request import Request, urlopen
 from typing_extensions import TypedDict, Unpack
 
 from registry import __version__
+from registry.answer_rows import MetricValues
 from registry.documents import (
     AskedEvaluations,
     BenchmarkVersion,
@@ -42,7 +43,6 @@ from registry.documents import (
     ListedBoard,
     ListedEvaluation,
     ListedModel,
-    MetricValues,
     NewWebhook,
     Prediction,
     Provenance,

@@ -6,7 +6,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from registry.audiences import AUDIENCES, schema
-from registry.sql.documented import documented_views
+from registry.views.documented import documented_views
 
 
 def comment_on_views(connection: Connection) -> int:

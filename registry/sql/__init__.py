@@ -9,9 +9,9 @@
 Guard and database each refuse by themselves: decision 0022.
 """
 
-from registry.sql.documented import ViewDocument, documented_views
 from registry.sql.guard import checked
 from registry.sql.results import QueryResult, as_csv, as_json
 from registry.sql.runner import run_query
+from registry.views.documented import ViewDocument, documented_views
 
 __all__ = ["QueryResult", "ViewDocument", "as_csv", "as_json", "checked", "documented_views", "run_query"]

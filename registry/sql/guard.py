@@ -20,9 +20,9 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from registry.errors import QueryRefusedError
-from registry.sql.documented import documented_columns
 from registry.sql.lexer import Token, tokens, without_comments
 from registry.views import VIEWS
+from registry.views.documented import documented_columns
 
 # It warns of texts that it cannot read, with the text; they are refused, and a stranger's text belongs in no log.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)

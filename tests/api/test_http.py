@@ -5,10 +5,10 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
+from registry.answer_rows import MetricValues, QuestionMetricValues
 from registry.digests import DIGEST_LENGTH
-from registry.documents import EvaluationQuestion, MetricValues, QuestionMetricValues
-from registry.metrics import METRICS
-from registry.metrics.catalogue import ALL_NAMES
+from registry.documents import EvaluationQuestion
+from registry.metrics.catalogue import ALL_NAMES, QUESTION_METRICS
 from web.api import OPERATIONS
 
 READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "read" and item.name != "drift"]
@@ -43,9 +43,8 @@ def test_documents_hold_what_their_types_say_and_nothing_else(client, seeded):
 
 def test_types_have_every_metric():
     assert set(MetricValues.__annotations__) == set(ALL_NAMES)
-    of_questions = {name for name, metric in METRICS.items() if metric.per_question or metric.over_evaluation}
-    assert set(QuestionMetricValues.__annotations__) == of_questions
-    assert of_questions <= set(EvaluationQuestion.__annotations__)
+    assert set(QuestionMetricValues.__annotations__) == set(QUESTION_METRICS)
+    assert set(QUESTION_METRICS) <= set(EvaluationQuestion.__annotations__)
 
 
 def test_a_client_that_has_it_already_is_told_so(client, seeded):
