@@ -58,22 +58,18 @@ def _scope_metrics() -> Iterator[str]:
             yield f"averaged.{name}"
             yield f"averaged.{name}_n"
         else:
-            yield f"{_combined(pair)} as {name}"
+            means = (f"averaged.{pair.first}_with_{pair.second}", f"averaged.{pair.second}_with_{pair.first}")
+            yield f"{_combined(pair, *means)} as {name}"
             yield f"averaged.{pair.first}_with_{pair.second}_n as {name}_n"
 
 
-def _combined(pair: FunctionOfTwoMeans) -> str:
+def _combined(pair: FunctionOfTwoMeans, first: str, second: str) -> str:
     """The pair's function, given columns instead of numbers."""
-    first = f"averaged.{pair.first}_with_{pair.second}"
-    second = f"averaged.{pair.second}_with_{pair.first}"
     dialect = DefaultDialect()
     dialect.div_is_floordiv = False  # means are no integers: without a cast, none is rounded
-    value = str(
-        pair.function(literal_column(first), literal_column(second)).compile(
-            dialect=dialect, compile_kwargs={"literal_binds": True}
-        )
-    )
-    return f"case when {first} > 0 then {value} end" if pair.share_of_first else value
+    value = pair.function(literal_column(first), literal_column(second))
+    sql = str(value.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+    return f"case when {first} > 0 then {sql} end" if pair.share_of_first else sql
 
 
 def _run_metrics() -> Iterator[str]:
@@ -87,8 +83,16 @@ def _values() -> Iterator[str]:
         yield f"max(case when evaluation_metrics.metric = '{name}' then evaluation_metrics.value end) as {name}"
 
 
-def _lines(columns: Callable[[], Iterable[str]], indent: int) -> Callable[[], str]:
-    return lambda: (",\n" + " " * indent).join(columns())
+def _shares(column: Callable[[FunctionOfTwoMeans], str]) -> Callable[[], Iterator[str]]:
+    """A branch of a case for each metric that is a share of another's mean."""
+    pairs = {name: metric.of_two_means for name, metric in METRICS.items()}
+    return lambda: (
+        f"when '{name}' then {column(pair)}" for name, pair in pairs.items() if pair is not None and pair.share_of_first
+    )
+
+
+def _lines(columns: Callable[[], Iterable[str]], indent: int, separator: str = ",") -> Callable[[], str]:
+    return lambda: (separator + "\n" + " " * indent).join(columns())
 
 
 FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
@@ -99,6 +103,12 @@ FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
         "values": _lines(_values, 8),
         "first_metrics": _lines(lambda: (f"metrics.{name}" for name in FIRST), 4),
         "added_metrics": lambda: "".join(f",\n    metrics.{name}" for name in ADDED),
+    },
+    "metrics_over_benchmarks": {
+        "shares": _lines(_shares(lambda pair: _combined(pair, "first_mean.macro", "second_mean.macro")), 8, ""),
+        "not_means": _lines(lambda: (f"'{name}'" for name, metric in METRICS.items() if not metric.of_questions), 16),
+        "firsts": _lines(_shares(lambda pair: f"'{pair.first}'"), 4, ""),
+        "seconds": _lines(_shares(lambda pair: f"'{pair.second}'"), 4, ""),
     },
 }
 """View → what its file calls a place → the text that belongs there."""
