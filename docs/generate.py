@@ -2,7 +2,7 @@
 """Writes what is made from code in the documentation: `python docs/generate.py`.
 
 docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the entries of the
-metrics and their guide, docs/views.md from registry/views/columns.toml; in docs/variants-and-protocols.md the examples
+metrics and their guide, docs/views.md from registry/schema/columns.toml; in docs/variants-and-protocols.md the examples
 that the first line of a block marks, and what code and TOML files say in the tables of kinds and of shipped protocols;
 the routes in docs/api.md. And one module, the types of answers that are rows of views. A test compares them with what
 this script would write, so edit help texts, entries, functions and tables themselves, never the results.
@@ -26,7 +26,7 @@ API_PAGE: Final = DOCS / "api.md"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
 GUIDE: Final = "registry.metrics.guide"
-DOCUMENTED: Final = "registry.views.documented"
+DOCUMENTED: Final = "registry.schema.documented"
 
 COMMAND_LINE: Final = """\
 # Command line
@@ -156,7 +156,7 @@ def pages() -> dict[Path, str]:
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
         DOCS / "views.md": "\n".join(_views()) + "\n",
-        DOCS.parent / "registry" / "answer_rows.py": "\n".join(_answer_rows()) + "\n",
+        DOCS.parent / "registry" / "api" / "answer_rows.py": "\n".join(_answer_rows()) + "\n",
     }
 
 
@@ -165,7 +165,7 @@ def pages() -> dict[Path, str]:
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command with its words, groups before what is in them; `shuffleboard` itself comes first."""
-    cli = import_module("registry.cli").cli
+    cli = import_module("shuffleboard.cli").cli
     yield from _walk((), cli)
 
 
@@ -317,7 +317,8 @@ def _metrics() -> Iterator[str]:
             yield from _entry(metric, metric.formula_is_for, where)
     yield from ("", "## Between protocols", "", _linked(guide.BETWEEN_TEXT))
     compared = (
-        "[`registry/protocol_comparison.py`](../registry/protocol_comparison.py); [how to](comparing-protocols.md)"
+        "[`registry/studies/protocol_comparison.py`](../registry/studies/protocol_comparison.py); "
+        "[how to](comparing-protocols.md)"
     )
     for comparison in guide.BETWEEN:
         yield from _entry(comparison, "two evaluations", compared)
@@ -438,7 +439,7 @@ def _with_examples(page: str) -> str:
 
 def _variants(spec: str, options: str, answer: str) -> str:
     """Ordinal, name and order of each variant of a question `q1`."""
-    registry = import_module("registry.variants")
+    registry = import_module("registry.prompting.variants")
     shape = registry.QuestionShape("q1", int(options), int(answer))
     shown = registry.parse_variants(spec).variants(shape)
     width = max(len(variant.name) for variant in shown)
@@ -449,7 +450,7 @@ def _variants(spec: str, options: str, answer: str) -> str:
 
 def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> str:
     """The text that a model is shown of the example question, under one variant of a set."""
-    prompts, variants = import_module("registry.prompts"), import_module("registry.variants")
+    prompts, variants = import_module("registry.prompting.prompts"), import_module("registry.prompting.variants")
     question = prompts.QuestionText(
         "q1",
         "high_school_physics",
@@ -468,7 +469,7 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
     )
     definition = variants.parse_variants(spec)
     shape = variants.QuestionShape(question.external_id, len(question.options), question.answer)
-    asked = import_module("registry.protocols").protocol_definition(protocol, int(shots))
+    asked = import_module("registry.prompting.protocols").protocol_definition(protocol, int(shots))
     shown = definition.variants(shape)[int(variant)]
     examples = [example][: int(shots)]
     return str(prompts.build_prompt(asked, question, shown, examples, definition.inserted()).text)
@@ -476,7 +477,7 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
 
 def _with_kinds(page: str) -> str:
     """A page with its table of kinds filled: the columns on numbers and parameters; the others stay as they are."""
-    registry = import_module("registry.variants")
+    registry = import_module("registry.prompting.variants")
 
     def row(name: str, cells: list[str]) -> str:
         kind = registry.VARIANT_KINDS[name]

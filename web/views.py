@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
 from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
-from registry.views.documented import columns_of
+from registry.schema.documented import columns_of
 
 Row = dict[str, Any]
 

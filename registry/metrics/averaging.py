@@ -1,6 +1,6 @@
 """From the outcomes of questions to a metric of a benchmark: the four ways in which metrics get there.
 
-Each way holds the definition in Python and the same in SQL, from which the views are made (`registry/views`).
+Each way holds the definition in Python and the same in SQL, from which the views are made (`registry/schema/views`).
 """
 
 import math

@@ -32,7 +32,7 @@ NOTATION: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison(Entry):
-    """A number that compares two evaluations, which differ in the protocol alone: registry.protocol_comparison.
+    """A number that compares two evaluations, which differ in the protocol alone: registry.studies.protocol_comparison.
 
     metric: what is taken of either.
     """

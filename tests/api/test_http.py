@@ -5,9 +5,9 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
-from registry.answer_rows import MetricValues, QuestionMetricValues
+from registry.api.answer_rows import MetricValues, QuestionMetricValues
+from registry.api.documents import EvaluationQuestion
 from registry.digests import DIGEST_LENGTH
-from registry.documents import EvaluationQuestion
 from registry.metrics.catalogue import ALL_NAMES, QUESTION_METRICS
 from web.api import OPERATIONS
 

@@ -5,8 +5,8 @@ from sqlalchemy import create_engine, inspect
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from registry.db import get_engine
-from registry.views import VIEWS
-from registry.views.documented import columns_of
+from registry.schema.documented import columns_of
+from registry.schema.views import VIEWS
 from tests.docs.pages import DOCS, code, first_cells, sections
 
 PAGE = DOCS / "views.md"

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import text
 
-from registry.canary import canary, canary_id
+from registry.benchmarks.canary import canary, canary_id
 from registry.db import read_session
 from registry.errors import NotFoundError, UsageError
-from registry.exports import FORMATS, ExportRequest, export, writing
-from registry.exports import relations as reading
-from registry.exports.relations import RELATIONS, TIME
+from registry.exchange.exports import FORMATS, ExportRequest, export, writing
+from registry.exchange.exports import relations as reading
+from registry.exchange.exports.relations import RELATIONS, TIME
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.exports.conftest import ODD, TEXTS, Filled
 

@@ -13,9 +13,9 @@ from registry.metrics.catalogue import FAMILIES
 from registry.metrics.examples import DATASETS
 from registry.metrics.guide import BETWEEN, BETWEEN_TEXT, GUESSING, INTERVALS, NOTATION
 from registry.metrics.papers import PAPERS
-from registry.protocol_comparison import Pair, compare
+from registry.prompting.variants import VARIANT_KINDS
 from registry.statistics.guessing import at_least, guessing_table
-from registry.variants import VARIANT_KINDS
+from registry.studies.protocol_comparison import Pair, compare
 
 COMPARISONS = {comparison.name: comparison for comparison in BETWEEN}
 ENTRIES = {**METRICS, **COMPARISONS}

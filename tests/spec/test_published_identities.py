@@ -17,8 +17,8 @@ from registry.metrics.averaging import Runs
 from registry.metrics.cora import consistency_index, cora
 from registry.metrics.permutation import pct_drop
 from registry.metrics.runs import accuracy_range, accuracy_variance
-from registry.ranks import ranks
-from registry.variants import QuestionShape, divergent
+from registry.prompting.variants import QuestionShape, divergent
+from registry.statistics.competition_ranks import ranks
 from tests.spec.published import Interval, by, exact, printed, rows
 
 # Gupta et al.

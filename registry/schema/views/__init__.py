@@ -1,0 +1,70 @@
+"""The SQL views: one file each, in the order in which they depend on each other.
+
+`name.sql` serves both engines; `name.sqlite.sql` and `name.postgresql.sql` stand only where they must differ. A view
+file holds the SELECT alone, with a comment on top that states its grain and what NULL means. Where `{{ place }}` stands
+in it, the columns of the metrics are filled in from their entries (metric_columns.py).
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+VIEWS: Final = (
+    "question_statistics",
+    "question_metrics",
+    "evaluation_question_scope",
+    "scope_metrics",
+    "run_accuracy",
+    "run_metrics",
+    "evaluation_progress",
+    "evaluation_metrics",
+    "withdrawals",
+    "evaluation_sources",
+    "leaderboard",
+    "metrics_over_benchmarks",
+    "prediction_detail",
+    "option_probability",
+    "adversarial_effects",
+    "prediction_drift",
+    "evaluation_provenance",
+    "chain_links",
+    "evaluation_seconds",
+    "extraction_counts",
+    "board_standings",
+    "board_headlines",
+    "published_results",
+    "measured_and_published",
+)
+"""In creation order: a view may select from those before it."""
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def view_sql(name: str, dialect: str) -> str:
+    """The SELECT of a view on `sqlite` or `postgresql`."""
+    special = _FOLDER / f"{name}.{dialect}.sql"
+    path = special if special.exists() else _FOLDER / f"{name}.sql"
+    return _filled(name, path.read_text(encoding="utf-8").strip().removesuffix(";"))
+
+
+def _filled(name: str, sql: str) -> str:
+    if "{{" not in sql:
+        return sql
+    from registry.schema.views.metric_columns import FILLED  # the metrics come with it, which most readers do without
+
+    return re.sub(r"\{\{ (\w+) \}\}", lambda place: FILLED[name][place[1]](), sql)
+
+
+def create_statements(dialect: str) -> Iterator[str]:
+    """CREATE VIEW for every view, in creation order."""
+    for name in VIEWS:
+        yield f"CREATE VIEW {name} AS\n{view_sql(name, dialect)}"
+
+
+def drop_statements() -> Iterator[str]:
+    """DROP VIEW for every view, dependants first."""
+    for name in reversed(VIEWS):
+        yield f"DROP VIEW IF EXISTS {name}"
