@@ -25,6 +25,7 @@ VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
 API_PAGE: Final = DOCS / "api.md"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
+TYPES: Final = DOCS.parent / "registry" / "api" / "answer_rows.py"
 GUIDE: Final = "registry.metrics.guide"
 DOCUMENTED: Final = "registry.schema.documented"
 
@@ -156,7 +157,7 @@ def pages() -> dict[Path, str]:
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
         DOCS / "views.md": "\n".join(_views()) + "\n",
-        DOCS.parent / "registry" / "api" / "answer_rows.py": "\n".join(_answer_rows()) + "\n",
+        TYPES: "\n".join(_answer_rows()) + "\n",
     }
 
 
@@ -574,6 +575,7 @@ def _answer_rows() -> Iterator[str]:
     yield from _columns("leaderboard", "LeaderboardColumns", "MetricValues")
     yield from _columns("question_metrics", "QuestionMetricsColumns", "QuestionMetricValues")
     yield from _columns("prediction_detail", "PredictionColumns", "TypedDict")
+    yield from _columns("published_results", "PublishedColumns", "TypedDict")
 
 
 def _columns(view: str, name: str, base: str) -> Iterator[str]:
@@ -592,6 +594,8 @@ def _class(name: str, base: str, text: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    # First, since the commands import it.
+    TYPES.write_text("\n".join(_answer_rows()) + "\n", encoding="utf-8")
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
         click.echo(f"wrote {path.relative_to(DOCS.parent)}")

@@ -165,3 +165,23 @@ class PredictionColumns(TypedDict):
     extracted: Annotated[str | None, Field(description="The answer that was found in it.")]
     generation_tokens: Annotated[int | None, Field(description="Tokens that the model wrote.")]
     generation_finished: Annotated[bool | None, Field(description="Whether the model or a stop sequence ended the text, and not the limit on tokens.")]
+
+
+class PublishedColumns(TypedDict):
+    """A row of the view published_results."""
+
+    paper: Annotated[str, Field(description="Whose paper.")]
+    paper_table: Annotated[str, Field(description="Number of the table.")]
+    section: Annotated[str | None, Field(description="Section of the table.")]
+    model: Annotated[str | None, Field(description="The model, by the paper's name.")]
+    benchmark: Annotated[str | None, Field(description="The benchmark, by the paper's name.")]
+    protocol: Annotated[str | None, Field(description="How the model was asked, in the paper's words.")]
+    target: Annotated[str | None, Field(description="What the metric is held against.")]
+    metric: Annotated[str, Field(description="The metric, by the paper's name.")]
+    printed: Annotated[str, Field(description="The number with its digits.")]
+    value: Annotated[float, Field(description="The number.")]
+    unit: Annotated[str | None, Field(description="Its unit in the paper.")]
+    rank: Annotated[int | None, Field(description="The rank the paper prints.")]
+    standard_deviation: Annotated[float | None, Field(description="The standard deviation the paper prints.")]
+    registry_metric: Annotated[str | None, Field(description="The same metric by this registry's name.")]
+    registry_value: Annotated[float | None, Field(description="The number in this registry's unit.")]

@@ -13,6 +13,7 @@ from registry.api.answer_rows import (
     LeaderboardColumns,
     MetricValues,
     PredictionColumns,
+    PublishedColumns,
     QuestionMetricsColumns,
     Time,
 )
@@ -561,24 +562,8 @@ class ProtocolList(TypedDict):
     items: list[Protocol]
 
 
-class PublishedResult(TypedDict):
+class PublishedResult(PublishedColumns):
     """A number that a paper prints, as printed. `registry_metric`: ours of the same meaning, or null."""
-
-    paper: str
-    paper_table: str
-    section: str | None
-    model: str | None
-    benchmark: str | None
-    protocol: str | None
-    target: str | None
-    metric: str
-    printed: str
-    value: float
-    unit: str | None
-    rank: int | None
-    standard_deviation: float | None
-    registry_metric: str | None
-    registry_value: float | None
 
 
 class PublishedList(TypedDict):
