@@ -35,7 +35,6 @@ from registry.errors import (
 )
 
 if TYPE_CHECKING:  # what the server answers; reading it takes the server's libraries
-    from registry.api.answer_rows import MetricValues
     from registry.api.documents import (
         AskedEvaluations,
         BenchmarkVersion,
