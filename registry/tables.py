@@ -297,6 +297,12 @@ class Evaluation(Base):
     sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     seal: Mapped[str | None] = mapped_column(Digest)
     seal_version: Mapped[int] = mapped_column(SmallInteger, default=3, server_default="1")
+    # How its questions were asked (registry/results/asked.py), written when it is sealed.
+    distinct_prompts_min: Mapped[int | None] = mapped_column(SmallInteger)
+    distinct_prompts_max: Mapped[int | None] = mapped_column(SmallInteger)
+    variants_max: Mapped[int | None] = mapped_column(SmallInteger)
+    orders_only: Mapped[bool | None] = mapped_column(Boolean)
+    chance: Mapped[float | None] = mapped_column(Double)
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()
@@ -491,6 +497,7 @@ class QuestionScore(Base):
     choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
     choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
+    distinct_prompts: Mapped[int | None] = mapped_column(SmallInteger)
 
 
 class QuestionSeal(Base):

@@ -113,6 +113,11 @@ class LeaderboardColumns(MetricValues):
     sealed_at: Annotated[Time | None, Field(description="When it was sealed.")]
     mixed_engines: Annotated[bool, Field(description="Its shards were scored by different code, packages, devices or settings.")]
     copies_withdrawn: Annotated[bool, Field(description="Results of it were copied from an evaluation that was withdrawn since.")]
+    distinct_prompts_min: Annotated[int | None, Field(description="Fewest different prompts that show one of its questions; below 2 nothing is known of how answers hold up.")]
+    distinct_prompts_max: Annotated[int | None, Field(description="Most different prompts that show one of its questions.")]
+    variants_max: Annotated[int | None, Field(description="Most prompts that show one of its questions, repeats included.")]
+    orders_only: Annotated[bool | None, Field(description="No prompt alters options or labels.")]
+    chance: Annotated[float | None, Field(description="Accuracy that guessing gives: the mean of 1 / number of options.")]
 
 
 class QuestionMetricsColumns(QuestionMetricValues):

@@ -841,6 +841,13 @@ class ImportedOutputs(TypedDict):
     stated: dict[str, Any] | None
 
 
+class DistinctPrompts(TypedDict):
+    """Fewest and most different prompts that show a question; null where nothing is stored."""
+
+    min: int | None
+    max: int | None
+
+
 class EvaluationMetrics(TypedDict):
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for."""
 
@@ -849,6 +856,7 @@ class EvaluationMetrics(TypedDict):
     questions: int
     scored: int
     complete: bool
+    distinct_prompts: DistinctPrompts
     per_question: NotRequired[dict[str, MetricValues]]
 
 

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from registry.metrics import examples
 from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions
-from registry.metrics.entry import Example, Metric
-from registry.metrics.outcome import Outcomes, shown_variants
+from registry.metrics.entry import TESTED, Example, Metric
+from registry.metrics.outcome import Outcomes, shown_variants, tested
 from registry.metrics.papers import Source, cavalin
 from registry.metrics.permutation import accuracy
 
 
 def _hits(outcomes: Outcomes) -> tuple[int, int]:
-    shown = shown_variants(outcomes)
+    shown = tested(outcomes, shown_variants(outcomes))
     return sum(outcome.correct for outcome in shown), len(shown)
 
 
@@ -57,10 +57,9 @@ def cora(mcqa: Any, bmca_100: Any) -> Any:
 
 _ALTERED: Final = (
     "All variants that show the question, whatever its options. The paper's are those of `divergent`: 2 + 6(A − 1) "
-    "for A options, the original among them."
+    "for A options, the original among them. At least two prompts must be distinct."
 )
-_ANY_SHOWN: Final = "question_score.shown > 0"
-_NONE_SHOWN: Final = "variants missing, or none shows the question"
+_UNTESTED: Final = "variants missing, or fewer than two distinct prompts"
 _BOTH_MEANS: Final = {"accuracy": accuracy, "bmca_100": bmca(100)}
 _NO_QUESTION: Final = "no question has a value"
 
@@ -82,12 +81,13 @@ def _bmca(percent: int, value: str, reached: str) -> Metric:
         example=Example(examples.FOUR_VARIANTS, f"RC is 1 and .5. At least {c} {reached}.", value),
         differs="The text says “greater than” c, the equation “at least”; we follow the equation, on whole numbers of "
         "hits.",
+        definition_version=2,
         averaging=MeanOverQuestions(
             bmca(percent),
             f"case when 100 * question_score.shown_correct >= {percent} * question_score.shown then 1.0 else 0.0 end",
-            _ANY_SHOWN,
+            TESTED,
         ),
-        undefined=_NONE_SHOWN,
+        undefined=_UNTESTED,
     )
 
 
@@ -101,8 +101,9 @@ METRICS: Final = (
         sources=_cavalin("RC and MCQA+"),
         needs=f"{_ALTERED} MCQA+ is the mean of RC over the questions, also where their M differ.",
         example=Example(examples.FOUR_VARIANTS, "RC is 4/4 and 2/4: (1 + .5)/2.", "0.75"),
-        averaging=MeanOverQuestions(mcqa_plus, "question_score.shown_correct * 1.0 / question_score.shown", _ANY_SHOWN),
-        undefined=_NONE_SHOWN,
+        definition_version=2,
+        averaging=MeanOverQuestions(mcqa_plus, "question_score.shown_correct * 1.0 / question_score.shown", TESTED),
+        undefined=_UNTESTED,
     ),
     Metric(
         name="majority_vote",
@@ -115,12 +116,13 @@ METRICS: Final = (
         example=Example(examples.FOUR_VARIANTS, "1 is more than ½, ½ is not: (1 + 0)/2.", "0.5"),
         differs="The released script takes a plurality vote among the answers and skips missing ones. The printed "
         "tables fit the equation; a missing answer is a miss.",
+        definition_version=2,
         averaging=MeanOverQuestions(
             majority_vote,
             "case when 2 * question_score.shown_correct > question_score.shown then 1.0 else 0.0 end",
-            _ANY_SHOWN,
+            TESTED,
         ),
-        undefined=_NONE_SHOWN,
+        undefined=_UNTESTED,
     ),
     _bmca(50, "1", "in both: 2/2"),
     *(_bmca(percent, "0.5", "in one of two: 1/2") for percent in (60, 70, 80, 90, 100)),
@@ -135,6 +137,7 @@ METRICS: Final = (
         example=Example(
             examples.FOUR_VARIANTS, "Both originals are right, one question everywhere: 1 − (1 − .5).", "0.5"
         ),
+        definition_version=2,
         averaging=FunctionOfTwoMeans(_BOTH_MEANS, consistency_index),
         undefined=_NO_QUESTION,
     ),
@@ -149,6 +152,7 @@ METRICS: Final = (
         example=Example(examples.FOUR_VARIANTS, "MCQA is 1, CI is .5: 1 · .5.", "0.5"),
         differs="The released script multiplies CI by MCQA+ instead of MCQA. All 16 printed values fit MCQA, one fits "
         "MCQA+.",
+        definition_version=2,
         averaging=FunctionOfTwoMeans(_BOTH_MEANS, cora),
         undefined=_NO_QUESTION,
     ),

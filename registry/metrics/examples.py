@@ -53,7 +53,13 @@ def _marks(*variants: str) -> tuple[Outcomes, ...]:
     """Questions of two options from hits (1) and misses (0): a text per variant, a character per question."""
     return tuple(
         [
-            VariantOutcome(variant, 0 if mark == "1" else 1, answer=0, order=(0, 1), original=variant == 0)
+            VariantOutcome(
+                variant,
+                0 if mark == "1" else 1,
+                answer=0,
+                order=(0, 1) if variant % 2 == 0 else (1, 0),
+                original=variant == 0,
+            )
             for variant, mark in enumerate(marks)
         ]
         for marks in zip(*variants, strict=True)

@@ -16,6 +16,7 @@ class VariantOutcome:
     option_bytes: length of each option in UTF-8 bytes.
     original: the question exactly as the benchmark has it. question_shown: False without the question.
     own_options: exactly the question's own options, in any order.
+    labels: a scheme of labels that overrides the protocol's.
     question: external id of the question, for metrics that tell questions apart.
     """
 
@@ -30,6 +31,7 @@ class VariantOutcome:
     original: bool = False
     question_shown: bool = True
     own_options: bool = True
+    labels: str | None = None
     question: str = ""
 
     @property
@@ -55,6 +57,20 @@ def own_variants(outcomes: Outcomes) -> list[VariantOutcome]:
 def shown_variants(outcomes: Outcomes) -> list[VariantOutcome]:
     """Every variant that shows the question, whatever its options: what the CoRA family counts."""
     return [outcome for outcome in outcomes if outcome.question_shown]
+
+
+def distinct_prompts(outcomes: Outcomes) -> int:
+    """How many different prompts show the question: another order, inserted option or label makes another prompt."""
+    return len({(outcome.order, outcome.labels) for outcome in shown_variants(outcomes)})
+
+
+def tested(outcomes: Outcomes, variants: Sequence[VariantOutcome]) -> list[VariantOutcome]:
+    """`variants` where the question was asked in at least two distinct prompts, else none of them.
+
+    Untested is not robust: a question that was asked once, or in one prompt again and again, says nothing of how its
+    answer holds up. Where orders and repeats mix, every variant counts.
+    """
+    return list(variants) if distinct_prompts(outcomes) > 1 else []
 
 
 def original_variant(outcomes: Outcomes) -> VariantOutcome | None:

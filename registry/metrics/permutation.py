@@ -8,7 +8,10 @@ undefined. A question with variants still missing is not passed in: unscored is 
 Examples: four options, the right one is 1, and the cyclic orders are answered 1, 1, 1, 2.
 
 >>> from registry.metrics import VariantOutcome
->>> E = [VariantOutcome(j, option, answer=1, original=j == 0) for j, option in enumerate([1, 1, 1, 2])]
+>>> orders = [(0, 1, 2, 3), (1, 2, 3, 0), (2, 3, 0, 1), (3, 0, 1, 2)]
+>>> E = [VariantOutcome(j, option, 1, orders[j], original=j == 0) for j, option in enumerate([1, 1, 1, 2])]
+
+Untested is not robust: all but accuracy are None for a question that was asked in fewer than two distinct prompts.
 """
 
 from collections import Counter
@@ -16,8 +19,8 @@ from typing import Any, Final
 
 from registry.metrics import examples
 from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions, zero_or_one
-from registry.metrics.entry import ORDERS, TWO_ORDERS, Example, Metric
-from registry.metrics.outcome import Outcomes, original_variant, own_variants
+from registry.metrics.entry import TESTED, TWO_ORDERS, TWO_PROMPTS, Example, Metric
+from registry.metrics.outcome import Outcomes, VariantOutcome, original_variant, own_variants, tested
 from registry.metrics.papers import cavalin, goliakova, gupta, nowak
 
 
@@ -30,26 +33,31 @@ def accuracy(outcomes: Outcomes) -> float | None:
     return None if original is None else float(original.correct)
 
 
+def _orders(outcomes: Outcomes) -> list[VariantOutcome]:
+    """The set R; nothing where the question was asked in fewer than two distinct prompts."""
+    return tested(outcomes, own_variants(outcomes))
+
+
 def average_accuracy(outcomes: Outcomes) -> float | None:
-    """AAcc: share of orders answered right, in [0, 1]; None without orders. E: 0.75."""
-    own = own_variants(outcomes)
+    """AAcc: share of orders answered right, in [0, 1]. E: 0.75."""
+    own = _orders(outcomes)
     return sum(outcome.correct for outcome in own) / len(own) if own else None
 
 
 def worst_accuracy(outcomes: Outcomes) -> float | None:
-    """WAcc: 1 if every order is answered right, else 0; None without orders. E: 0."""
-    own = own_variants(outcomes)
+    """WAcc: 1 if every order is answered right, else 0. E: 0."""
+    own = _orders(outcomes)
     return float(all(outcome.correct for outcome in own)) if own else None
 
 
 def best_accuracy(outcomes: Outcomes) -> float | None:
-    """BAcc: 1 if some order is answered right, else 0; None without orders. E: 1."""
-    own = own_variants(outcomes)
+    """BAcc: 1 if some order is answered right, else 0. E: 1."""
+    own = _orders(outcomes)
     return float(any(outcome.correct for outcome in own)) if own else None
 
 
 def sensitivity_gap(outcomes: Outcomes) -> float | None:
-    """SensG: best minus worst accuracy, 0 or 1; None without orders. E: 1."""
+    """SensG: best minus worst accuracy, 0 or 1. E: 1."""
     best, worst = best_accuracy(outcomes), worst_accuracy(outcomes)
     return None if best is None or worst is None else best - worst
 
@@ -57,9 +65,9 @@ def sensitivity_gap(outcomes: Outcomes) -> float | None:
 def strong_accuracy(outcomes: Outcomes) -> float | None:
     """SAcc: if the first order is answered right, the share of orders with the same answer, else 0. E: 0.75.
 
-    The first order counts itself, as Eq. 3 is printed. In [0, 1]; None without orders.
+    The first order counts itself, as Eq. 3 is printed. In [0, 1].
     """
-    own = own_variants(outcomes)
+    own = _orders(outcomes)
     if not own:
         return None
     if not own[0].correct:
@@ -72,7 +80,7 @@ def fluctuation_rate(outcomes: Outcomes) -> float | None:
 
     A missing answer equals nothing, not even another missing answer. Untested is not stable, hence None for one order.
     """
-    own = own_variants(outcomes)
+    own = _orders(outcomes)
     if len(own) < 2:
         return None
     first = own[0].option
@@ -87,7 +95,7 @@ def retest_accuracy(outcomes: Outcomes) -> float | None:
     original = original_variant(outcomes)
     if original is None:
         return None
-    others = [outcome for outcome in own_variants(outcomes) if outcome is not original]
+    others = [outcome for outcome in _orders(outcomes) if outcome is not original]
     return original.correct * sum(outcome.correct for outcome in others) / len(others) if others else None
 
 
@@ -104,7 +112,7 @@ def score(outcomes: Outcomes) -> float | None:
 
     Missing answers agree with nothing but count among the orders.
     """
-    own = own_variants(outcomes)
+    own = _orders(outcomes)
     M = len(own)
     if M < 2:
         return None
@@ -112,8 +120,9 @@ def score(outcomes: Outcomes) -> float | None:
     return sum(n * (n - 1) // 2 for n in counts.values()) / (M * (M - 1) // 2)
 
 
-_ANY_ORDER: Final = "question_score.variants > 0"
-_NO_ORDER: Final = "variants missing, or no order"
+_ORDERS_TESTED: Final = f"question_score.variants > 0 and {TESTED}"
+_TWO_ORDERS_TESTED: Final = f"question_score.variants > 1 and {TESTED}"
+_UNTESTED: Final = "variants missing, or fewer than two distinct prompts"
 
 METRICS: Final = (
     Metric(
@@ -135,12 +144,13 @@ METRICS: Final = (
         summary="Right answers over all tested orders.",
         formulas=(r"\text{AAcc} = \frac{1}{|R|} \sum_{j=1}^{|R|} [ m_j = a ]",),
         sources=(goliakova("Eq. 1–9, AAcc"),),
-        needs=ORDERS,
+        needs=TWO_PROMPTS,
         example=Example(examples.FOUR_ORDERS, "Three of four orders are right: 3/4.", "0.75"),
+        definition_version=2,
         averaging=MeanOverQuestions(
-            average_accuracy, "question_score.correct * 1.0 / question_score.variants", _ANY_ORDER
+            average_accuracy, "question_score.correct * 1.0 / question_score.variants", _ORDERS_TESTED
         ),
-        undefined=_NO_ORDER,
+        undefined=_UNTESTED,
     ),
     Metric(
         name="worst_accuracy",
@@ -149,14 +159,15 @@ METRICS: Final = (
         summary="Questions answered right under every tested order.",
         formulas=(r"\text{WAcc} = \prod_{j=1}^{|R|} [ m_j = a ]",),
         sources=(goliakova("Eq. 1–9, WAcc"),),
-        needs=ORDERS,
+        needs=TWO_PROMPTS,
         example=Example(examples.FOUR_ORDERS, "The fourth order is wrong: 1 · 1 · 1 · 0.", "0"),
+        definition_version=2,
         averaging=MeanOverQuestions(
             worst_accuracy,
             "case when question_score.correct = question_score.variants then 1.0 else 0.0 end",
-            _ANY_ORDER,
+            _ORDERS_TESTED,
         ),
-        undefined=_NO_ORDER,
+        undefined=_UNTESTED,
     ),
     Metric(
         name="best_accuracy",
@@ -165,12 +176,13 @@ METRICS: Final = (
         summary="Questions answered right under at least one tested order.",
         formulas=(r"\text{BAcc} = 1 - \prod_{j=1}^{|R|} [ m_j \neq a ]",),
         sources=(goliakova("Eq. 1–9, BAcc"),),
-        needs=ORDERS,
+        needs=TWO_PROMPTS,
         example=Example(examples.FOUR_ORDERS, "Not all orders are wrong: 1 − 0 · 0 · 0 · 1.", "1"),
+        definition_version=2,
         averaging=MeanOverQuestions(
-            best_accuracy, "case when question_score.correct > 0 then 1.0 else 0.0 end", _ANY_ORDER
+            best_accuracy, "case when question_score.correct > 0 then 1.0 else 0.0 end", _ORDERS_TESTED
         ),
-        undefined=_NO_ORDER,
+        undefined=_UNTESTED,
     ),
     Metric(
         name="strong_accuracy",
@@ -179,7 +191,7 @@ METRICS: Final = (
         summary="Where the first order is right, the share of orders with the same answer.",
         formulas=(r"\text{SAcc} = [ m_1 = a ] \cdot \frac{1}{|R|} \sum_{j=1}^{|R|} [ m_1 = m_j ]",),
         sources=(goliakova("Eq. 3, SAcc"),),
-        needs=ORDERS,
+        needs=TWO_PROMPTS,
         example=Example(
             examples.FOUR_ORDERS,
             "The first order is right, and three of four orders, itself among them, have its answer: 1 · 3/4.",
@@ -188,13 +200,14 @@ METRICS: Final = (
         differs="The paper says that SAcc equals WAcc on two orders, and its Table 1 has the two columns equal. That "
         "is true of `retest_accuracy`, not of Eq. 3, which counts the first order itself: right, then wrong gives ½ "
         "and 0.",
+        definition_version=2,
         averaging=MeanOverQuestions(
             strong_accuracy,
             "case when question_score.first_option = question.answer "
             "then question_score.agreeing * 1.0 / question_score.variants else 0.0 end",
-            _ANY_ORDER,
+            _ORDERS_TESTED,
         ),
-        undefined=_NO_ORDER,
+        undefined=_UNTESTED,
     ),
     Metric(
         name="retest_accuracy",
@@ -207,13 +220,14 @@ METRICS: Final = (
         example=Example(
             examples.FOUR_ORDERS, "The original is right, and so are two of the three others: 1 · 2/3.", "0.667"
         ),
+        definition_version=2,
         averaging=MeanOverQuestions(
             retest_accuracy,
             "case when question_score.original_correct "
             "then question_score.others_correct * 1.0 / question_score.others else 0.0 end",
-            "question_score.others > 0",
+            f"question_score.others > 0 and {TESTED}",
         ),
-        undefined="variants missing, no original, or no other order",
+        undefined="variants missing, no original, or fewer than two distinct prompts",
     ),
     Metric(
         name="pct_drop",
@@ -227,6 +241,7 @@ METRICS: Final = (
         example=Example(examples.RETEST, "Accuracy 5/10, retest accuracy 4/10: 100 · (.5 − .4)/.5.", "20"),
         high=100.0,
         unit="percent",
+        definition_version=2,
         averaging=FunctionOfTwoMeans(
             {"accuracy": accuracy, "retest_accuracy": retest_accuracy}, pct_drop, share_of_first=True
         ),
@@ -239,15 +254,16 @@ METRICS: Final = (
         summary="Questions right under some orders and wrong under others.",
         formulas=(r"\text{SensG} = \text{BAcc} - \text{WAcc}",),
         sources=(goliakova("Eq. 1–9, SensG"),),
-        needs=ORDERS,
+        needs=TWO_PROMPTS,
         example=Example(examples.FOUR_ORDERS, "Right somewhere, not everywhere: 1 − 0.", "1"),
+        definition_version=2,
         averaging=MeanOverQuestions(
             sensitivity_gap,
             "case when question_score.correct > 0 and question_score.correct < question_score.variants "
             "then 1.0 else 0.0 end",
-            _ANY_ORDER,
+            _ORDERS_TESTED,
         ),
-        undefined=_NO_ORDER,
+        undefined=_UNTESTED,
     ),
     Metric(
         name="fluctuation_rate",
@@ -260,12 +276,13 @@ METRICS: Final = (
         example=Example(examples.FOUR_ORDERS, "The fourth answer is not the first one: 1 − 1 · 1 · 1 · 0.", "1"),
         differs="By the formula as printed a single order has the rate 0. Here it is undefined: untested is not "
         "stable.",
+        definition_version=2,
         averaging=MeanOverQuestions(
             fluctuation_rate,
             "case when question_score.agreeing = question_score.variants then 0.0 else 1.0 end",
-            "question_score.variants > 1",
+            _TWO_ORDERS_TESTED,
         ),
-        undefined="variants missing, or fewer than two orders",
+        undefined=_UNTESTED,
     ),
     Metric(
         name="score",
@@ -281,11 +298,12 @@ METRICS: Final = (
         differs="The evaluation harness of SCORE sums over ordered pairs by its description, which would reach 2, maps "
         "answers back to options wrongly, and compares strings, so that two missing answers agree. Here pairs are "
         "unordered, and a missing answer agrees with nothing but counts among the orders.",
+        definition_version=2,
         averaging=MeanOverQuestions(
             score,
             "question_score.equal_pairs * 1.0 / (question_score.variants * (question_score.variants - 1) / 2)",
-            "question_score.variants > 1",
+            _TWO_ORDERS_TESTED,
         ),
-        undefined="variants missing, or fewer than two orders",
+        undefined=_UNTESTED,
     ),
 )

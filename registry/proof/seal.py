@@ -14,6 +14,7 @@ from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.proof import chain
 from registry.proof.manifest import SEAL_VERSION, Leaf, local_labels, manifest, question_leaves
+from registry.results.asked import asked
 from registry.results.bulk import renew_statistics
 from registry.results.computed import computed_metrics
 from registry.results.intervals import METHOD, NONE, evaluation_intervals, resamples_of
@@ -72,6 +73,9 @@ def complete(
     session: Session, evaluation: Evaluation, digest: str, leaves_of: Iterable[Leaf], sealed_at: datetime
 ) -> None:
     """Writes down that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
+    # Read before the first change: once the seal is stored, triggers refuse any other.
+    for name, value in asked(session, evaluation.id).items():
+        setattr(evaluation, name, value)
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
     session.flush()
     session.execute(insert(EvaluationMetric), metric_rows(session, evaluation.id))

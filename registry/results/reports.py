@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.lookups import find_evaluation
 from registry.metrics.catalogue import ALL_NAMES
+from registry.results.asked import asked, distinct_prompts
 from registry.results.computed import computed_metrics
 
 
@@ -27,6 +28,7 @@ def evaluation_metrics(
         "questions": 0 if row is None else int(row["questions"]),
         "scored": 0 if row is None else int(row["scored"]),
         "complete": evaluation.seal is not None,
+        "distinct_prompts": distinct_prompts(asked(session, evaluation_id)),
     }
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""

@@ -123,6 +123,7 @@ class Case:
             original=prompt.order == identity and prompt.question_shown and prompt.labels is None,
             question_shown=prompt.question_shown,
             own_options=sorted(prompt.order) == list(identity),
+            labels=prompt.labels,
             question=self.question,
         )
 

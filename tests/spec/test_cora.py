@@ -66,7 +66,7 @@ def test_thresholds_are_reached_at_exact_fractions(spec, right, of, reached):
     )
 
 
-@pytest.mark.parametrize("of", range(1, 75))
+@pytest.mark.parametrize("of", range(2, 75))
 def test_no_number_of_variants_blurs_a_threshold(of):
     # TruthfulQA's 13 options make 2 + 6·12 = 74 variants.
     for percent in CURVE:
@@ -142,7 +142,9 @@ def test_index_and_cora_take_both_means_over_the_same_questions(spec):
         """
         question | variant | order | chosen | answer
         q1       | 0       | 0 1   | 0      | 0
+        q1       | 1       | 1 0   | 0      |
         q2       | 0       | 1 0   | 1      | 0
+        q2       | 1       | 0 1 -1 | 1     |
         """,
         {"bmca_100": 0.5, "consistency_index": 1.0, "cora": 1.0},
         counts={"bmca_100": 2, "cora": 1, "consistency_index": 1},

@@ -74,9 +74,11 @@ def test_a_silent_question_is_scored_and_counts(spec):
     # "-" is an answer that was asked for: unlike a missing variant it is wrong.
     spec(
         """
-        question | variant | chosen | answer
-        q1       | 0       | 0      | 0
-        q2       | 0       | -      | 0
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1   | 0      | 0
+        q1       | 1       | 1 0   | 0      |
+        q2       | 0       | 0 1   | -      | 0
+        q2       | 1       | 1 0   | -      |
         """,
         {"accuracy": 0.5, "average_accuracy": 0.5},
         counts={"accuracy": 2, "average_accuracy": 2},
@@ -84,11 +86,15 @@ def test_a_silent_question_is_scored_and_counts(spec):
 
 
 FLAGGED = """
-    question | variant | chosen | answer | flags             | subject
-    plain    | 0       | 0      | 0      |                   | virology
-    refers   | 0       | 1      | 0      | references        | virology
-    sorted   | 0       | 1      | 0      | sorted            | formal_logic
-    both     | 0       | 0      | 0      | references sorted |
+    question | variant | order | chosen | answer | flags             | subject
+    plain    | 0       | 0 1   | 0      | 0      |                   | virology
+    plain    | 1       | 1 0   | 0      |        |                   |
+    refers   | 0       | 0 1   | 1      | 0      | references        | virology
+    refers   | 1       | 1 0   | 1      |        |                   |
+    sorted   | 0       | 0 1   | 1      | 0      | sorted            | formal_logic
+    sorted   | 1       | 1 0   | 1      |        |                   |
+    both     | 0       | 0 1   | 0      | 0      | references sorted |
+    both     | 1       | 1 0   | 0      |        |                   |
     """
 
 

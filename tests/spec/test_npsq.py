@@ -192,7 +192,7 @@ def test_the_prompt_without_the_question_is_no_variant_of_it(spec):
         q1       | 0       | 0      | -1 -2    | -4 -2.5 |
         q1       | 1       |        | -4 -2.5  |         | no
         """,
-        {"accuracy": 1.0, "average_accuracy": 1.0, "mcqa_plus": 1.0, "fluctuation_rate": None, "npsq_correct": 0.75},
+        {"accuracy": 1.0, "average_accuracy": None, "mcqa_plus": None, "fluctuation_rate": None, "npsq_correct": 0.75},
     )
 
 

@@ -77,30 +77,72 @@ def test_consistently_wrong_is_consistent_and_wrong(spec):
     )
 
 
-def test_one_order_tests_no_stability(spec):
-    # Untested is not stable: fluctuation, retest and pairs of runs need a second order. Accuracy does not.
+UNTESTED = dict.fromkeys(
+    (
+        *("average_accuracy", "worst_accuracy", "best_accuracy", "strong_accuracy", "retest_accuracy"),
+        *("sensitivity_gap", "fluctuation_rate", "pct_drop", "score", "mcqa_plus", "majority_vote"),
+        *("bmca_50", "bmca_60", "bmca_70", "bmca_80", "bmca_90", "bmca_100", "consistency_index", "cora"),
+    )
+)
+"""What says how answers hold up (common rule 8), and says nothing here."""
+
+
+def test_one_order_says_nothing_of_how_an_answer_holds_up(spec):
     spec(
         """
-        question | variant | chosen | answer
-        q1       | 0       | 1      | 1
+        question | variant | chosen | answer | probabilities
+        q1       | 0       | 1      | 1      | .2 .8
         """,
-        {
-            "fluctuation_rate": None,
-            "retest_accuracy": None,
-            "pct_drop": None,
-            "score": None,
-            "accuracy_variance": None,
-            "accuracy_range": None,
-            "accuracy_mean_moved": None,
-            "accuracy": 1.0,
-            "average_accuracy": 1.0,
-            "worst_accuracy": 1.0,
-            "best_accuracy": 1.0,
-            "strong_accuracy": 1.0,
-            "sensitivity_gap": 0.0,
-            "cora": 1.0,
+        UNTESTED
+        | {"accuracy_variance": None, "accuracy_range": None, "accuracy_mean_moved": None}
+        | {"accuracy": 1.0, "prob_mass": 0.8, "brier_score": 0.08},
+        counts={"worst_accuracy": 0, "fluctuation_rate": 0, "accuracy": 1},
+    )
+
+
+def test_repeats_of_one_prompt_are_no_orders(spec):
+    # Asked three times in one prompt: repeat noise, whatever it is, is no effect of the order.
+    spec(
+        """
+        question | variant | chosen | answer | probabilities
+        q1       | 0       | 1      | 1      | .2 .8
+        q1       | 1       | 0      |        | .6 .4
+        q1       | 2       | 1      |        | .3 .7
+        """,
+        UNTESTED | {"accuracy": 1.0, "prob_mass": 1.9 / 3},
+    )
+
+
+def test_where_orders_and_repeats_mix_every_variant_counts(spec):
+    # Two distinct prompts, one of them asked three times: all four are counted as they are listed.
+    spec(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1   | 1      | 1
+        q1       | 1       | 0 1   | 0      |
+        q1       | 2       | 1 0   | 1      |
+        q1       | 3       | 0 1   | 1      |
+        """,
+        {"average_accuracy": 0.75, "retest_accuracy": 2 / 3, "score": 0.5, "mcqa_plus": 0.75, "bmca_70": 1.0},
+    )
+
+
+def test_other_labels_and_inserted_options_make_another_prompt_and_a_hidden_question_none(spec):
+    spec(
+        """
+        question | variant | order  | chosen | answer | labels   | question shown
+        labels   | 0       | 0 1    | 1      | 1      |          |
+        labels   | 1       | 0 1    | 1      |        | reversed |
+        inserted | 0       | 0 1    | 1      | 1      |          |
+        inserted | 1       | 0 1 -1 | 1      |        |          |
+        hidden   | 0       | 0 1    | 1      | 1      |          |
+        hidden   | 1       | 0 1    | 1      |        |          | no
+        """,
+        per_question={
+            "labels": {"worst_accuracy": 1.0, "mcqa_plus": 1.0},
+            "inserted": {"worst_accuracy": 1.0, "mcqa_plus": 1.0},
+            "hidden": {"worst_accuracy": None, "mcqa_plus": None},
         },
-        counts={"fluctuation_rate": 0, "accuracy": 1},
     )
 
 
@@ -338,11 +380,11 @@ def test_nothing_can_drop_from_zero(spec):
 
 
 def test_numbers_of_variants_may_differ_and_every_question_counts_once(spec):
-    # AAcc: (1/2 + 4/4 + 1/1) / 3. FR: q3 has one order only, so it is over q1 and q2: (1 + 0) / 2.
+    # AAcc: (1/2 + 4/4) / 2; q3 has one order only, and is in none of them.
     spec(
         hits(q1="10", q2="1111", q3="1"),
-        {"average_accuracy": 2.5 / 3, "fluctuation_rate": 0.5, "score": 0.5, "worst_accuracy": 2 / 3},
-        counts={"average_accuracy": 3, "fluctuation_rate": 2, "score": 2, "retest_accuracy": 2},
+        {"accuracy": 1.0, "average_accuracy": 0.75, "fluctuation_rate": 0.5, "score": 0.5, "worst_accuracy": 0.5},
+        counts={"accuracy": 3, "average_accuracy": 2, "fluctuation_rate": 2, "score": 2, "retest_accuracy": 2},
     )
 
 

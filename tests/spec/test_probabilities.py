@@ -148,6 +148,7 @@ def test_the_answer_is_the_highest_share_and_the_lowest_position_on_a_tie(spec):
         question | variant | order | answer | probabilities
         original | 0       | 0 1 2 | 1      | .2 .4 .4
         reversed | 0       | 2 1 0 | 0      | .2 .4 .4
+        reversed | 1       | 1 2 0 |        | .2 .4 .4
         """,
         per_question={"original": {"accuracy": 1.0}, "reversed": {"average_accuracy": 0.0, "accuracy": None}},
     )

@@ -48,7 +48,12 @@ select
         select 1
         from evaluation_sources
         where evaluation_sources.evaluation_id = evaluation.id and evaluation_sources.withdrawn
-    ) as copies_withdrawn{{ added_metrics }}
+    ) as copies_withdrawn,
+    evaluation.distinct_prompts_min,
+    evaluation.distinct_prompts_max,
+    evaluation.variants_max,
+    evaluation.orders_only,
+    evaluation.chance{{ added_metrics }}
 from evaluation
 inner join model_revision on model_revision.id = evaluation.model_revision_id
 inner join model on model.id = model_revision.model_id

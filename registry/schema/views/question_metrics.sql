@@ -1,7 +1,7 @@
 -- question_metrics: one row per question of an evaluation, with every per-question metric.
 -- A metric over the variants is NULL until every expected variant is stored; those of the original need only it.
--- fluctuation_rate and score are NULL for a single variant: untested is not stable. Probability metrics are NULL when
--- any variant has no probabilities. scored: every expected variant is stored.
+-- Metrics of how answers hold up are NULL below two distinct prompts: untested is not robust. Probability metrics are NULL
+-- when any variant has no probabilities. scored: every expected variant is stored.
 -- pride_accuracy: from question_pride, which is written when the evaluation is sealed; NULL until then.
 -- flagged: the options refer to each other, or are sorted numbers.
 -- Reference: registry/metrics/. Spec: tests/spec/.
@@ -16,6 +16,7 @@ select
     evaluation_question.n_variants as expected,
     coalesce(question_score.stored, 0) as stored,
     (coalesce(question_score.stored, 0) >= evaluation_question.n_variants) as scored,
+    question_score.distinct_prompts,
     {{ metrics }}
 from evaluation_question
 inner join question on question.id = evaluation_question.question_id

@@ -6,6 +6,8 @@
 -- valid answer. accuracy_normalized is that of the original; the columns after it are those of the original, else of
 -- the first own variant once all expected ones are stored: until then the first may be among those that lack.
 -- probability_variants: own variants with probabilities; sums over them are NULL where there are none.
+-- distinct_prompts: different prompts that show the question. The same order, inserted options and labels make the same
+-- prompt; labels differ between the variants of relabel alone. Two prompts that differ in their examples are one.
 -- Dialect trap: SQLite pushes a condition on evaluation_id into the first subquery of FROM only, never into one behind
 -- LEFT JOIN; hence the aggregate comes first and all else is looked up by primary key.
 -- Reference: registry/metrics/. Spec: tests/spec/.
@@ -30,8 +32,22 @@ with counted as (
             as answer_probability_sum,
         sum(case when prediction.question_shown and prediction.own_options then prediction.brier_score end)
             as brier_score_sum,
-        sum(case when prediction.question_shown and prediction.own_options then prediction.entropy end) as entropy_sum
+        sum(case when prediction.question_shown and prediction.own_options then prediction.entropy end) as entropy_sum,
+        count(
+            distinct case
+                when prediction.question_shown
+                    then
+                        cast(prediction.shown as text)
+                        || case
+                            when variant_set.kind = 'relabel' then cast(prediction.variant as text)
+                            when variant_set.kind <> 'answer-moving' and prediction.unchanged then '='
+                            else ''
+                        end
+            end
+        ) as distinct_prompts
     from evaluation_question
+    inner join evaluation on evaluation.id = evaluation_question.evaluation_id
+    inner join variant_set on variant_set.id = evaluation.variant_set_id
     left join prediction
         on prediction.evaluation_id = evaluation_question.evaluation_id
         and prediction.question_id = evaluation_question.question_id
@@ -87,7 +103,8 @@ select
     choice.npsq_accuracy,
     choice.choice_only_accuracy,
     choice.choice_sensitivity,
-    choice.choice_sensitivity_normalized
+    choice.choice_sensitivity_normalized,
+    counted.distinct_prompts
 from counted
 left join prediction as original
     on original.evaluation_id = counted.evaluation_id

@@ -30,6 +30,9 @@ OVER_ORDERS: Final = (
 )
 """Metrics that any selection of orders has."""
 
+TESTED: Final = ("strong_accuracy", "worst_accuracy", "best_accuracy", "sensitivity_gap", "fluctuation_rate")
+"""Those of them that a single order leaves untested."""
+
 WITH_ORIGINAL: Final = ("retest_accuracy", "pride_accuracy")
 """Metrics that exist only where the original order is among the selected."""
 
@@ -102,7 +105,8 @@ def order_tables(questions: Iterable[Any], predictions: Iterable[Any], evaluatio
 def question_metrics(table: OrderTable, ranks: Sequence[int]) -> dict[str, NDArray[np.float64]]:
     """Each question's metrics over the orders of the given ranks, the first rank being the set's first order.
 
-    Arrays have shape (questions,). Equal to registry.metrics.permutation and .probability within rounding.
+    Arrays have shape (questions,). Equal to registry.metrics.permutation and .probability within rounding, but for a
+    single order: its average accuracy is the accuracy under it, and what says how answers hold up is undefined.
     """
     selected = list(ranks)
     chosen = table.chosen[:, selected]
@@ -118,12 +122,14 @@ def question_metrics(table: OrderTable, ranks: Sequence[int]) -> dict[str, NDArr
         "worst_accuracy": worst,
         "best_accuracy": best,
         "sensitivity_gap": best - worst,
-        "fluctuation_rate": 1.0 - agreeing.all(axis=1) if len(selected) > 1 else undefined,
+        "fluctuation_rate": 1.0 - agreeing.all(axis=1),
         "prob_mass": table.probabilities[:, selected].mean(axis=1),
         "brier_score": table.brier_scores[:, selected].mean(axis=1),
         "entropy": table.entropies[:, selected].mean(axis=1),
         "retest_accuracy": undefined,
     }
+    if len(selected) < 2:
+        values |= dict.fromkeys(TESTED, undefined)
     if ORIGINAL in selected and len(selected) > 1:
         original = right[:, selected.index(ORIGINAL)]
         values["retest_accuracy"] = original * (right.sum(axis=1) - original) / (len(selected) - 1)
