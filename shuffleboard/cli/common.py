@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from registry.db import get_engine
 from registry.errors import UsageError
-from registry.operations.migrate import current, require_current, upgrade
+from registry.schema.history import current, require_current
 from registry.settings import Settings, get_settings
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; all else on stderr.")
@@ -32,6 +32,8 @@ def engine_of(settings: Settings) -> Engine:
     url = settings.resolved_database_url()
     engine = get_engine(url)
     if engine.dialect.name == "sqlite" and current(engine) is None:
+        from registry.operations.migrate import upgrade
+
         upgrade(url)
     require_current(engine)
     return engine

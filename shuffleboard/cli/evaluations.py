@@ -11,13 +11,9 @@ import click
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
-from registry.boards.snapshots import refresh_boards
-from registry.boards.store import submit_board, submit_suite
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import QueueError, UsageError
-from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
 from registry.prompting.variants import VARIANT_KINDS
-from registry.proof.withdrawals import copies_of, supersede, withdraw
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
 from registry.queue.evaluations import EvaluationRequest, move, submit
@@ -111,6 +107,8 @@ def _plan(
         raise UsageError("give one --benchmark and --variants, or --suite, or --board")
 
     def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
+        from registry.boards.store import submit_board, submit_suite
+
         if board:
             return submit_board(session, model, board, priority=priority, queue=queue)
         if suite:
@@ -313,6 +311,8 @@ def import_command(
         return
     if model is None or benchmark is None or variants is None:
         raise UsageError("outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them")
+    from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
+
     request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, column)
     comparisons: list[Comparison] = []
     with import_progress() as report:
@@ -442,6 +442,8 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
     Its page and its numbers stay, under a banner. It leaves the leaderboard and the boards, and results that were
     copied from it are flagged.
     """
+    from registry.proof.withdrawals import copies_of, withdraw
+
     engine = engine_of(settings_of())
     with write_session(engine) as session:
         withdraw(session, evaluation_id, reason)
@@ -456,6 +458,8 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
 @json_option
 def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -> None:
     """Say that another sealed evaluation of the same model and benchmark stands for this one."""
+    from registry.proof.withdrawals import copies_of, supersede
+
     engine = engine_of(settings_of())
     with write_session(engine) as session:
         supersede(session, evaluation_id, by, reason)
@@ -464,6 +468,8 @@ def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -
 
 
 def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int], *, as_json: bool) -> None:
+    from registry.boards.snapshots import refresh_boards
+
     boards = refresh_boards(engine)
     if as_json:
         print_json({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards})

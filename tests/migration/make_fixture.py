@@ -26,9 +26,10 @@ from sqlalchemy import Engine, update
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
-from registry.operations.migrate import head, upgrade
+from registry.operations.migrate import upgrade
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
+from registry.schema.history import head
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from tests import services

@@ -19,6 +19,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations import migrate
 from registry.queue.evaluations import move
+from registry.schema import history
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard
 from registry.verification import verify_evaluation
@@ -77,10 +78,10 @@ def upgraded(request: pytest.FixtureRequest) -> tuple[Engine, Contents]:
     revision, engine_name = request.param
     url = request.getfixturevalue(f"{engine_name}_url")
     engine = load(revision, engine_name, url)
-    assert migrate.current(engine) == revision
+    assert history.current(engine) == revision
     before = contents(engine)
     engine.dispose()
-    assert migrate.upgrade(url) == migrate.head()
+    assert migrate.upgrade(url) == history.head()
     return get_engine(url), before
 
 

@@ -18,7 +18,7 @@ from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
 from registry.operations import migrate
-from registry.schema import views
+from registry.schema import history, views
 from tests.population import predictions, queue_evaluation, table_counts
 
 METADATA = tables.Base.metadata
@@ -32,19 +32,20 @@ def revisions() -> list[str]:
 
 def test_the_history_is_one_line() -> None:
     scripts = ScriptDirectory.from_config(migrate._config())
-    assert scripts.get_heads() == [migrate.head()]
+    assert scripts.get_heads() == [history.head()]
+    assert history.revisions() == {script.revision: script.down_revision for script in scripts.walk_revisions()}
     assert len(scripts.get_bases()) == 1
 
 
 def test_an_empty_database_goes_to_head_and_a_second_upgrade_changes_nothing(database_url: str) -> None:
     engine = get_engine(database_url)
-    assert migrate.current(engine) is None
+    assert history.current(engine) is None
     with pytest.raises(DatabaseError, match="is empty; run: shuffleboard db upgrade"):
-        migrate.require_current(engine)
-    assert migrate.upgrade(database_url) == migrate.head()
-    migrate.require_current(engine)
+        history.require_current(engine)
+    assert migrate.upgrade(database_url) == history.head()
+    history.require_current(engine)
     before = definitions(engine)
-    assert migrate.upgrade(database_url) == migrate.head()
+    assert migrate.upgrade(database_url) == history.head()
     assert definitions(engine) == before
 
 
@@ -228,7 +229,7 @@ def test_a_failing_migration_leaves_the_old_schema_working(
     engine = get_engine(database)
     evaluation_id = queue_evaluation(engine, tmp_path)
     before = definitions(engine), table_counts(engine)
-    old_head = migrate.head()
+    old_head, known = history.head(), history.revisions()
     folder = tmp_path / "versions"
     folder.mkdir()
     (folder / "broken.py").write_text(BROKEN.format(head=old_head, view=views.VIEWS[-1]))
@@ -242,13 +243,14 @@ def test_a_failing_migration_leaves_the_old_schema_working(
 
     with monkeypatch.context() as patched:
         patched.setattr(migrate, "_config", with_broken)
-        assert migrate.head() == "299912312359"
+        patched.setattr(history, "revisions", lambda: {**known, "299912312359": old_head})
+        assert history.head() == "299912312359"
         with pytest.raises(
             DatabaseError, match=rf"upgrade of .* from {old_head} failed and was rolled back: .*not_there"
         ):
             migrate.upgrade(database)
     assert (definitions(engine), table_counts(engine)) == before
-    migrate.require_current(engine)
+    history.require_current(engine)
     with read_session(engine) as session:
         assert find_evaluation(session, evaluation_id).state == "queued"
     assert predictions(engine, evaluation_id) == {}
@@ -265,4 +267,4 @@ def test_a_database_that_is_behind_is_named_with_the_remedy(database: str) -> No
         else:
             connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{older}'")
     with pytest.raises(DatabaseError, match="run: shuffleboard db upgrade"):
-        migrate.require_current(engine)
+        history.require_current(engine)

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, select, text
 from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
 from registry.operations import migrate
+from registry.schema import history
 from registry.settings import get_settings
 from registry.tables import ChainLink, Evaluation
 from shuffleboard.cli.database import check_command, current_command
@@ -83,24 +84,25 @@ def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
     assert f"from {OLD} failed and was rolled back: canceling statement due to lock timeout" in refused[0]
     assert refused[0].endswith("; stop workers and website, which use its tables, and run it again")
     assert (definitions(old), contents(old)) == before
-    assert migrate.current(old) == OLD
-    assert migrate.upgrade(postgresql_url) == migrate.head()
+    assert history.current(old) == OLD
+    assert migrate.upgrade(postgresql_url) == history.head()
 
 
 def test_the_shipped_limits_are_those_of_the_migration_s_transaction(
     postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    newest = history.head()
     folder = tmp_path / "versions"
     folder.mkdir()
     (folder / "telling.py").write_text(
         '"""Tell the limits."""\n'
         "from alembic import op\n"
-        f'revision, down_revision, branch_labels, depends_on = "299912312359", "{migrate.head()}", None, None\n'
+        f'revision, down_revision, branch_labels, depends_on = "299912312359", "{newest}", None, None\n'
         "def upgrade():\n"
         "    for name in ('lock_timeout', 'statement_timeout'):\n"
         "        op.execute(f\"CREATE TABLE told_{name} AS SELECT current_setting('{name}') AS value\")\n"
     )
-    working = migrate._config
+    working, known = migrate._config, history.revisions()
 
     def config() -> Config:
         made = working()
@@ -109,6 +111,7 @@ def test_the_shipped_limits_are_those_of_the_migration_s_transaction(
         return made
 
     monkeypatch.setattr(migrate, "_config", config)
+    monkeypatch.setattr(history, "revisions", lambda: {**known, "299912312359": newest})
     engine = get_engine(postgresql_url)
     migrate.upgrade(postgresql_url)
     with engine.connect() as connection:
@@ -156,7 +159,7 @@ def old_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engi
 def test_commands_say_which_migrations_would_be_run(old_sqlite: Engine) -> None:
     shown = CliRunner().invoke(current_command, ["--json"])
     document = json.loads(shown.stdout)
-    assert (document["revision"], document["head"]) == (OLD, migrate.head())
+    assert (document["revision"], document["head"]) == (OLD, history.head())
     assert [item["revision"] for item in document["pending"]] == NEWER
     assert document["pending"][0]["title"] == "Add every metric and keep what is sealed."
     assert f"to run: {NEWER[-1]}  " in CliRunner().invoke(current_command).stdout
@@ -174,4 +177,4 @@ def test_commands_say_which_migrations_would_be_run(old_sqlite: Engine) -> None:
 
 def test_looking_at_the_schema_waits_for_no_writer(old_sqlite: Engine) -> None:
     with old_sqlite.begin():  # holds SQLite's one write lock
-        assert migrate.current(get_engine(str(old_sqlite.url))) == OLD
+        assert history.current(get_engine(str(old_sqlite.url))) == OLD
