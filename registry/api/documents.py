@@ -1,4 +1,4 @@
-"""What the HTTP API answers, as types: its OpenAPI document is made from them, and `shuffleboard.client` returns them.
+"""What the HTTP API answers, as types: its OpenAPI document is made from them, and `shuffleboard.Client` returns them.
 
 Times are texts in ISO 8601, UTC. Numbers are as stored; null means undefined, or not known yet. Arrays run by position
 where a prediction is concerned. Keys are only ever added.

@@ -57,7 +57,7 @@ def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, 
 
 def load_shipped_suites(session: Session) -> int:
     """Stores the suites that come with this code; returns how many were new."""
-    folder = files("registry.boards") / "suites"
+    folder = files(__package__) / "suites"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     return sum(import_suite(session, read_suite_file(path))[1] for path in paths)  # type: ignore[arg-type]
 

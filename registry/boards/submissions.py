@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
 from sqlalchemy import ColumnElement, CursorResult, Engine, func, select, update
 from sqlalchemy.orm import Session
 
@@ -18,6 +17,7 @@ from registry.boards.store import board_definition, current_boards, evaluations_
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, database_now, one_at_a_time, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
+from registry.logs import log
 from registry.lookups import find_suite
 from registry.names import check_name
 from registry.notices import notify
@@ -37,8 +37,6 @@ _PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
 HUB_NAME: Final = re.compile(rf"{_PART}/{_PART}")
 REVISION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9_])?")
 SERVED_MODEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,198}[A-Za-z0-9])?")
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -374,7 +372,7 @@ def advance(engine: Engine) -> list[tuple[int, str]]:
             with write_session(engine) as session:
                 hints += _advance(session, submission_id)
         except ShuffleboardError as error:
-            _log.warning("submission_failed", submission=submission_id, error=str(error))
+            log.warning("submission_failed", submission=submission_id, error=str(error))
             with write_session(engine) as session:
                 row = _locked(session, submission_id)
                 if row is not None:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import structlog
 from sqlalchemy import CursorResult, Engine, Select, select, update
 from sqlalchemy.orm import Session
 
@@ -24,6 +23,7 @@ from registry import __version__
 from registry.account_tables import Account, Notice, Webhook, WebhookDelivery
 from registry.db import MAX_ROW_ID, database_now, read_session, write_session
 from registry.errors import NotFoundError, UsageError
+from registry.logs import log
 from registry.notices import KINDS, TEST
 from registry.notices.addresses import allowed_hosts, checked_addresses, parse_url, port_of
 from registry.people.accounts import Viewer, record
@@ -42,8 +42,6 @@ CLAIM_S: Final = 120.0
 ROUND_S: Final = 20.0
 """A worker begins no further delivery after so long, so that its other duties are not kept waiting."""
 MAX_WEBHOOKS: Final = 50
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -269,7 +267,7 @@ def deliver(engine: Engine, settings: Settings, *, sender: Send = send_in_time, 
             _settle(session, due, outcome)
         delivered += outcome.delivered
         if not outcome.delivered:
-            _log.warning("webhook_failed", delivery=due.delivery_id, attempt=due.attempt, error=outcome.error)
+            log.warning("webhook_failed", delivery=due.delivery_id, attempt=due.attempt, error=outcome.error)
     return delivered
 
 

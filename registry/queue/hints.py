@@ -7,17 +7,16 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-import structlog
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
+from registry.logs import log
 from registry.queue.broker import BROKER_OPTIONS, broker_address, open_broker
 from registry.settings import Settings
 from registry.tables import Shard
 
 SCORE_TASK: Final = "shuffleboard.score"
-_log = structlog.get_logger()
 
 
 @lru_cache(maxsize=4)
@@ -51,7 +50,7 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
                 app.send_task(SCORE_TASK, args=[shard_id], queue=queue, producer=producer, retry=False)
                 sent += 1
     except (OperationalError, RedisError, OSError) as error:
-        _log.warning("broker_unreachable", error=str(error), remedy="workers pick the work up once it is back")
+        log.warning("broker_unreachable", error=str(error), remedy="workers pick the work up once it is back")
     return sent
 
 
@@ -79,6 +78,6 @@ def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tup
                 assert isinstance(waiting, int)
                 missing += shards[waiting:]
     except (RedisError, OSError, UsageError) as error:
-        _log.warning("broker_unreachable", error=str(error), remedy="hints are sent again once it is back")
+        log.warning("broker_unreachable", error=str(error), remedy="hints are sent again once it is back")
         return []
     return missing

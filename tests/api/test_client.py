@@ -12,7 +12,7 @@ from registry.errors import NotFoundError, RemoteError, UsageError
 from registry.metrics.catalogue import ALL_NAMES
 from registry.people.accounts import create_account, issue_token
 from registry.results.reports import evaluation_metrics
-from shuffleboard.client import Client
+from shuffleboard import Client
 from tests.web.conftest import Site
 
 
