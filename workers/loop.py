@@ -20,7 +20,6 @@ from registry.errors import DatabaseError, ShuffleboardError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
 from registry.queue import claims
-from registry.queue.hints import send_hints
 from registry.revisions.store import request_of
 from registry.settings import Settings
 from registry.tables import ModelRevision, Worker
@@ -294,9 +293,7 @@ class WorkerLoop:
         log.warning("shard_failed", error=message)
 
     def _hand_back(self, shard_claim: claims.Claim) -> None:
-        if self._insist(lambda session: claims.hand_back(session, shard_claim)):
-            # Its message is spent: others need not wait for the reconciler.
-            send_hints(self.settings, [(shard_claim.shard_id, shard_claim.queue)])
+        self._insist(lambda session: claims.hand_back(session, shard_claim))
 
     def _insist(self, attempt: Callable[[Session], T]) -> T:
         """Makes an attempt in a transaction of its own, again and again while the database is in trouble."""

@@ -22,7 +22,6 @@ from registry.lookups import find_suite
 from registry.names import check_name
 from registry.notices import notify
 from registry.people.accounts import Viewer, record
-from registry.queue.hints import hints_of
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
 from registry.settings import Settings
@@ -256,8 +255,8 @@ def approve(
     priority: int = 0,
     files: ModelFiles | None = None,
     address: str | None = None,
-) -> tuple[Submission, list[tuple[int, str]]]:
-    """Registers the model and queues what the suite lacks of it; returns the submission and the hints to send.
+) -> Submission:
+    """Registers the model and queues what the suite lacks of it; returns the submission.
 
     A model whose files no worker has hashed yet is only registered: what it is asked is queued by `advance` as soon as
     it is ready. files: its digests, where they are known. Raises QueueError, naming who decided, when it does not wait
@@ -273,11 +272,12 @@ def approve(
     revision, _ = add_revision(session, submission.model["name"], request, files=files)
     submission.model_revision_id = revision.id
     session.flush()
-    hints = _submit(session, submission, revision) if revision.state == "ready" else []
+    if revision.state == "ready":
+        _submit(session, submission, revision)
     _tell(session, submission, "approved")
     details = {"revision": f"{revision.model.name}@{revision.number}", "suite": submission.suite}
     record(session, viewer, "submission.approve", str(submission.id), address=address, details=details)
-    return submission, hints
+    return submission
 
 
 def reject(
@@ -338,8 +338,8 @@ def _move(session: Session, submission: Submission, **values: Any) -> None:
         raise QueueError(f"submission {submission.id} was {submission.state}{by}; it does not wait any more")
 
 
-def _submit(session: Session, submission: Submission, revision: ModelRevision) -> list[tuple[int, str]]:
-    """Queues what the suite lacks of the revision, links all of it, and returns hints at what is new."""
+def _submit(session: Session, submission: Submission, revision: ModelRevision) -> None:
+    """Queues what the suite lacks of the revision and links all of it."""
     asked = submission.estimate or {}
     found = submit_suite(
         session,
@@ -352,32 +352,29 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
     for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):
         session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id))
     session.flush()
-    return [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
 
 
 # Going on
 
 
-def advance(engine: Engine) -> list[tuple[int, str]]:
+def advance(engine: Engine) -> None:
     """Queues approved submissions whose model has become ready and ends those whose evaluations have all ended.
 
-    Returns hints at what was queued. Harmless when it runs twice at once, and may be killed at any moment.
+    Harmless when it runs twice at once, and may be killed at any moment.
     """
     with read_session(engine) as session:
         query = select(Submission.id).where(Submission.state == "approved", Submission.finished_at.is_(None))
         waiting = session.scalars(query.order_by(Submission.id)).all()
-    hints: list[tuple[int, str]] = []
     for submission_id in waiting:
         try:
             with write_session(engine) as session:
-                hints += _advance(session, submission_id)
+                _advance(session, submission_id)
         except ShuffleboardError as error:
             log.warning("submission_failed", submission=submission_id, error=str(error))
             with write_session(engine) as session:
                 row = _locked(session, submission_id)
                 if row is not None:
                     _finish(session, row, str(error))
-    return hints
 
 
 def _locked(session: Session, submission_id: int) -> Submission | None:
@@ -389,10 +386,10 @@ def _locked(session: Session, submission_id: int) -> Submission | None:
     )
 
 
-def _advance(session: Session, submission_id: int) -> Sequence[tuple[int, str]]:
+def _advance(session: Session, submission_id: int) -> None:
     submission = _locked(session, submission_id)
     if submission is None:
-        return []
+        return
     states = session.scalars(
         select(Evaluation.state)
         .join(SubmissionEvaluation, SubmissionEvaluation.evaluation_id == Evaluation.id)
@@ -401,13 +398,12 @@ def _advance(session: Session, submission_id: int) -> Sequence[tuple[int, str]]:
     if states:
         if all(state in ENDED for state in states):
             _finish(session, submission, None, [state for state in ENDED for one in states if one == state])
-        return []
+        return
     revision = session.get_one(ModelRevision, submission.model_revision_id)
     if revision.state == "ready":
-        return _submit(session, submission, revision)
-    if revision.state == "failed":
+        _submit(session, submission, revision)
+    elif revision.state == "failed":
         _finish(session, submission, f"the model cannot be used: {revision.error or 'no reason is known'}")
-    return []
 
 
 def _finish(session: Session, submission: Submission, problem: str | None, states: Sequence[str] = ()) -> None:

@@ -76,7 +76,7 @@ class Maintenance:
 
     def tell(self) -> None:
         """Moves submissions on, and sends webhooks what they wait for."""
-        send_hints(self.settings, advance(self.engine))
+        advance(self.engine)
         if self._telling.acquire(blocking=False):  # else another thread of this process is at it
             try:
                 deliver(self.engine, self.settings)

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, aliased
 from registry import notices
 from registry.db import database_now
 from registry.digests import specification_digest
+from registry.queue.hints import hint_at
 from registry.results.bulk import insert_predictions
 from registry.results.scores import write_question_scores
 from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, Shard, Worker
@@ -194,6 +195,8 @@ def fail(session: Session, shard_claim: Claim, error: str) -> bool:
 
 def hand_back(session: Session, shard_claim: Claim) -> bool:
     """Returns a shard unscored, counted as neither failure nor crash. False: the claim was lost."""
+    # Its message is spent: others need not wait for the reconciler.
+    hint_at(session, Shard.id == shard_claim.shard_id)
     return _update_held(session, shard_claim, state="queued", lease_until=None)
 
 

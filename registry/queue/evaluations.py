@@ -13,6 +13,7 @@ from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
+from registry.queue.hints import hint_at
 from registry.queue.shards import prompts_of
 from registry.revisions.store import model_identity
 from registry.tables import (
@@ -125,6 +126,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     session.flush()
     _check_prompts(session, evaluation, questions)
     _store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
+    hint_at(session, Shard.evaluation_id == evaluation.id)
     return evaluation, True
 
 
@@ -368,4 +370,5 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
     session.refresh(evaluation)
     if moved.rowcount != 1:
         raise QueueError(f"evaluation {evaluation_id} became {evaluation.state} meanwhile; {action} is not for that")
+    hint_at(session, Shard.evaluation_id == evaluation_id)
     return evaluation

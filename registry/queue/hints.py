@@ -1,22 +1,25 @@
 """Hints: after a commit, tells workers through Redis that there is work. Losing one costs time, never work.
 
-The web and the command line send tasks by name, so that neither imports the workers.
+What queues shards notes it with `hint_at`; the session's commit sends, whoever commits. Tasks are sent by name, so that
+neither the web nor the command line imports the workers.
 """
 
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, event, or_, select
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.logs import log
 from registry.queue.broker import BROKER_OPTIONS, broker_address, open_broker
-from registry.settings import Settings
-from registry.tables import Shard
+from registry.settings import Settings, get_settings
+from registry.tables import Evaluation, Shard
 
 SCORE_TASK: Final = "shuffleboard.score"
+_CONDITIONS: Final = "shards to hint at"
+_HINTS: Final = "hints to send"
 
 
 @lru_cache(maxsize=4)
@@ -37,7 +40,8 @@ def _celery(broker_url: str) -> Any:
 
 def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
     """Sends one message for each (shard id, queue); returns how many went out. A broker that is down is no error."""
-    if not settings.broker_url:
+    shards = list(shards)
+    if not settings.broker_url or not shards:
         return 0
     from kombu.exceptions import OperationalError
     from redis.exceptions import RedisError
@@ -54,10 +58,39 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
     return sent
 
 
-def hints_of(session: Session, evaluation_id: int) -> list[tuple[int, str]]:
-    """(shard id, queue) of an evaluation's queued shards, in order."""
-    query = select(Shard.id, Shard.queue).where(Shard.evaluation_id == evaluation_id, Shard.state == "queued")
+def hints_of(session: Session, condition: ColumnElement[bool]) -> list[tuple[int, str]]:
+    """(shard id, queue) of the shards of a condition that are queued and whose evaluation goes on, in order."""
+    query = (
+        select(Shard.id, Shard.queue)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(condition, Shard.state == "queued", Evaluation.state.in_(("queued", "running")))
+    )
     return [(row.id, row.queue) for row in session.execute(query.order_by(Shard.id))]
+
+
+def hint_at(session: Session, condition: ColumnElement[bool]) -> None:
+    """Has the commit of this transaction send a hint for each shard of the condition that is queued by then."""
+    if get_settings().broker_url:
+        session.info.setdefault(_CONDITIONS, []).append(condition)
+
+
+@event.listens_for(Session, "before_commit")
+def _look_up(session: Session) -> None:
+    if _CONDITIONS in session.info and not session.in_nested_transaction():  # a savepoint's release is no commit
+        session.flush()
+        session.info[_HINTS] = hints_of(session, or_(*session.info.pop(_CONDITIONS)))
+
+
+@event.listens_for(Session, "after_commit")
+def _send(session: Session) -> None:
+    if _HINTS in session.info:
+        send_hints(get_settings(), session.info.pop(_HINTS))
+
+
+@event.listens_for(Session, "after_rollback")
+def _forget(session: Session) -> None:
+    session.info.pop(_CONDITIONS, None)
+    session.info.pop(_HINTS, None)
 
 
 def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tuple[int, str]]:

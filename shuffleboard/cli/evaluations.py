@@ -17,7 +17,6 @@ from registry.prompting.variants import VARIANT_KINDS
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
 from registry.queue.evaluations import EvaluationRequest, move, submit
-from registry.queue.hints import hints_of, send_hints
 from registry.queue.progress import Progress, duration, import_progress, progress_of, progress_of_several, wait_for
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
@@ -151,8 +150,6 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
         found = plan(session)
         ids = [evaluation.id for evaluation, _ in found]
         told = [(evaluation.id, evaluation.prompts, new) for evaluation, new in found]
-        hints = [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
-    send_hints(settings, hints)
     for evaluation_id, prompts, new in told:
         note(
             f"evaluation {evaluation_id}: {prompts} prompts queued"
@@ -396,11 +393,8 @@ def _action(name: str, summary: str) -> None:
     @click.argument("evaluation_id", type=int)
     @json_option
     def command(evaluation_id: int, as_json: bool) -> None:
-        settings = settings_of()
-        with write_session(engine_of(settings)) as session:
+        with write_session(engine_of(settings_of())) as session:
             state = move(session, evaluation_id, name).state
-            hints = hints_of(session, evaluation_id) if state in ("queued", "running") else []
-        send_hints(settings, hints)
         document: dict[str, Any] = {"evaluation": evaluation_id, "state": state}
         print_json(document) if as_json else click.echo(f"evaluation {evaluation_id} is {state}")
 

@@ -61,7 +61,7 @@ def test_two_hosts_score_one_evaluation_over_tls(
     ):
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
         with write_session(engine) as session:
-            hints = hints_of(session, evaluation_id)
+            hints = hints_of(session, Shard.evaluation_id == evaluation_id)
         assert send_hints(Settings(**shared), hints) == SHARDS
 
         def complete() -> bool:

@@ -28,7 +28,6 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
-from registry.queue.hints import send_hints
 from web import parameters
 from web.api import arguments, bodies
 from web.api.operations import answer, change, get, nothing, page
@@ -129,7 +128,7 @@ def approve_submission(submission_id: str, body: bodies.ApprovalBody) -> Respons
     """Registers the model and queues what the suite lacks of it, at once or as soon as a worker has its files."""
     number = parameters.identifier("submission", submission_id)
     with write_session(engine()) as database:
-        approved, hints = approve(
+        approved = approve(
             database,
             viewer(),
             number,
@@ -140,7 +139,6 @@ def approve_submission(submission_id: str, body: bodies.ApprovalBody) -> Respons
             address=request.remote_addr,
         )
         document = document_of(database, approved)
-    send_hints(settings_of(), hints)
     return answer(document)
 
 

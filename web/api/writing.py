@@ -16,14 +16,13 @@ from registry.errors import ModelError, UsageError
 from registry.people import accounts
 from registry.queue.estimate import Plan, estimates
 from registry.queue.evaluations import EvaluationRequest, move, submit
-from registry.queue.hints import hints_of, send_hints
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, BenchmarkVersion, Evaluation, ModelRevision
 from web import parameters
 from web.api import arguments, bodies
 from web.api.operations import Upload, answer, change, get
-from web.identity import settings_of, viewer
+from web.identity import viewer
 from web.responses import engine, session
 
 _LINES: Final = {
@@ -224,9 +223,7 @@ def submit_evaluations(body: bodies.EvaluationBody) -> Response:
         found = plan(database)
         ids = [evaluation.id for evaluation, _ in found]
         new = [evaluation.id for evaluation, is_new in found if is_new]
-        hints = [hint for evaluation_id in new for hint in hints_of(database, evaluation_id)]
         audited(database, "evaluation.submit", body.model, evaluations=ids[:100], new=len(new))
-    send_hints(settings_of(), hints)
     return answer({"evaluations": ids, "new": new}, status=201 if new else 200)
 
 
@@ -253,9 +250,7 @@ def _move(evaluation_id: str, action: str) -> Response:
     number = parameters.identifier("evaluation", evaluation_id)
     with write_session(engine()) as database:
         state = move(database, number, action).state
-        hints = hints_of(database, number) if state in ("queued", "running") else []
         audited(database, f"evaluation.{action}", str(number), state=state)
-    send_hints(settings_of(), hints)
     return answer({"evaluation": number, "state": state})
 
 
