@@ -266,6 +266,10 @@ def test_an_empty_leaderboard_is_still_a_document(
     assert json.loads(run(capsys, monkeypatch, "leaderboard", "--json")) == {"rows": []}
 
 
+def test_a_misspelt_command_is_answered_with_the_likeliest() -> None:
+    assert "Did you mean 'models'?" in shuffleboard("modles", status=2).stderr
+
+
 # Weight
 
 
