@@ -1,5 +1,6 @@
 """Runs the migrations. They live in the package `migrations`, which never imports this one."""
 
+import os
 from typing import Final
 
 from alembic import command
@@ -23,6 +24,7 @@ def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(history.migrations_folder()))
     config.set_main_option("path_separator", "os")
+    config.set_main_option("version_locations", os.pathsep.join(map(str, history.version_folders())))
     return config
 
 

@@ -8,12 +8,19 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Final
 
 from sqlalchemy import Engine, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 import migrations
 from registry.errors import DatabaseError
+
+FROM_BEFORE: Final = (
+    "with the code that made it export every evaluation (shuffleboard evaluations export ID --out DIR), and import the "
+    "archives into a new database (shuffleboard evaluations import DIR)"
+)
+"""What to do with a database of a schema that was never released."""
 
 _LINE = re.compile(r'^(revision|down_revision)(?:: [^=]+)? = (?:"(\w+)"|None)$', re.MULTILINE)
 
@@ -25,11 +32,20 @@ def migrations_folder() -> Path:
     return Path(location).parent
 
 
-@cache
+def version_folders() -> tuple[Path, ...]:
+    """Where its revisions lie, a file for each."""
+    return (migrations_folder() / "versions",)
+
+
 def revisions() -> Mapping[str, str | None]:
     """Every revision this code knows, and the one it follows, as the migrations' files say."""
+    return _read(version_folders())
+
+
+@cache
+def _read(folders: tuple[Path, ...]) -> Mapping[str, str | None]:
     found = {}
-    for path in (migrations_folder() / "versions").glob("*.py"):
+    for path in (path for folder in folders for path in folder.glob("*.py")):
         said = dict(_LINE.findall(path.read_text(encoding="utf-8")))
         found[said["revision"]] = said["down_revision"] or None
     return MappingProxyType(found)
@@ -70,9 +86,20 @@ def require_current(engine: Engine) -> None:
 
 
 def require_known(database: str, at: str | None) -> None:
-    """Raises DatabaseError for a revision that is newer than this code. database: as the message names it."""
-    if at is not None and at not in revisions():
-        raise DatabaseError(f"database {database} is at revision {at}, newer than this code; upgrade the code")
+    """Raises DatabaseError for a revision that is newer than this code, or too old.
+
+    database: as the message names it.
+    """
+    if at is None or at in revisions():
+        return
+    if is_too_old(at):
+        raise DatabaseError(f"database {database} is at revision {at}, older than the first release; {FROM_BEFORE}")
+    raise DatabaseError(f"database {database} is at revision {at}, newer than this code; upgrade the code")
+
+
+def is_too_old(at: str) -> bool:
+    """Whether a revision is from before the first schema: revisions are named by their times."""
+    return at < min(revisions())
 
 
 def shown(engine: Engine) -> str:
