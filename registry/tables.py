@@ -603,6 +603,8 @@ class EvaluationMetric(Base):
     interval_method: Mapped[str | None] = mapped_column(Text)
     interval_resamples: Mapped[int | None] = mapped_column(Integer)
     interval_seed: Mapped[int | None] = mapped_column(Integer)
+    code_version: Mapped[str | None] = mapped_column(Text)
+    """The code that computed the value: version and commit. NULL: computed before that was kept."""
 
 
 class QuestionPride(Base):

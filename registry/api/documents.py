@@ -436,6 +436,9 @@ class Provenance(TypedDict):
     seeds: Annotated[dict[str, int | str], Field(description="What was drawn, to its seed.")]
     prompts: PromptDigests
     tokens: Tokens
+    metrics_computed_by: Annotated[
+        list[str], Field(description="Versions of the code, with their commits, that computed its metrics.")
+    ]
     copies: Copies
     withdrawals: list[Withdrawn]
     seal_version: int | None

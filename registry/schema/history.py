@@ -22,7 +22,7 @@ FROM_BEFORE: Final = (
 )
 """What to do with a database of a schema that was never released."""
 
-_LINE = re.compile(r'^(revision|down_revision)(?:: [^=]+)? = (?:"(\w+)"|None)$', re.MULTILINE)
+_LINE = re.compile(r"^(revision|down_revision) = (?:[\"'](\w+)[\"']|None)$", re.MULTILINE)
 
 
 def migrations_folder() -> Path:
