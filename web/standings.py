@@ -30,6 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
+from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.statistics.competition_ranks import RANK_TOLERANCE
@@ -45,7 +46,6 @@ from registry.tables import (
     Question,
     Shard,
     VariantSet,
-    Withdrawal,
 )
 from web import board
 from web.views import Row, evaluation_metrics, evaluation_sources, rows_of
@@ -141,7 +141,7 @@ def _superseded() -> Select[Any]:
         .where(
             again.replicate > 0,
             winner.state != "cancelled",
-            winner.id.not_in(select(Withdrawal.evaluation_id)),
+            stands(winner),
             or_(and_(winner.seal.is_not(None), loser.seal.is_(None)), later_winner),
         )
     )
@@ -166,7 +166,7 @@ def _standing(*columns: Any) -> Select[Any]:
         select(*columns)
         .select_from(Evaluation)
         .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .where(Evaluation.id.not_in(_superseded()), Evaluation.id.not_in(select(Withdrawal.evaluation_id)))
+        .where(Evaluation.id.not_in(_superseded()), stands())
     )
 
 

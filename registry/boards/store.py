@@ -22,7 +22,7 @@ from registry.boards.definition import (
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
-from registry.lookups import find_board, find_revision, find_suite, find_version
+from registry.lookups import find_board, find_revision, find_suite, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import parse_variants
 from registry.queue.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
@@ -36,7 +36,6 @@ from registry.tables import (
     Protocol,
     Suite,
     VariantSet,
-    Withdrawal,
 )
 
 
@@ -209,7 +208,7 @@ def evaluations_of_entry(
         Evaluation.protocol_id == protocol.id,
         Evaluation.variant_set_id == variant_set.id,
         Evaluation.seal.is_not(None),
-        Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+        stands(),
     )
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)

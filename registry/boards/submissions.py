@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, CursorResult, Engine, func, select, update
+from sqlalchemy import ColumnElement, Engine, func, select, update
 from sqlalchemy.orm import Session
 
 from registry.account_tables import Account, Submission, SubmissionEvaluation
 from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
-from registry.db import MAX_ROW_ID, database_now, one_at_a_time, read_session, write_session
+from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
 from registry.logs import log
 from registry.lookups import find_suite
@@ -327,12 +327,12 @@ def _decide(
 
 def _move(session: Session, submission: Submission, **values: Any) -> None:
     """Moves a submission that waits; of two at once one wins and the other is told who it was."""
-    moved = session.execute(
-        update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values)
+    moved = changed_one(
+        session,
+        update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values),
     )
-    assert isinstance(moved, CursorResult)
     session.refresh(submission)
-    if moved.rowcount != 1:
+    if not moved:
         decider = _decider(session, submission)
         by = f" by {decider} at {submission.decided_at:%Y-%m-%d %H:%M} UTC" if decider else ""
         raise QueueError(f"submission {submission.id} was {submission.state}{by}; it does not wait any more")

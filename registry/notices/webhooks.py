@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import CursorResult, Engine, Select, select, update
+from sqlalchemy import Engine, Select, select, update
 from sqlalchemy.orm import Session
 
 from registry import __version__
 from registry.account_tables import Account, Notice, Webhook, WebhookDelivery
-from registry.db import MAX_ROW_ID, database_now, read_session, write_session
+from registry.db import MAX_ROW_ID, changed_one, database_now, read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.logs import log
 from registry.notices import KINDS, TEST
@@ -313,13 +313,10 @@ def _settle(session: Session, due: Due, outcome: Outcome) -> bool:
         values |= {"state": "failed", "finished_at": database_now()}
     else:
         values["not_before"] = database_now(FIRST_WAIT_S * WAIT_FACTOR ** (due.attempt - 1))
-    settled = session.execute(
-        _of(due.webhook_id, due.notice_id)
-        .where(WebhookDelivery.attempts == due.attempt, WebhookDelivery.state == "waiting")
-        .values(**values)
+    waiting = _of(due.webhook_id, due.notice_id).where(
+        WebhookDelivery.attempts == due.attempt, WebhookDelivery.state == "waiting"
     )
-    assert isinstance(settled, CursorResult)
-    return settled.rowcount == 1
+    return changed_one(session, waiting.values(**values))
 
 
 def try_webhook(
