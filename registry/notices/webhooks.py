@@ -5,6 +5,7 @@ delivered at least once: a worker that dies between sending and writing that dow
 delivery id.
 """
 
+import base64
 import hashlib
 import hmac
 import json
@@ -107,7 +108,7 @@ def add_webhook(
     webhook = Webhook(
         account_id=account.id,
         url=url,
-        secret=secrets.token_hex(32),
+        secret=secrets.token_hex(32),  # read as base64 where it signs: 48 bytes
         kinds=None if kinds is None else sorted(set(kinds), key=list(KINDS).index),
     )
     session.add(webhook)
@@ -192,10 +193,20 @@ def body_of(due: Due, settings: Settings) -> bytes:
     return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
 
 
-def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """The header that signs a delivery: HMAC-SHA256 over the time, a dot and the body, keyed with the secret's text."""
-    digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
-    return f"t={timestamp},v1={digest}"
+def signed_headers(secret: str, delivery_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers that name and sign a delivery, as Standard Webhooks 1.0 has them.
+
+    Shuffleboard-Delivery and -Signature are what the first receivers read, and go with the next release.
+    """
+    digest = hmac.digest(base64.b64decode(secret), f"{delivery_id}.{timestamp}.".encode() + body, "sha256")
+    former = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
+    return {
+        "webhook-id": delivery_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+        "Shuffleboard-Delivery": delivery_id,
+        "Shuffleboard-Signature": f"t={timestamp},v1={former}",
+    }
 
 
 def send(due: Due, settings: Settings) -> Outcome:
@@ -213,9 +224,8 @@ def send(due: Due, settings: Settings) -> Outcome:
         "Host": parts.netloc,
         "Content-Type": "application/json",
         "User-Agent": f"shuffleboard/{__version__}",
-        "Shuffleboard-Delivery": due.delivery_id,
         "Shuffleboard-Event": due.kind,
-        "Shuffleboard-Signature": signature(due.secret, int(time.time()), body),
+        **signed_headers(due.secret, due.delivery_id, int(time.time()), body),
     }
     try:
         target = httpx2.URL(due.url).copy_with(host=addresses[0], port=port_of(parts))

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.logs import log
-from registry.queue.broker import BROKER_OPTIONS, broker_address, open_broker
+from registry.queue.broker import celery_app, open_broker
 from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Shard
 
@@ -23,19 +23,10 @@ _HINTS: Final = "hints to send"
 
 
 @lru_cache(maxsize=4)
-def _celery(broker_url: str) -> Any:
-    from celery import Celery
-
-    app = Celery("shuffleboard", broker=broker_url)
-    app.conf.update(
-        task_serializer="json",
-        accept_content=["json"],
-        task_ignore_result=True,
-        # kombu's own patience: one more try, at once. Its default waits for seven seconds.
-        broker_transport_options={**BROKER_OPTIONS, "max_retries": 1, "interval_start": 0, "interval_step": 0},
-        broker_connection_retry=False,
-    )
-    return app
+def _sender(settings: Settings) -> Any:
+    # kombu's own patience: one more try, at once. Its default waits for seven seconds.
+    patience = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+    return celery_app(settings, patience, broker_connection_retry=False)
 
 
 def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
@@ -46,7 +37,7 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
     from kombu.exceptions import OperationalError
     from redis.exceptions import RedisError
 
-    app = _celery(broker_address(settings))
+    app = _sender(settings)
     sent = 0
     try:
         with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
