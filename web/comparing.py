@@ -39,7 +39,7 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
     """How far accuracy on a benchmark follows the place of the right option, by model and protocol."""
     versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
     name = versions[0]["benchmark"]
-    _, kept = pages.board_of("benchmark", name, metrics=SPREAD_METRICS)
+    kept = pages.part_of_leaderboard(benchmark=name, metrics=SPREAD_METRICS)
     rows = sorted((row for row in kept.complete if board.moves_answers(row)), key=_in_order)
     paging = pages.paged(len(rows), EVALUATIONS_PER_PAGE)
     shown = rows[paging.offset : paging.offset + paging.per_page]

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from web import board, parameters, standings
+from web import parameters, standings
 from web.formats import chosen_questions
 from web.responses import session
 from web.views import Row
@@ -32,9 +32,9 @@ def overview() -> ResponseReturnValue:
     if way is None:
         return render_template("overview.html", metric=metric, way=None, choices=choices, rows=[], benchmarks=[])
     selection = standings.Selection(**way)
-    asked = board.BoardRequest({}, (metric,), metric, board.natural_order(metric), True)
+    asked = standings.Ordering((metric,), metric, standings.natural_order(metric))
     found, total = standings.complete(session(), selection, asked, limit=MOST, offset=0, metrics=(metric,))
-    benchmarks = [members[0] for members in board.groups(found)]
+    benchmarks = [members[0] for members in standings.split_by_group(found)]
     return render_template(
         "overview.html",
         metric=metric,
@@ -75,10 +75,10 @@ def _by_model(found: list[Row], benchmarks: list[Row], metric: str) -> list[Row]
 
     mean: unweighted, None unless every benchmark has a value.
     """
-    keys = [board.group_key(row) for row in benchmarks]
+    keys = [standings.group_key(row) for row in benchmarks]
     cells: dict[tuple[str, int], dict[Any, Row]] = {}
     for row in found:
-        cells.setdefault((row["model"], row["revision"]), {})[board.group_key(row)] = row
+        cells.setdefault((row["model"], row["revision"]), {})[standings.group_key(row)] = row
     values = [row[metric] for row in found if row[metric] is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if METRICS[metric].unit == "fraction":

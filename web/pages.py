@@ -89,7 +89,7 @@ MOST_PRINTED: Final = 200
 @blueprint.get("/")
 def leaderboard() -> ResponseReturnValue:
     """The board: complete evaluations ranked within their group, incomplete ones apart."""
-    asked, selection = board.read(request.args), api.results.read_selection()
+    asked, selection = board.read_ordering(request.args), api.results.read_selection()
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
     choices = _choices(selection)
@@ -145,7 +145,7 @@ def _require(key: str, value: object, choices: Sequence[str]) -> None:
 @blueprint.get("/leaderboard.csv")
 def leaderboard_csv() -> ResponseReturnValue:
     """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first."""
-    asked, selection = board.read(request.args), api.results.read_selection()
+    asked, selection = board.read_ordering(request.args), api.results.read_selection()
     _choices(selection)
     names = tuple(dict.fromkeys((*asked.metrics, asked.rank_metric)))
     complete, _ = standings.complete(session(), selection, asked, limit=None, offset=0, metrics=names)
@@ -191,7 +191,7 @@ def _csv_cells(row: Row, metric: str) -> list[float | None]:
     return [row[metric], found.get("interval_low"), found.get("interval_high"), found.get("n")]
 
 
-def _metrics_with_values(asked: board.BoardRequest, shown: Sequence[Row]) -> tuple[str, ...]:
+def _metrics_with_values(asked: standings.Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
     """The columns: those asked for by name; otherwise the usual ones, without those that no row has a value of."""
     if any(request.args.getlist("metrics")):
         return asked.metrics
@@ -199,7 +199,7 @@ def _metrics_with_values(asked: board.BoardRequest, shown: Sequence[Row]) -> tup
     return tuple(known) or asked.metrics
 
 
-def _on_the_board(asked: board.BoardRequest) -> tuple[str, ...]:
+def _on_the_board(asked: standings.Ordering) -> tuple[str, ...]:
     """The metrics that a row shows: those asked for, and those of its bar."""
     return (*asked.metrics, "accuracy", "average_accuracy", "worst_accuracy")
 
@@ -209,7 +209,7 @@ def _board_context(
 ) -> dict[str, Any]:
     """What the board's tables need besides their rows."""
     return {
-        "groups": board.groups(complete) if grouped else [complete] if complete else [],
+        "groups": standings.split_by_group(complete) if grouped else [complete] if complete else [],
         "grouped": grouped,
         "incomplete": incomplete,
         "metrics": metrics,
@@ -218,14 +218,22 @@ def _board_context(
     }
 
 
-def board_of(key: str, value: str, *, metrics: Sequence[str] = ()) -> tuple[board.BoardRequest, board.Board]:
-    """The part of the board that is one model's or one benchmark's, ranked among all; metrics: more that rows hold."""
-    asked = board.read(request.args)
-    selection = standings.selection({**asked.filters, key: value})
+@dataclass(frozen=True)
+class Part:
+    """One model's or one benchmark's part of the leaderboard, ranked among all."""
+
+    asked: standings.Ordering
+    complete: list[Row]
+    incomplete: list[Row]
+
+
+def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
+    """The part that is one model's or one benchmark's; metrics: more that its rows hold."""
+    asked, selection = board.read_ordering(request.args), board.read_filters(request.args, **of)
     shown = (*_on_the_board(asked), *metrics)
     complete, _ = standings.complete(session(), selection, asked, limit=None, offset=0, metrics=shown)
     incomplete, _ = standings.incomplete(session(), selection, limit=MAX_PER_PAGE, metrics=shown)
-    return asked, board.Board(complete, incomplete)
+    return Part(asked, complete, incomplete)
 
 
 @blueprint.get("/models")
@@ -238,13 +246,15 @@ def models() -> ResponseReturnValue:
 def model(model: str) -> ResponseReturnValue:
     """A model: its revisions and evaluations."""
     row = listings.model(session(), parameters.name("model", model))
-    asked, kept = board_of("model", row["model"])
+    kept = part_of_leaderboard(model=row["model"])
     return render_template(
         "model.html",
         model=row,
-        asked=asked,
+        asked=kept.asked,
         shown=kept.complete,
-        **_board_context(kept.complete, kept.incomplete, _metrics_with_values(asked, kept.complete), grouped=False),
+        **_board_context(
+            kept.complete, kept.incomplete, _metrics_with_values(kept.asked, kept.complete), grouped=False
+        ),
     )
 
 
@@ -266,7 +276,7 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
         listed = ", ".join(row["version"] for row in versions)
         raise NotFoundError(f"benchmark {benchmark} has no version {parameters.shorten(wanted)}; it has: {listed}")
     paging = paged(chosen["questions"], QUESTIONS_PER_PAGE)
-    asked, kept = board_of("benchmark", chosen["benchmark"])
+    kept = part_of_leaderboard(benchmark=chosen["benchmark"])
     return render_template(
         "benchmark.html",
         versions=versions,
@@ -276,10 +286,10 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
             session(), chosen["benchmark_version_id"], limit=paging.per_page, offset=paging.offset
         ),
         paging=paging,
-        asked=asked,
+        asked=kept.asked,
         shown=kept.complete,
         moved=sum(map(board.moves_answers, kept.complete)),
-        **_board_context(kept.complete, kept.incomplete, _metrics_with_values(asked, kept.complete), grouped=True),
+        **_board_context(kept.complete, kept.incomplete, _metrics_with_values(kept.asked, kept.complete), grouped=True),
     )
 
 

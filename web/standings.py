@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
+from itertools import groupby
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -47,10 +48,14 @@ from registry.models import (
     Withdrawal,
 )
 from registry.ranks import RANK_TOLERANCE
-from web import board
 from web.views import Row, evaluation_metrics, evaluation_sources, rows_of
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
+TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
+SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
+"""What the leaderboard can be sorted by."""
+GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
+"""What the members of a group have in common."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +85,57 @@ class Selection:
         return "all" if self.subject is None else f"subject:{self.subject}"
 
 
-def selection(filters: Mapping[str, str]) -> Selection:
-    """What the filters of a page select."""
-    given: dict[str, Any] = dict(filters)
-    return Selection(**given | ({"shots": int(given["shots"])} if "shots" in given else {}))
+def default_sort(metrics: Sequence[str]) -> str:
+    """Worst accuracy where it is shown, else the first metric shown."""
+    return "worst_accuracy" if "worst_accuracy" in metrics else metrics[0]
+
+
+def natural_order(sort: str) -> str:
+    """The direction that puts the best, or the alphabet's start, on top."""
+    if sort in METRICS:
+        return "asc" if METRICS[sort].better == "lower" else "desc"
+    return "asc" if sort in TEXT_COLUMNS else "desc"
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """In which order rows stand, and by what they are ranked.
+
+    metrics: those that are shown. order: `asc` or `desc`. grouped: whether those that were asked the same stand
+    together.
+    """
+
+    metrics: tuple[str, ...] = ("worst_accuracy",)
+    sort: str = "worst_accuracy"
+    order: str = "desc"
+    grouped: bool = True
+
+    @property
+    def rank_metric(self) -> str:
+        """What rows are ranked by: the metric that sorts, or the default one where something else sorts."""
+        return self.sort if self.sort in METRICS else default_sort(self.metrics)
+
+
+def group_key(row: Row) -> tuple[Any, ...]:
+    """Rows with this in common were asked the same questions in the same way; only they are ranked together.
+
+    The whole benchmark stands before parts of it.
+    """
+    return (
+        row["benchmark"],
+        row["benchmark_version"],
+        row["variants"],
+        row["variant_set_id"],
+        row["protocol"],
+        row["shots"],
+        row["protocol_id"],
+        json.dumps(row["part"], sort_keys=True),
+    )
+
+
+def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
+    """Neighbouring rows of one group together."""
+    return [list(group) for _, group in groupby(rows, key=group_key)]
 
 
 def conditions(asked: Selection) -> list[ColumnElement[bool]]:
@@ -230,7 +282,7 @@ def choices(session: Session) -> dict[str, list[str]]:
 def complete(
     session: Session,
     asked: Selection,
-    request: board.BoardRequest,
+    ordering: Ordering,
     *,
     limit: int | None,
     offset: int,
@@ -243,23 +295,23 @@ def complete(
     found = groups(session, asked)
     total = sum(group["evaluations"] for group in found)
     last = total if limit is None else min(total, offset + limit)
-    if request.grouped:
-        ids = _grouped_ids(session, asked, request, found, offset, last)
+    if ordering.grouped:
+        ids = _grouped_ids(session, asked, ordering, found, offset, last)
     else:
-        query = _members(asked, request).limit(last - offset).offset(offset) if last > offset else None
+        query = _members(asked, ordering).limit(last - offset).offset(offset) if last > offset else None
         ids = [] if query is None else [row[0] for row in session.execute(query)]
-    wanted = tuple(dict.fromkeys((*metrics, request.rank_metric)))
+    wanted = tuple(dict.fromkeys((*metrics, ordering.rank_metric)))
     rows = _rows(session, ids, asked.scope, wanted)
-    ranks = _ranks(session, rows.values(), request.rank_metric, asked.scope)
+    ranks = _ranks(session, rows.values(), ordering.rank_metric, asked.scope)
     return [rows[evaluation_id] | {"rank": ranks.get(evaluation_id)} for evaluation_id in ids], total
 
 
 def _grouped_ids(
-    session: Session, asked: Selection, request: board.BoardRequest, found: list[Row], first: int, last: int
+    session: Session, asked: Selection, ordering: Ordering, found: list[Row], first: int, last: int
 ) -> list[int]:
     """The evaluations from `first` up to `last` of the order by group: only groups in between are looked at."""
     kept, skipped, passed = [], 0, 0
-    for group in _in_order(found, request):
+    for group in _in_order(found, ordering):
         if passed + group["evaluations"] <= first:
             skipped += group["evaluations"]
         elif passed < last:
@@ -270,7 +322,7 @@ def _grouped_ids(
         keys = {_key(group) for group in kept if (group["part"] is not None) == parts}
         if keys:
             part = _FILTER if parts else literal_column("NULL")
-            query = _members(asked, request, *_KEY, part.label("part"))
+            query = _members(asked, ordering, *_KEY, part.label("part"))
             query = query.where(Evaluation.id.in_(_partial()) if parts else _WHOLE)
             if len(kept) < len(found):  # a long list would only lead the planner astray
                 query = query.where(tuple_(*_KEY).in_(keys))
@@ -289,15 +341,20 @@ def _place(row: Row) -> tuple[Any, ...]:
     return (*_key(row), json.dumps(row["part"], sort_keys=True))
 
 
-def _in_order(found: list[Row], request: board.BoardRequest) -> list[Row]:
+def _in_order(found: list[Row], ordering: Ordering) -> list[Row]:
     """Groups by name; sorting by what a group has in common moves whole groups."""
-    in_order = sorted(found, key=board.group_key)
-    if request.sort in board.GROUP_COLUMNS:
-        in_order.sort(key=lambda row: board.comparable(row[request.sort]), reverse=request.order == "desc")
+    in_order = sorted(found, key=group_key)
+    if ordering.sort in GROUP_COLUMNS:
+        in_order.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
     return in_order
 
 
-def _members(asked: Selection, request: board.BoardRequest, *columns: Any) -> Select[Any]:
+def _comparable(value: Any) -> Any:
+    """A value to sort by: letter case does not count."""
+    return value.casefold() if isinstance(value, str) else value
+
+
+def _members(asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
     """Sealed evaluations that are kept, by the column that sorts; NULL last, equal ones by model, then evaluation."""
     base = (
         _named(_standing(Evaluation.id, *columns), Evaluation)
@@ -305,8 +362,8 @@ def _members(asked: Selection, request: board.BoardRequest, *columns: Any) -> Se
         .join(Model, Model.id == ModelRevision.model_id)
         .where(_SEALED, *conditions(asked))
     )
-    column, query = _sorting(request.sort, asked.scope, base)
-    direction = column.desc() if request.order == "desc" else column.asc()
+    column, query = _sorting(ordering.sort, asked.scope, base)
+    direction = column.desc() if ordering.order == "desc" else column.asc()
     return query.order_by(direction.nulls_last(), func.lower(Model.name), Evaluation.id)
 
 
@@ -509,10 +566,29 @@ class Page:
     rows: list[Row]
     total: int
 
+    def documents(self) -> list[Row]:
+        """The rows as JSON: every column of the view and the rank, with `n` and interval of each metric."""
+        return [_document(row) for row in self.rows]
 
-def page(session: Session, asked: Selection, request: board.BoardRequest, *, limit: int | None, offset: int) -> Page:
-    """The rows from `offset` on, at most `limit`."""
-    rows, sealed = complete(session, asked, request, limit=limit, offset=offset)
+
+_INTERNAL: Final = ("benchmark_version_id", "protocol_id", "variant_set_id", "part", "counts")
+
+
+def _document(row: Row) -> Row:
+    counts = row["counts"]
+    intervals = {name: (counts[name]["interval_low"], counts[name]["interval_high"]) for name in counts}
+    return {
+        **{key: value for key, value in row.items() if key not in _INTERNAL},
+        "n": {name: counts[name]["n"] if name in counts else None for name in METRICS},
+        "intervals": {
+            name: None if None in intervals.get(name, (None,)) else list(intervals[name]) for name in METRICS
+        },
+    }
+
+
+def page(session: Session, asked: Selection, ordering: Ordering, *, limit: int | None = None, offset: int = 0) -> Page:
+    """The rows from `offset` on, at most `limit`, with every metric."""
+    rows, sealed = complete(session, asked, ordering, limit=limit, offset=offset)
     room = None if limit is None else limit - len(rows)
     more, waiting = incomplete(session, asked, limit=room, offset=max(0, offset - sealed))
     return Page(rows + more, sealed + waiting)

@@ -7,7 +7,6 @@ from flask import Response, request
 
 from registry import documents
 from registry.errors import UsageError
-from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.models import Evaluation
 from registry.provenance import more_provenance
@@ -66,13 +65,13 @@ def leaderboard() -> Response:
 
     Ranks are among all evaluations that were asked the same questions in the same way: a filter never changes a rank.
     """
-    asked = board.read(request.args)
+    asked = board.read_ordering(request.args)
     number, size = arguments.PAGE.read(request.args), arguments.ROWS_PER_PAGE.read(request.args)
     selection = read_selection()
     made = standings.page(session(), selection, asked, limit=size, offset=(number - 1) * size)
     following = next_address(page=number + 1, per_page=size) if number * size < made.total else None
     document = {
-        "rows": board_documents(made.rows),
+        "rows": with_progress(made),
         "total": made.total,
         "page": number,
         "per_page": size,
@@ -85,34 +84,15 @@ def leaderboard() -> Response:
     return linked(answer(document), number, max(1, -(-made.total // size)), size)
 
 
-def board_documents(rows: list[Row]) -> list[Row]:
-    """Rows of the leaderboard with counts and intervals of every metric, and progress where they are incomplete."""
-    progress = queries.progress(session(), [row["evaluation_id"] for row in rows if not row["complete"]])
-    return [_leaderboard_row(row, row["counts"], progress) for row in rows]
-
-
-_INTERNAL: Final = ("benchmark_version_id", "protocol_id", "variant_set_id", "part", "counts")
-
-
-def _leaderboard_row(row: Row, counts: dict[str, Row], progress: dict[int, Row]) -> Row:
-    document = {key: value for key, value in row.items() if key not in _INTERNAL}
-    document["n"] = {name: counts[name]["n"] if name in counts else None for name in METRICS}
-    document["intervals"] = {name: _interval(counts.get(name)) for name in METRICS}
-    document["progress"] = progress.get(row["evaluation_id"])
-    return document
-
-
-def _interval(counts: Row | None) -> list[float] | None:
-    if counts is None or counts["interval_low"] is None:
-        return None
-    return [counts["interval_low"], counts["interval_high"]]
+def with_progress(found: standings.Page) -> list[Row]:
+    """A page's rows as documents, with the progress of those that are incomplete."""
+    progress = queries.progress(session(), [row["evaluation_id"] for row in found.rows if not row["complete"]])
+    return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents()]
 
 
 def rows_of_board(selection: standings.Selection) -> list[Row]:
     """A model's or a benchmark's rows of the leaderboard, by worst accuracy within each group."""
-    asked = board.BoardRequest({}, parameters.metrics(parameters.Arguments()), "worst_accuracy", "desc", True)
-    made = standings.page(session(), selection, asked, limit=None, offset=0)
-    return board_documents(made.rows)
+    return with_progress(standings.page(session(), selection, standings.Ordering()))
 
 
 # Evaluations

@@ -1,4 +1,4 @@
-"""The leaderboard as the database orders and ranks it is the one that web.board defines over all rows."""
+"""The leaderboard as the database orders and ranks it is the one that the oracle makes of all rows of the view."""
 
 from datetime import timedelta
 
@@ -8,8 +8,9 @@ from werkzeug.datastructures import MultiDict
 from registry.db import read_session, write_session
 from registry.evaluations import EvaluationRequest, submit
 from registry.models import Evaluation, EvaluationMetric
+from tests import leaderboard_oracle as oracle
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right
-from web import board, queries, standings
+from web import board, standings
 
 SORTS = ("worst_accuracy", "fluctuation_rate", "npsq_accuracy", "model", "benchmark", "sealed_at")
 FILTERS = ({"benchmark": "capitals"}, {"model": "beta"}, {"q": "A", "variants": "cyclic"}, {"shots": "0"})
@@ -20,11 +21,11 @@ ASKED = [
 ]
 
 
-def paged(session, asked, size=5):
+def paged(session, selection, ordering, size=5):
     """Ids and ranks as the database gives them, a page at a time, to beyond the end."""
     found, offset, total = [], 0, 1
     while offset <= total:
-        page = standings.page(session, standings.selection(asked.filters), asked, limit=size, offset=offset)
+        page = standings.page(session, selection, ordering, limit=size, offset=offset)
         found += [(row["evaluation_id"], row["rank"]) for row in page.rows]
         offset, total = offset + size, page.total
     assert len(found) == total
@@ -55,22 +56,22 @@ def varied(own, tmp_path):
 
 def test_pages_are_cut_from_the_order_that_is_defined(varied):
     with read_session(varied.engine) as session:
-        rows = queries.board(session)
+        rows = oracle.rows_of_the_view(session)
         for given in ASKED:
-            asked = board.read(MultiDict(given))
-            expected = [(row["evaluation_id"], row["rank"]) for row in board.make(rows, asked).rows]
-            assert paged(session, asked) == expected, given
+            asked = board.read_filters(MultiDict(given)), board.read_ordering(MultiDict(given))
+            expected = [(row["evaluation_id"], row["rank"]) for row in oracle.make(rows, *asked).rows]
+            assert paged(session, *asked) == expected, given
 
 
 def test_rows_and_choices_are_those_of_the_view(varied):
     with read_session(varied.engine) as session:
-        of_the_view = queries.board(session)
+        of_the_view = oracle.rows_of_the_view(session)
         assert standings.choices(session) == {
             key: sorted({str(row[key]) for row in of_the_view})
             for key in ("benchmark", "variants", "protocol", "shots")
         }
         expected = {row["evaluation_id"]: row for row in of_the_view}
-        asked = board.read(MultiDict())
+        asked = standings.Ordering()
         page = standings.page(session, standings.Selection(), asked, limit=None, offset=0)
         assert {row["evaluation_id"] for row in page.rows} == expected.keys()
         for row in page.rows:
@@ -100,15 +101,15 @@ def test_the_newest_definition_of_a_metric_stands(own, tmp_path):
             )
             session.flush()
     with read_session(own.engine) as session:
-        of_the_view = {row["evaluation_id"]: row for row in queries.board(session)}[evaluation_id]
-        page = standings.page(session, standings.Selection(), board.read(MultiDict()), limit=None, offset=0)
+        of_the_view = {row["evaluation_id"]: row for row in oracle.rows_of_the_view(session)}[evaluation_id]
+        page = standings.page(session, standings.Selection(), standings.Ordering(), limit=None, offset=0)
         row = next(row for row in page.rows if row["evaluation_id"] == evaluation_id)
     assert row["worst_accuracy"] == of_the_view["worst_accuracy"] == 0.125
     assert row["counts"]["worst_accuracy"]["n"] == 99
 
 
 def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
-    asked = board.read(MultiDict())
+    asked = standings.Ordering()
     with read_session(site.engine) as session:
         rows = standings.page(session, standings.Selection(subject="world"), asked, limit=None, offset=0).rows
     found = {row["model"]: (row["worst_accuracy"], row["rank"]) for row in rows if row["complete"]}
@@ -123,7 +124,7 @@ def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
 
 
 def test_filters_narrow_down(site, seeded):
-    asked = board.read(MultiDict())
+    asked = standings.Ordering()
     with read_session(site.engine) as session:
         sealed = session.get_one(Evaluation, seeded.evaluations["gamma"]).sealed_at
 
