@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
+from registry.leaderboard import SORTS, Ordering, Selection, default_sort, natural_order
+from registry.selectables import Row
 from web import parameters
 from web.parameters import Arguments
-from web.standings import SORTS, Ordering, Selection, default_sort, natural_order
-from web.views import Row
 
 FILTERS: Final = ("benchmark", "variants", "protocol", "shots", "model", "q")
 """What a model's and a benchmark's own page can be narrowed by; the leaderboard by these and more."""

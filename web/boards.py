@@ -13,9 +13,9 @@ from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.models import Board, BoardEntry, BoardSnapshot, Evaluation
+from registry.selectables import Row
 from web import charts, parameters, queries, story
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("boards", __name__)
 

@@ -11,9 +11,9 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
+from registry.selectables import Row
 from web import board, charts, effects, listings, pages, parameters, queries
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("comparing", __name__)
 

@@ -11,7 +11,7 @@ from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func
 from sqlalchemy.orm import Session, aliased
 
 from registry.models import Prediction, Question, QuestionScore
-from web.views import (
+from registry.selectables import (
     Row,
     adversarial_effects,
     evaluation_seconds,

@@ -12,10 +12,10 @@ from sqlalchemy import or_, select
 from registry.account_models import Notice, Submission
 from registry.db import read_session
 from registry.models import Evaluation
+from registry.selectables import Row
 from web import parameters, queries
 from web.identity import settings_of, viewer
 from web.responses import engine, session
-from web.views import Row
 
 blueprint = Blueprint("feed", __name__)
 

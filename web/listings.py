@@ -10,8 +10,8 @@ from registry.errors import NotFoundError
 from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Question, Shard, Worker
 from registry.progress import ACTIVE, overall, progress_of_several
 from registry.queue import differing_versions, queues_without_worker, worker_is_live
+from registry.selectables import Row, measured_and_published, rows_of
 from web.queries import hub_name
-from web.views import Row, measured_and_published, rows_of
 
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:

@@ -7,11 +7,20 @@ from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
+from registry.leaderboard import (
+    Ordering,
+    Selection,
+    complete_rows,
+    count_groups,
+    group_key,
+    natural_order,
+    split_by_group,
+)
 from registry.metrics import METRICS
-from web import parameters, standings
+from registry.selectables import Row
+from web import parameters
 from web.formats import chosen_questions
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("overview", __name__)
 
@@ -26,15 +35,15 @@ MOST: Final = 2000
 def overview() -> ResponseReturnValue:
     """Models by benchmarks under one way of asking; by default the one with the most evaluations."""
     metric = parameters.choice(request.args, "metric", METRICS, "worst_accuracy")
-    groups = standings.groups(session(), standings.Selection())
+    groups = count_groups(session(), Selection())
     way = _way(groups)
     choices = {key: sorted({str(group[key]) for group in groups}) for key in WAY}
     if way is None:
         return render_template("overview.html", metric=metric, way=None, choices=choices, rows=[], benchmarks=[])
-    selection = standings.Selection(**way)
-    asked = standings.Ordering((metric,), metric, standings.natural_order(metric))
-    found, total = standings.complete(session(), selection, asked, limit=MOST, offset=0, metrics=(metric,))
-    benchmarks = [members[0] for members in standings.split_by_group(found)]
+    selection = Selection(**way)
+    asked = Ordering((metric,), metric, natural_order(metric))
+    found, total = complete_rows(session(), selection, asked, limit=MOST, offset=0, metrics=(metric,))
+    benchmarks = [members[0] for members in split_by_group(found)]
     return render_template(
         "overview.html",
         metric=metric,
@@ -75,10 +84,10 @@ def _by_model(found: list[Row], benchmarks: list[Row], metric: str) -> list[Row]
 
     mean: unweighted, None unless every benchmark has a value.
     """
-    keys = [standings.group_key(row) for row in benchmarks]
+    keys = [group_key(row) for row in benchmarks]
     cells: dict[tuple[str, int], dict[Any, Row]] = {}
     for row in found:
-        cells.setdefault((row["model"], row["revision"]), {})[standings.group_key(row)] = row
+        cells.setdefault((row["model"], row["revision"]), {})[group_key(row)] = row
     values = [row[metric] for row in found if row[metric] is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if METRICS[metric].unit == "fraction":

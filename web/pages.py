@@ -13,13 +13,14 @@ from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
+from registry.leaderboard import Ordering, Selection, complete_rows, filter_choices, incomplete_rows, split_by_group
 from registry.metrics import METRICS
 from registry.migrate import require_current
-from web import api, board, charts, effects, formats, guide, listings, parameters, queries, standings, story
+from registry.selectables import Row
+from web import api, board, charts, effects, formats, guide, listings, parameters, queries, story
 from web.formats import letter
 from web.responses import engine, session
 from web.sealed import OfSealed
-from web.views import Row
 
 blueprint = Blueprint("pages", __name__)
 
@@ -93,10 +94,10 @@ def leaderboard() -> ResponseReturnValue:
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
     choices = _choices(selection)
-    shown, total = standings.complete(
+    shown, total = complete_rows(
         session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
     )
-    incomplete, _ = standings.incomplete(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
+    incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
     printed = (
         listings.printed(session(), asked.metrics, benchmark=selection.benchmark, q=selection.model or selection.q)
         if published
@@ -119,9 +120,9 @@ def leaderboard() -> ResponseReturnValue:
     )
 
 
-def _choices(selection: standings.Selection) -> dict[str, list[str]]:
+def _choices(selection: Selection) -> dict[str, list[str]]:
     """What each filter offers. Raises UsageError for a filter that nothing here could pass."""
-    found = standings.choices(session()) | listings.model_choices(session()) | {"subject": []}
+    found = filter_choices(session()) | listings.model_choices(session()) | {"subject": []}
     if not found["benchmark"]:
         return found
     for key in ("benchmark", "variants", "protocol", "shots", "family"):
@@ -148,8 +149,8 @@ def leaderboard_csv() -> ResponseReturnValue:
     asked, selection = board.read_ordering(request.args), api.results.read_selection()
     _choices(selection)
     names = tuple(dict.fromkeys((*asked.metrics, asked.rank_metric)))
-    complete, _ = standings.complete(session(), selection, asked, limit=None, offset=0, metrics=names)
-    incomplete, _ = standings.incomplete(session(), selection, limit=None, metrics=names)
+    complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=names)
+    incomplete, _ = incomplete_rows(session(), selection, limit=None, metrics=names)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     of_metrics = [f"{name}{end}" for name in asked.metrics for end in ("", "_low", "_high", "_n")]
@@ -191,7 +192,7 @@ def _csv_cells(row: Row, metric: str) -> list[float | None]:
     return [row[metric], found.get("interval_low"), found.get("interval_high"), found.get("n")]
 
 
-def _metrics_with_values(asked: standings.Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
+def _metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
     """The columns: those asked for by name; otherwise the usual ones, without those that no row has a value of."""
     if any(request.args.getlist("metrics")):
         return asked.metrics
@@ -199,7 +200,7 @@ def _metrics_with_values(asked: standings.Ordering, shown: Sequence[Row]) -> tup
     return tuple(known) or asked.metrics
 
 
-def _on_the_board(asked: standings.Ordering) -> tuple[str, ...]:
+def _on_the_board(asked: Ordering) -> tuple[str, ...]:
     """The metrics that a row shows: those asked for, and those of its bar."""
     return (*asked.metrics, "accuracy", "average_accuracy", "worst_accuracy")
 
@@ -209,7 +210,7 @@ def _board_context(
 ) -> dict[str, Any]:
     """What the board's tables need besides their rows."""
     return {
-        "groups": standings.split_by_group(complete) if grouped else [complete] if complete else [],
+        "groups": split_by_group(complete) if grouped else [complete] if complete else [],
         "grouped": grouped,
         "incomplete": incomplete,
         "metrics": metrics,
@@ -222,7 +223,7 @@ def _board_context(
 class Part:
     """One model's or one benchmark's part of the leaderboard, ranked among all."""
 
-    asked: standings.Ordering
+    asked: Ordering
     complete: list[Row]
     incomplete: list[Row]
 
@@ -231,8 +232,8 @@ def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
     """The part that is one model's or one benchmark's; metrics: more that its rows hold."""
     asked, selection = board.read_ordering(request.args), board.read_filters(request.args, **of)
     shown = (*_on_the_board(asked), *metrics)
-    complete, _ = standings.complete(session(), selection, asked, limit=None, offset=0, metrics=shown)
-    incomplete, _ = standings.incomplete(session(), selection, limit=MAX_PER_PAGE, metrics=shown)
+    complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=shown)
+    incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=shown)
     return Part(asked, complete, incomplete)
 
 

@@ -10,10 +10,10 @@ from registry.drift import drift_document
 from registry.errors import UsageError
 from registry.models import Evaluation, Model, ModelRevision
 from registry.provenance import GROUPS, compare_provenance, provenance_document
+from registry.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
 from web import charts, pages, parameters, queries
 from web.responses import session
 from web.sealed import OfSealed
-from web.views import Row, chain_links, evaluation_sources, rows_of, withdrawals
 
 blueprint = Blueprint("proof", __name__)
 

@@ -37,9 +37,7 @@ from registry.models import (
 )
 from registry.progress import progress_of_several
 from registry.prompts import Prompt
-from registry.shards import prompts_of
-from registry.variants import VARIANT_KINDS
-from web.views import (
+from registry.selectables import (
     Row,
     evaluation_metrics,
     evaluation_provenance,
@@ -47,6 +45,8 @@ from web.views import (
     question_metrics,
     rows_of,
 )
+from registry.shards import prompts_of
+from registry.variants import VARIANT_KINDS
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
 

@@ -16,6 +16,7 @@ from registry.model_revisions import DTYPES
 from registry.models import QUEUES, Evaluation, Suite
 from registry.names import split_reference
 from registry.notices import KINDS
+from registry.selectables import Row
 from registry.submissions import (
     MAX_NOTE,
     Wish,
@@ -42,7 +43,6 @@ from web import parameters, queries
 from web.identity import settings_of, viewer
 from web.parameters import Arguments
 from web.responses import engine, session
-from web.views import Row
 
 blueprint = Blueprint("submitting", __name__)
 

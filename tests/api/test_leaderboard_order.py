@@ -7,10 +7,11 @@ from werkzeug.datastructures import MultiDict
 
 from registry.db import read_session, write_session
 from registry.evaluations import EvaluationRequest, submit
+from registry.leaderboard import Ordering, Selection, complete_rows, filter_choices, leaderboard_page
 from registry.models import Evaluation, EvaluationMetric
 from tests import leaderboard_oracle as oracle
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right
-from web import board, standings
+from web import board
 
 SORTS = ("worst_accuracy", "fluctuation_rate", "npsq_accuracy", "model", "benchmark", "sealed_at")
 FILTERS = ({"benchmark": "capitals"}, {"model": "beta"}, {"q": "A", "variants": "cyclic"}, {"shots": "0"})
@@ -25,7 +26,7 @@ def paged(session, selection, ordering, size=5):
     """Ids and ranks as the database gives them, a page at a time, to beyond the end."""
     found, offset, total = [], 0, 1
     while offset <= total:
-        page = standings.page(session, selection, ordering, limit=size, offset=offset)
+        page = leaderboard_page(session, selection, ordering, limit=size, offset=offset)
         found += [(row["evaluation_id"], row["rank"]) for row in page.rows]
         offset, total = offset + size, page.total
     assert len(found) == total
@@ -66,13 +67,13 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
 def test_rows_and_choices_are_those_of_the_view(varied):
     with read_session(varied.engine) as session:
         of_the_view = oracle.rows_of_the_view(session)
-        assert standings.choices(session) == {
+        assert filter_choices(session) == {
             key: sorted({str(row[key]) for row in of_the_view})
             for key in ("benchmark", "variants", "protocol", "shots")
         }
         expected = {row["evaluation_id"]: row for row in of_the_view}
-        asked = standings.Ordering()
-        page = standings.page(session, standings.Selection(), asked, limit=None, offset=0)
+        asked = Ordering()
+        page = leaderboard_page(session, Selection(), asked, limit=None, offset=0)
         assert {row["evaluation_id"] for row in page.rows} == expected.keys()
         for row in page.rows:
             of_view = expected[row["evaluation_id"]]
@@ -102,16 +103,16 @@ def test_the_newest_definition_of_a_metric_stands(own, tmp_path):
             session.flush()
     with read_session(own.engine) as session:
         of_the_view = {row["evaluation_id"]: row for row in oracle.rows_of_the_view(session)}[evaluation_id]
-        page = standings.page(session, standings.Selection(), standings.Ordering(), limit=None, offset=0)
+        page = leaderboard_page(session, Selection(), Ordering(), limit=None, offset=0)
         row = next(row for row in page.rows if row["evaluation_id"] == evaluation_id)
     assert row["worst_accuracy"] == of_the_view["worst_accuracy"] == 0.125
     assert row["counts"]["worst_accuracy"]["n"] == 99
 
 
 def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
-    asked = standings.Ordering()
+    asked = Ordering()
     with read_session(site.engine) as session:
-        rows = standings.page(session, standings.Selection(subject="world"), asked, limit=None, offset=0).rows
+        rows = leaderboard_page(session, Selection(subject="world"), asked, limit=None, offset=0).rows
     found = {row["model"]: (row["worst_accuracy"], row["rank"]) for row in rows if row["complete"]}
     # Of the four questions on the world beta and gamma have the last two wrong; silent fails in Europe only.
     assert found == {
@@ -124,13 +125,13 @@ def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
 
 
 def test_filters_narrow_down(site, seeded):
-    asked = standings.Ordering()
+    asked = Ordering()
     with read_session(site.engine) as session:
         sealed = session.get_one(Evaluation, seeded.evaluations["gamma"]).sealed_at
 
         def models(**given):
-            selection = standings.Selection(benchmark="capitals", **given)
-            return [row["model"] for row in standings.complete(session, selection, asked, limit=None, offset=0)[0]]
+            selection = Selection(benchmark="capitals", **given)
+            return [row["model"] for row in complete_rows(session, selection, asked, limit=None, offset=0)[0]]
 
         assert models(family="toy", kind="huggingface") == ["alpha", "silent", "beta", "gamma", "delta"]
         assert models(family="other") == []

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from registry.db import MAX_ROW_ID
+from registry.leaderboard import SORTS
 from registry.metrics import METRICS
 from registry.models import EVALUATION_STATES, MODEL_KINDS
-from web import parameters, queries, standings
+from web import parameters, queries
 from web.parameters import Arguments
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ SEALED_TO: Final = time("sealed_to", "Only evaluations sealed at this date or ti
 SUBJECT: Final = words("subject", "Metrics over the questions of this subject; only evaluations that ask some.")
 STATE: Final = choice("state", "Only evaluations in this state.", EVALUATION_STATES)
 PART_OF_NAME: Final = words("q", "Only models whose name contains this; letter case does not count.")
-SORT: Final = choice("sort", "Column to sort by; worst accuracy, or else the first metric asked for.", standings.SORTS)
+SORT: Final = choice("sort", "Column to sort by; worst accuracy, or else the first metric asked for.", SORTS)
 ORDER: Final = choice("order", "Direction; by default, what puts the best on top.", ("asc", "desc"))
 GROUP: Final = choice(
     "group", "Whether evaluations that were asked the same stand together.", ("yes", "no"), default="yes"

@@ -7,12 +7,12 @@ from registry import documents
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, find_suite, suite_definition
 from registry.models import Board, Suite
+from registry.selectables import Row
 from web import parameters
 from web.api import arguments
 from web.api.operations import answer, get
 from web.boards import shown_board, shown_snapshot, snapshot_document
 from web.responses import session
-from web.views import Row
 
 
 @get("/suites", documents.SuiteList, tag="boards")

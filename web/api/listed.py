@@ -5,6 +5,7 @@ from sqlalchemy import select
 
 from registry import documents
 from registry.errors import NotFoundError
+from registry.leaderboard import Selection
 from registry.metrics import METRICS
 from registry.models import Protocol
 from registry.published import published_rows
@@ -13,7 +14,6 @@ from web.api import arguments
 from web.api.operations import answer, get, page
 from web.api.results import rows_of_board
 from web.responses import session
-from web.standings import Selection
 
 
 @get("/models", documents.ModelList, tag="registry")

@@ -16,10 +16,10 @@ from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMedi
 from werkzeug.utils import secure_filename
 
 from registry.errors import UsageError
+from registry.selectables import Row
 from web import parameters
 from web.api.arguments import Argument
 from web.identity import viewer
-from web.views import Row
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 

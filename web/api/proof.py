@@ -7,11 +7,11 @@ from sqlalchemy import func, select
 
 from registry import documents
 from registry.provenance import compare_provenance
+from registry.selectables import Row, chain_links, rows_of
 from web import parameters, proof, queries
 from web.api import arguments
 from web.api.operations import answer, get, page
 from web.responses import session
-from web.views import Row, chain_links, rows_of
 
 _ID: Final = {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}
 

@@ -7,14 +7,15 @@ from flask import Response, request
 
 from registry import documents
 from registry.errors import UsageError
+from registry.leaderboard import Ordering, Page, Selection, evaluation_conditions, leaderboard_page
 from registry.metrics.catalogue import ALL_NAMES
 from registry.models import Evaluation
 from registry.provenance import more_provenance
-from web import board, parameters, queries, standings
+from registry.selectables import Row
+from web import board, parameters, queries
 from web.api import arguments
 from web.api.operations import answer, get, linked, next_address, page
 from web.responses import session
-from web.views import Row
 
 FILTERS: Final = (
     arguments.BENCHMARK,
@@ -36,10 +37,10 @@ FILTERS: Final = (
 _CURSOR: Final = re.compile(r"(\d{1,18})\.(\d{1,5})")
 
 
-def read_selection() -> standings.Selection:
+def read_selection() -> Selection:
     """Which evaluations a request is about."""
     given: dict[str, Any] = {argument.name: argument.read(request.args) for argument in FILTERS}
-    return standings.Selection(**{name: value for name, value in given.items() if value not in (None, "")})
+    return Selection(**{name: value for name, value in given.items() if value not in (None, "")})
 
 
 # The leaderboard
@@ -68,7 +69,7 @@ def leaderboard() -> Response:
     asked = board.read_ordering(request.args)
     number, size = arguments.PAGE.read(request.args), arguments.ROWS_PER_PAGE.read(request.args)
     selection = read_selection()
-    made = standings.page(session(), selection, asked, limit=size, offset=(number - 1) * size)
+    made = leaderboard_page(session(), selection, asked, limit=size, offset=(number - 1) * size)
     following = next_address(page=number + 1, per_page=size) if number * size < made.total else None
     document = {
         "rows": with_progress(made),
@@ -84,15 +85,15 @@ def leaderboard() -> Response:
     return linked(answer(document), number, max(1, -(-made.total // size)), size)
 
 
-def with_progress(found: standings.Page) -> list[Row]:
+def with_progress(found: Page) -> list[Row]:
     """A page's rows as documents, with the progress of those that are incomplete."""
     progress = queries.progress(session(), [row["evaluation_id"] for row in found.rows if not row["complete"]])
     return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents()]
 
 
-def rows_of_board(selection: standings.Selection) -> list[Row]:
+def rows_of_board(selection: Selection) -> list[Row]:
     """A model's or a benchmark's rows of the leaderboard, by worst accuracy within each group."""
-    return with_progress(standings.page(session(), selection, standings.Ordering()))
+    return with_progress(leaderboard_page(session(), selection, Ordering()))
 
 
 # Evaluations
@@ -112,7 +113,7 @@ def evaluations() -> Response:
     items, total = queries.evaluations(
         session(),
         states=(state,) if state else None,
-        conditions=standings.conditions(read_selection()),
+        conditions=evaluation_conditions(read_selection()),
         limit=size,
         offset=(number - 1) * size,
     )

@@ -48,7 +48,7 @@ from registry.models import (
     Withdrawal,
 )
 from registry.ranks import RANK_TOLERANCE
-from web.views import Row, evaluation_metrics, evaluation_sources, rows_of
+from registry.selectables import Row, evaluation_metrics, evaluation_sources, rows_of
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
@@ -138,7 +138,7 @@ def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
     return [list(group) for _, group in groupby(rows, key=group_key)]
 
 
-def conditions(asked: Selection) -> list[ColumnElement[bool]]:
+def evaluation_conditions(asked: Selection) -> list[ColumnElement[bool]]:
     """What a selection demands of the columns of `evaluation` alone, so that counting joins nothing."""
     models = {Model.name: asked.model, Model.family: asked.family, ModelRevision.kind: asked.kind}
     of_model = _equal(models)
@@ -244,7 +244,7 @@ def _partial() -> Select[Any]:
     )
 
 
-def groups(session: Session, asked: Selection) -> list[Row]:
+def count_groups(session: Session, asked: Selection) -> list[Row]:
     """Evaluations that were asked the same, together: names, and how many of them are sealed and kept.
 
     part: the question filter where it leaves questions out, None for the whole benchmark.
@@ -252,7 +252,7 @@ def groups(session: Session, asked: Selection) -> list[Row]:
     known: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
     if asked not in known:
         count = func.count().label("evaluations")
-        kept = (_SEALED, *conditions(asked))
+        kept = (_SEALED, *evaluation_conditions(asked))
         of_whole = _standing(*_KEY, literal_column("NULL").label("part"), count).where(_WHOLE, *kept).group_by(*_KEY)
         of_part = _standing(*_KEY, _FILTER.label("part"), count).where(Evaluation.id.in_(_partial()), *kept)
         known[asked] = [
@@ -268,18 +268,18 @@ def _with_names(counted: Any) -> Select[Any]:
     return _named(of_version, counted.c)
 
 
-def choices(session: Session) -> dict[str, list[str]]:
+def filter_choices(session: Session) -> dict[str, list[str]]:
     """What the leaderboard can be filtered by: every benchmark, variant set, protocol and number of shots on it."""
     waiting = _named(_standing(*_NAMES).where(Evaluation.state.in_(UNFINISHED)), Evaluation)
     unfinished = rows_of(session, waiting.distinct())
-    rows = groups(session, Selection()) + unfinished
+    rows = count_groups(session, Selection()) + unfinished
     return {key: sorted({str(row[key]) for row in rows}) for key in ("benchmark", "variants", "protocol", "shots")}
 
 
 # Complete evaluations
 
 
-def complete(
+def complete_rows(
     session: Session,
     asked: Selection,
     ordering: Ordering,
@@ -292,7 +292,7 @@ def complete(
 
     metrics: those that rows hold, with `counts`: metric to n and interval.
     """
-    found = groups(session, asked)
+    found = count_groups(session, asked)
     total = sum(group["evaluations"] for group in found)
     last = total if limit is None else min(total, offset + limit)
     if ordering.grouped:
@@ -360,7 +360,7 @@ def _members(asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]
         _named(_standing(Evaluation.id, *columns), Evaluation)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model, Model.id == ModelRevision.model_id)
-        .where(_SEALED, *conditions(asked))
+        .where(_SEALED, *evaluation_conditions(asked))
     )
     column, query = _sorting(ordering.sort, asked.scope, base)
     direction = column.desc() if ordering.order == "desc" else column.asc()
@@ -533,11 +533,11 @@ def _flags(session: Session, ids: Sequence[int]) -> dict[int, Row]:
     return {item: {"mixed_engines": item in several, "copies_withdrawn": item in doubtful} for item in ids}
 
 
-def incomplete(
+def incomplete_rows(
     session: Session, asked: Selection, *, limit: int | None, offset: int = 0, metrics: Sequence[str] = ALL_NAMES
 ) -> tuple[list[Row], int]:
     """A page of the evaluations that are not sealed yet, newest first, and how many there are in all."""
-    kept = _standing(Evaluation.id).where(~_SEALED, Evaluation.state.in_(UNFINISHED), *conditions(asked))
+    kept = _standing(Evaluation.id).where(~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(asked))
     total = session.scalar(select(func.count()).select_from(kept.subquery())) or 0
     if total == 0 or limit == 0:
         return [], total
@@ -586,9 +586,11 @@ def _document(row: Row) -> Row:
     }
 
 
-def page(session: Session, asked: Selection, ordering: Ordering, *, limit: int | None = None, offset: int = 0) -> Page:
+def leaderboard_page(
+    session: Session, asked: Selection, ordering: Ordering, *, limit: int | None = None, offset: int = 0
+) -> Page:
     """The rows from `offset` on, at most `limit`, with every metric."""
-    rows, sealed = complete(session, asked, ordering, limit=limit, offset=offset)
+    rows, sealed = complete_rows(session, asked, ordering, limit=limit, offset=offset)
     room = None if limit is None else limit - len(rows)
-    more, waiting = incomplete(session, asked, limit=room, offset=max(0, offset - sealed))
+    more, waiting = incomplete_rows(session, asked, limit=room, offset=max(0, offset - sealed))
     return Page(rows + more, sealed + waiting)
