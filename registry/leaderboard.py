@@ -463,27 +463,34 @@ def _by_ordering(measured: Select[Any], metric: str, ids: Sequence[int]) -> Sele
 # Rows
 
 
+_OF_EVALUATION: Final = (
+    Evaluation.id.label("evaluation_id"),
+    Model.name.label("model"),
+    ModelRevision.number.label("revision"),
+    Model.family,
+    Model.parameters,
+    ModelRevision.kind,
+    ModelRevision.dtype,
+    ModelRevision.quantisation,
+    *_NAMES,
+    Evaluation.replicate,
+    Evaluation.state,
+    _SEALED.label("complete"),
+    Evaluation.questions,
+    case((_SEALED, Evaluation.questions), else_=0).label("scored"),
+    Evaluation.sealed_at,
+)
+COLUMNS: Final = ("rank", *(column.key for column in _OF_EVALUATION), *ALL_NAMES, "mixed_engines", "copies_withdrawn")
+"""The rank, and what the view `leaderboard` says of an evaluation."""
+
+
 def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[str]) -> dict[int, Row]:
     """Evaluation to its row of the view `leaderboard` with these metrics, and what ranking groups need."""
     if not ids:
         return {}
     query = (
         select(
-            Evaluation.id.label("evaluation_id"),
-            Model.name.label("model"),
-            ModelRevision.number.label("revision"),
-            Model.family,
-            Model.parameters,
-            ModelRevision.kind,
-            ModelRevision.dtype,
-            ModelRevision.quantisation,
-            *_NAMES,
-            Evaluation.replicate,
-            Evaluation.state,
-            _SEALED.label("complete"),
-            Evaluation.questions,
-            case((_SEALED, Evaluation.questions), else_=0).label("scored"),
-            Evaluation.sealed_at,
+            *_OF_EVALUATION,
             Evaluation.benchmark_version_id,
             Evaluation.protocol_id,
             Evaluation.variant_set_id,
@@ -567,27 +574,31 @@ class Page:
     total: int
 
     def documents(self) -> list[Row]:
-        """The rows as JSON: every column of the view and the rank, with `n` and interval of each metric."""
+        """The rows as JSON: COLUMNS, what was asked, and of every metric `n` and interval."""
         return [_document(row) for row in self.rows]
-
-
-_INTERNAL: Final = ("benchmark_version_id", "protocol_id", "variant_set_id", "part", "counts")
 
 
 def _document(row: Row) -> Row:
     counts = row["counts"]
-    intervals = {name: (counts[name]["interval_low"], counts[name]["interval_high"]) for name in counts}
+    bounds = {name: [one["interval_low"], one["interval_high"]] for name, one in counts.items()}
     return {
-        **{key: value for key, value in row.items() if key not in _INTERNAL},
+        **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter")},
         "n": {name: counts[name]["n"] if name in counts else None for name in METRICS},
-        "intervals": {
-            name: None if None in intervals.get(name, (None,)) else list(intervals[name]) for name in METRICS
-        },
+        "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in METRICS},
     }
 
 
+EVERYTHING: Final = Selection()
+BY_WORST_ACCURACY: Final = Ordering()
+
+
 def leaderboard_page(
-    session: Session, asked: Selection, ordering: Ordering, *, limit: int | None = None, offset: int = 0
+    session: Session,
+    asked: Selection = EVERYTHING,
+    ordering: Ordering = BY_WORST_ACCURACY,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
 ) -> Page:
     """The rows from `offset` on, at most `limit`, with every metric."""
     rows, sealed = complete_rows(session, asked, ordering, limit=limit, offset=offset)

@@ -1,6 +1,8 @@
 """The leaderboard as the database orders and ranks it is the one that the oracle makes of all rows of the view."""
 
-from datetime import timedelta
+import csv
+import io
+from datetime import datetime, timedelta
 
 import pytest
 from werkzeug.datastructures import MultiDict
@@ -10,6 +12,7 @@ from registry.evaluations import EvaluationRequest, submit
 from registry.leaderboard import Ordering, Selection, complete_rows, filter_choices, leaderboard_page
 from registry.models import Evaluation, EvaluationMetric
 from tests import leaderboard_oracle as oracle
+from tests.proof.commands import run
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right
 from web import board
 
@@ -72,8 +75,7 @@ def test_rows_and_choices_are_those_of_the_view(varied):
             for key in ("benchmark", "variants", "protocol", "shots")
         }
         expected = {row["evaluation_id"]: row for row in of_the_view}
-        asked = Ordering()
-        page = leaderboard_page(session, Selection(), asked, limit=None, offset=0)
+        page = leaderboard_page(session)
         assert {row["evaluation_id"] for row in page.rows} == expected.keys()
         for row in page.rows:
             of_view = expected[row["evaluation_id"]]
@@ -103,16 +105,15 @@ def test_the_newest_definition_of_a_metric_stands(own, tmp_path):
             session.flush()
     with read_session(own.engine) as session:
         of_the_view = {row["evaluation_id"]: row for row in oracle.rows_of_the_view(session)}[evaluation_id]
-        page = leaderboard_page(session, Selection(), Ordering(), limit=None, offset=0)
+        page = leaderboard_page(session)
         row = next(row for row in page.rows if row["evaluation_id"] == evaluation_id)
     assert row["worst_accuracy"] == of_the_view["worst_accuracy"] == 0.125
     assert row["counts"]["worst_accuracy"]["n"] == 99
 
 
 def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
-    asked = Ordering()
     with read_session(site.engine) as session:
-        rows = leaderboard_page(session, Selection(subject="world"), asked, limit=None, offset=0).rows
+        rows = leaderboard_page(session, Selection(subject="world")).rows
     found = {row["model"]: (row["worst_accuracy"], row["rank"]) for row in rows if row["complete"]}
     # Of the four questions on the world beta and gamma have the last two wrong; silent fails in Europe only.
     assert found == {
@@ -122,6 +123,22 @@ def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
         "gamma": (0.5, 3),
         "delta": (0.0, 5),
     }
+
+
+@pytest.mark.parametrize("variants", ["cyclic", "full"])
+def test_page_json_and_command_line_state_the_same_rows_in_the_same_order(varied, variants):
+    asked = ("--benchmark", "capitals", "--variants", variants)
+    printed = run(varied.engine, "leaderboard", *asked, "--json").document["rows"]
+    query = f"benchmark=capitals&variants={variants}"
+    answered = varied.client.get(f"/api/v1/leaderboard?{query}").json["rows"]
+    for row in (*printed, *answered):
+        row.pop("progress", None)
+        row["sealed_at"] = row["sealed_at"] and datetime.fromisoformat(row["sealed_at"])
+    assert printed == answered
+    table = csv.DictReader(io.StringIO(varied.client.get(f"/leaderboard.csv?{query}").text))
+    assert [(str(row["evaluation_id"]), str(row["rank"] or "")) for row in answered] == [
+        (row["evaluation_id"], row["rank"]) for row in table
+    ]
 
 
 def test_filters_narrow_down(site, seeded):

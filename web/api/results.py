@@ -7,7 +7,7 @@ from flask import Response, request
 
 from registry import documents
 from registry.errors import UsageError
-from registry.leaderboard import Ordering, Page, Selection, evaluation_conditions, leaderboard_page
+from registry.leaderboard import Page, Selection, evaluation_conditions, leaderboard_page
 from registry.metrics.catalogue import ALL_NAMES
 from registry.models import Evaluation
 from registry.provenance import more_provenance
@@ -93,7 +93,7 @@ def with_progress(found: Page) -> list[Row]:
 
 def rows_of_board(selection: Selection) -> list[Row]:
     """A model's or a benchmark's rows of the leaderboard, by worst accuracy within each group."""
-    return with_progress(leaderboard_page(session(), selection, Ordering()))
+    return with_progress(leaderboard_page(session(), selection))
 
 
 # Evaluations
