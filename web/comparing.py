@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import groupby
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from registry.metrics import METRICS
 from registry.selectables import Row
 from web import board, charts, effects, listings, pages, parameters, queries
 from web.responses import session
+from web.sealed import OfSealed
 
 blueprint = Blueprint("comparing", __name__)
 
@@ -106,9 +106,6 @@ COMPARED: Final = (
 RIGHT_OR_WRONG: Final = ("worst_accuracy", "accuracy", "npsq_accuracy")
 """By which of the compared metrics questions can be listed: a question has it or has it not."""
 
-MANY_QUESTIONS: Final = 3000
-"""Ten thousand resamples of fewer take a fifth of a second; of 14 000 they would take more than one."""
-
 LISTED: Final = 200
 """Evaluations offered to compare with, the newest first."""
 
@@ -120,8 +117,8 @@ def compare() -> ResponseReturnValue:
     if None in sides:
         return _choose(next((side for side in sides if side is not None), None))
     left, right, others = _sides(*(side or "" for side in sides))
-    values = effects.common_values(session(), left["evaluation_id"], right["evaluation_id"], COMPARED)
-    differences = _differences(values)
+    document = _document(left, right)
+    differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
     countable = [name for name in RIGHT_OR_WRONG if differences.get(name, {}).get("mcnemar")]
     by = parameters.choice(request.args, "by", countable, countable[0] if countable else "accuracy")
     only = parameters.choice(request.args, "only", effects.DIFFERING, "all")
@@ -134,10 +131,10 @@ def compare() -> ResponseReturnValue:
         left=left,
         right=right,
         others=others,
-        questions=len(values),
-        resamples=_resamples(len(values)),
+        questions=document["questions"],
+        resamples=document["resamples"],
         differences=differences,
-        chart=charts.differences([{"label": METRICS[name].label, **row} for name, row in differences.items()]),
+        chart=charts.differences([_drawn(name, row) for name, row in differences.items()]),
         by=by,
         countable=countable,
         only=only,
@@ -153,6 +150,11 @@ def compare() -> ResponseReturnValue:
             offset=paging.offset,
         ),
     )
+
+
+def _drawn(name: str, row: Row) -> Row:
+    low, high = row["interval"] or (None, None)
+    return {"label": METRICS[name].label, "difference": row["difference"], "low": low, "high": high}
 
 
 def _choose(side: str | None) -> ResponseReturnValue:
@@ -200,13 +202,6 @@ def _sides(left: str, right: str) -> tuple[Row, Row, list[tuple[Row, Row]]]:
     for row in pair:
         if not row["complete"]:
             raise UsageError(f"evaluation {row['evaluation_id']} is {row['state']}; wait until it is complete")
-    if pair[0]["evaluation_id"] == pair[1]["evaluation_id"]:
-        raise UsageError(f"evaluation {pair[0]['evaluation_id']} is compared with itself; give another")
-    versions = [f"{row['benchmark']}@{row['benchmark_version']}" for row in pair]
-    if versions[0] != versions[1]:
-        raise UsageError(
-            f"the evaluations ask different questions, {versions[0]} and {versions[1]}; compare two of one version"
-        )
     return pair[0], pair[1], others
 
 
@@ -227,49 +222,13 @@ def _pairs(left: str, right: str, benchmark: str) -> list[tuple[Row, Row]]:
     return [(row, by_way[1][way]) for way, row in reversed(by_way[0].items()) if way in by_way[1]]
 
 
-def _differences(values: Sequence[tuple[Any, ...]]) -> dict[str, Row]:
-    """Metric → both means, their difference with its interval, McNemar's test where it is 0 or 1, and the questions.
+_compared: OfSealed[Row] = OfSealed(64)
 
-    values: of `effects.common_values`. Metrics that no question has on both sides are left out. The same numbers as
-    `shuffleboard statistics compare`, but for the number of resamples over many questions.
-    """
+
+def _document(left: Row, right: Row) -> Row:
+    """What `shuffleboard statistics compare` says of two sealed evaluations; the draws may take a second or two."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
-    import numpy as np
+    from registry.comparing import compare_evaluations
 
-    from registry.statistics.bootstrap import mean_intervals
-    from registry.statistics.comparison import mcnemar
-
-    if not values:
-        return {}
-    table = np.array(values, dtype=np.float64).reshape(len(values), 2, len(COMPARED))
-    found: dict[str, Row] = {}
-    undefined = np.asarray(np.isnan(table).any(axis=1))
-    # Metrics that are defined for the same questions are drawn together: the draws take the time.
-    for pattern in np.unique(undefined, axis=1).T:
-        places = [place for place in range(len(COMPARED)) if (undefined[:, place] == pattern).all()]
-        defined = np.flatnonzero(~pattern)
-        left, right = table[defined][:, 0, places], table[defined][:, 1, places]
-        if not len(left):
-            continue
-        intervals = mean_intervals(left - right, resamples=_resamples(len(left)))
-        for column, place in enumerate(places):
-            one, other, interval = left[:, column], right[:, column], intervals[column]
-            binary = bool(np.isin([one, other], (0, 1)).all())
-            test = mcnemar((one == 1).tolist(), (other == 1).tolist()) if binary else None
-            found[COMPARED[place]] = {
-                "left": float(one.mean()),
-                "right": float(other.mean()),
-                "difference": float((one - other).mean()),
-                "low": None if interval is None else interval.low,
-                "high": None if interval is None else interval.high,
-                "n": len(left),
-                "mcnemar": None if test is None else asdict(test),
-            }
-    return {name: found[name] for name in COMPARED if name in found}
-
-
-def _resamples(questions: int) -> int:
-    """How often questions are drawn: as on the command line, but less often where they are many, to answer in time."""
-    from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES
-
-    return RESAMPLES if questions <= MANY_QUESTIONS else RANK_RESAMPLES
+    seals = f"{left['seal']} {right['seal']}"
+    return _compared.get(seals, lambda: compare_evaluations(session(), left["evaluation_id"], right["evaluation_id"]))

@@ -190,13 +190,6 @@ DIFFERING: Final = ("all", "left", "right")
 """Which questions are listed: all on which two evaluations differ, those only the left has right, or only the right."""
 
 
-def common_values(session: Session, left: int, right: int, metrics: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The questions that both evaluations ask, by id: the metrics of the left, then those of the right."""
-    columns = [side.c[name] for side in (_left, _right) for name in metrics]
-    query = _both(select(*columns), left, right).order_by(_left.c.question_id)
-    return [tuple(row) for row in session.execute(query)]
-
-
 def _both(query: Select[*tuple[Any, ...]], left: int, right: int) -> Select[*tuple[Any, ...]]:
     return (
         query.select_from(_left)
