@@ -20,7 +20,7 @@ def shuffleboard(
 ) -> subprocess.CompletedProcess[str]:
     """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`."""
     outcome = subprocess.run(
-        [sys.executable, "-m", "registry.cli", *map(str, arguments)],
+        [sys.executable, "-m", "shuffleboard.cli", *map(str, arguments)],
         cwd=ROOT,
         env=_environment(settings),
         capture_output=True,

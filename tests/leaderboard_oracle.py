@@ -11,11 +11,11 @@ from typing import Any
 from sqlalchemy import JSON, select, type_coerce
 from sqlalchemy.orm import Session
 
-from registry.leaderboard import GROUP_COLUMNS, Ordering, Selection, group_key
 from registry.metrics import METRICS
-from registry.models import BenchmarkVersion, Evaluation
-from registry.ranks import ranks
-from registry.selectables import Row, leaderboard, rows_of
+from registry.results.leaderboard import GROUP_COLUMNS, Ordering, Selection, group_key
+from registry.results.selectables import Row, leaderboard, rows_of
+from registry.statistics.competition_ranks import ranks
+from registry.tables import BenchmarkVersion, Evaluation
 
 
 def rows_of_the_view(session: Session) -> list[Row]:

@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from registry.leaderboard import SORTS, Ordering, Selection, default_sort, natural_order
-from registry.selectables import Row
+from registry.results.leaderboard import SORTS, Ordering, Selection, default_sort, natural_order
+from registry.results.selectables import Row
 from web import parameters
 from web.parameters import Arguments
 

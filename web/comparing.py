@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
-from registry.selectables import Row
+from registry.results.selectables import Row
 from web import board, charts, effects, listings, pages, parameters, queries
 from web.responses import session
 from web.sealed import OfSealed
@@ -228,7 +228,7 @@ _compared: OfSealed[Row] = OfSealed(64)
 def _document(left: Row, right: Row) -> Row:
     """What `shuffleboard statistics compare` says of two sealed evaluations; the draws may take a second or two."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
-    from registry.comparing import compare_evaluations
+    from registry.studies.comparing import compare_evaluations
 
     seals = f"{left['seal']} {right['seal']}"
     return _compared.get(seals, lambda: compare_evaluations(session(), left["evaluation_id"], right["evaluation_id"]))

@@ -10,8 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, aliased
 
-from registry.models import Prediction, Question, QuestionScore
-from registry.selectables import (
+from registry.results.selectables import (
     Row,
     adversarial_effects,
     evaluation_seconds,
@@ -21,6 +20,7 @@ from registry.selectables import (
     rows_of,
     run_accuracy,
 )
+from registry.tables import Prediction, Question, QuestionScore
 
 
 def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]]:

@@ -7,7 +7,8 @@ from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
-from registry.leaderboard import (
+from registry.metrics import METRICS
+from registry.results.leaderboard import (
     Ordering,
     Selection,
     complete_rows,
@@ -16,8 +17,7 @@ from registry.leaderboard import (
     natural_order,
     split_by_group,
 )
-from registry.metrics import METRICS
-from registry.selectables import Row
+from registry.results.selectables import Row
 from web import parameters
 from web.formats import chosen_questions
 from web.responses import session

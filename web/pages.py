@@ -13,10 +13,17 @@ from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
-from registry.leaderboard import Ordering, Selection, complete_rows, filter_choices, incomplete_rows, split_by_group
 from registry.metrics import METRICS
-from registry.migrate import require_current
-from registry.selectables import Row
+from registry.operations.migrate import require_current
+from registry.results.leaderboard import (
+    Ordering,
+    Selection,
+    complete_rows,
+    filter_choices,
+    incomplete_rows,
+    split_by_group,
+)
+from registry.results.selectables import Row
 from web import api, board, charts, effects, formats, guide, listings, parameters, queries, story
 from web.formats import letter
 from web.responses import engine, session

@@ -6,11 +6,11 @@ from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
-from registry.drift import drift_document
 from registry.errors import UsageError
-from registry.models import Evaluation, Model, ModelRevision
-from registry.provenance import GROUPS, compare_provenance, provenance_document
-from registry.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
+from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
+from registry.results.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
+from registry.studies.drift import drift_document
+from registry.tables import Evaluation, Model, ModelRevision
 from web import charts, pages, parameters, queries
 from web.responses import session
 from web.sealed import OfSealed

@@ -19,10 +19,22 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from registry.computed import computed_metrics
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
-from registry.models import (
+from registry.prompting.prompts import Prompt
+from registry.prompting.variants import VARIANT_KINDS
+from registry.queue.progress import progress_of_several
+from registry.queue.shards import prompts_of
+from registry.results.computed import computed_metrics
+from registry.results.selectables import (
+    Row,
+    evaluation_metrics,
+    evaluation_provenance,
+    prediction_detail,
+    question_metrics,
+    rows_of,
+)
+from registry.tables import (
     Benchmark,
     BenchmarkVersion,
     Evaluation,
@@ -35,18 +47,6 @@ from registry.models import (
     QuestionScore,
     VariantSet,
 )
-from registry.progress import progress_of_several
-from registry.prompts import Prompt
-from registry.selectables import (
-    Row,
-    evaluation_metrics,
-    evaluation_provenance,
-    prediction_detail,
-    question_metrics,
-    rows_of,
-)
-from registry.shards import prompts_of
-from registry.variants import VARIANT_KINDS
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
 

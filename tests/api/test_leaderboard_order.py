@@ -8,9 +8,9 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from registry.db import read_session, write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.leaderboard import Ordering, Selection, complete_rows, filter_choices, leaderboard_page
-from registry.models import Evaluation, EvaluationMetric
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.results.leaderboard import Ordering, Selection, complete_rows, filter_choices, leaderboard_page
+from registry.tables import Evaluation, EvaluationMetric
 from tests import leaderboard_oracle as oracle
 from tests.proof.commands import run
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right

@@ -3,9 +3,9 @@
 import re
 from statistics import mean
 
-from registry.comparing import compare_evaluations
 from registry.db import read_session
 from registry.metrics import METRICS
+from registry.studies.comparing import compare_evaluations
 from tests.proof.commands import run
 from tests.web.outputs import MODELS
 from tests.web.seed import HOSTILE, evaluate, right

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
 from registry.db import MAX_ROW_ID
-from registry.leaderboard import SORTS
 from registry.metrics import METRICS
-from registry.models import EVALUATION_STATES, MODEL_KINDS
+from registry.results.leaderboard import SORTS
+from registry.tables import EVALUATION_STATES, MODEL_KINDS
 from web import parameters, queries
 from web.parameters import Arguments
 

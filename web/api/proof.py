@@ -5,9 +5,9 @@ from typing import Final
 from flask import Response, request
 from sqlalchemy import func, select
 
-from registry import documents
-from registry.provenance import compare_provenance
-from registry.selectables import Row, chain_links, rows_of
+from registry.api import documents
+from registry.proof.provenance import compare_provenance
+from registry.results.selectables import Row, chain_links, rows_of
 from web import parameters, proof, queries
 from web.api import arguments
 from web.api.operations import answer, get, page

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 from flask import Response, request
 
-from registry import documents
+from registry.api import documents
 from registry.errors import UsageError
-from registry.leaderboard import Page, Selection, evaluation_conditions, leaderboard_page
 from registry.metrics.catalogue import ALL_NAMES
-from registry.models import Evaluation
-from registry.provenance import more_provenance
-from registry.selectables import Row
+from registry.proof.provenance import more_provenance
+from registry.results.leaderboard import Page, Selection, evaluation_conditions, leaderboard_page
+from registry.results.selectables import Row
+from registry.tables import Evaluation
 from web import board, parameters, queries
 from web.api import arguments
 from web.api.operations import answer, get, linked, next_address, page

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from registry.selectables import Row
+from registry.results.selectables import Row
 from web.charts.drawing import INK, KEPT, LOST, PANEL, Chart, Layer, figure, line, line_labels, percentages, share_axis
 from web.formats import letter
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from registry.selectables import Row
+from registry.results.selectables import Row
 from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure
 
 

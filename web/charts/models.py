@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from registry.selectables import Row
+from registry.results.selectables import Row
 from web.charts.drawing import KEPT, LOST, MASS, PANEL, QUIET, Chart, Layer, figure, line, line_labels, percentages
 
 # Boards

@@ -1,0 +1,291 @@
+"""Two evaluations beside each other on the questions that both have, and replicates beside each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
+from registry.metrics import METRICS
+from registry.results.analyses import store_analysis
+from registry.results.intervals import (
+    FUNCTIONS_OF_TWO_MEANS,
+    Array,
+    base_metrics,
+    question_values,
+    resting_on,
+)
+from registry.statistics.bootstrap import (
+    MINIMUM_QUESTIONS,
+    RESAMPLES,
+    SEED,
+    combined,
+    cora_over_variants,
+    percentile_interval,
+    resampled_means,
+)
+from registry.statistics.comparison import mcnemar
+from registry.statistics.noise import Answer, noise
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, Withdrawal
+
+ZERO_OR_ONE: Final = (
+    "accuracy",
+    "accuracy_normalized",
+    "worst_accuracy",
+    "best_accuracy",
+    "fluctuation_rate",
+    "npsq_accuracy",
+    "choice_only_accuracy",
+    "pride_accuracy",
+    "bmca_100",
+)
+"""Metrics that are 0 or 1 for every question, which McNemar's test is for."""
+
+CORA: Final = "cora_over_variants"
+"""The kind of analysis that CoRA's bootstrap is kept as."""
+
+MAX_DIFFERING: Final = 200
+"""Questions listed of those that only one of two models has right."""
+
+
+def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict[str, Any]:
+    """First minus second in every metric, with a paired interval, and McNemar's exact test where it is 0 or 1.
+
+    Both over the questions that both have a value for. The interval is of one paired bootstrap over the questions that
+    both ask: RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this
+    document and nothing else. Raises QueueError for one that is not sealed, UsageError where
+    they are of different benchmark versions or the same evaluation.
+    """
+    first, second = _sealed(session, first_id), _sealed(session, second_id)
+    if first.id == second.id:
+        raise UsageError(f"evaluation {first.id} is compared with itself; give another")
+    if first.benchmark_version_id != second.benchmark_version_id:
+        names = " and ".join(
+            f"{item.id} is on {item.benchmark_version.benchmark.name}@{item.benchmark_version.version}"
+            for item in (first, second)
+        )
+        raise UsageError(f"the evaluations ask different questions: {names}; compare two of one benchmark version")
+    ids = _common_questions(session, first.id, second.id)
+    values = [question_values(session, item.id, ids) for item in (first, second)]
+    metrics = metric_differences(*values)
+    return {
+        "first": _described(first),
+        "second": _described(second),
+        "questions": len(ids),
+        "resamples": RESAMPLES,
+        "seed": SEED,
+        "metrics": {name: metrics[name] for name in METRICS if name in metrics},
+        "differing": _differing(session, ids, values),
+    }
+
+
+def _sealed(session: Session, evaluation_id: int) -> Evaluation:
+    evaluation = find_evaluation(session, evaluation_id)
+    if evaluation.seal is None:
+        raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
+    return evaluation
+
+
+def _described(evaluation: Evaluation) -> dict[str, Any]:
+    return {
+        "evaluation": evaluation.id,
+        "model": evaluation.model_revision.model.name,
+        "revision": evaluation.model_revision.number,
+        "benchmark": evaluation.benchmark_version.benchmark.name,
+        "benchmark_version": evaluation.benchmark_version.version,
+        "protocol": evaluation.protocol.name,
+        "shots": evaluation.protocol.shots,
+        "variants": evaluation.variant_set.name,
+        "replicate": evaluation.replicate,
+    }
+
+
+def _common_questions(session: Session, first_id: int, second_id: int) -> list[int]:
+    asked = [
+        set(session.scalars(select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)))
+        for evaluation_id in (first_id, second_id)
+    ]
+    return sorted(asked[0] & asked[1])
+
+
+def _mean(values: Array) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else None
+
+
+def metric_differences(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
+    """Metric to both values, first minus second with its interval, McNemar's test, and over how many questions.
+
+    first, second: per-question metric to (questions,), the same questions in the same order, NaN where undefined.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    columns: dict[str, list[Array]] = {}
+    of_two_means = [name for name in FUNCTIONS_OF_TWO_MEANS if first.keys() >= {*base_metrics(name)}]
+    for name in [*first, *of_two_means]:
+        sides = [[side[part] for part in base_metrics(name)] for side in (first, second)]
+        defined = ~np.isnan(np.stack(sides[0] + sides[1])).any(axis=0)
+        one, other = ([np.where(defined, column, np.nan) for column in side] for side in sides)
+        found[name] = _values(name, one, other)
+        # The difference of two means is the mean of differences: one column. A function of means needs all of them.
+        columns[name] = [one[0] - other[0]] if name not in FUNCTIONS_OF_TWO_MEANS else one + other
+    samples = _samples(columns)
+    for name, item in found.items():
+        if item["difference"] is not None:
+            item["interval"] = _interval(name, columns[name], samples[name])
+    return found
+
+
+def _values(name: str, first: Sequence[Array], second: Sequence[Array]) -> dict[str, Any]:
+    """All of a metric but its interval. first, second: per-question values of its base metrics, NaN for both alike."""
+    known = ~np.isnan(first[0])
+    means = [[_mean(column) for column in side] for side in (first, second)]
+    if name in FUNCTIONS_OF_TWO_MEANS:
+        one, other = (FUNCTIONS_OF_TWO_MEANS[name].value(*side) for side in means)
+        difference = None if one is None or other is None else one - other
+    else:
+        (one,), (other,) = means
+        difference = _mean(first[0] - second[0])
+    test = None
+    if name in ZERO_OR_ONE and known.any():
+        test = asdict(mcnemar((first[0][known] == 1).tolist(), (second[0][known] == 1).tolist()))
+    return {
+        "first": one,
+        "second": other,
+        "difference": difference,
+        "interval": None,
+        "n": int(np.count_nonzero(known)),
+        "mcnemar": test,
+    }
+
+
+def _samples(columns: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
+    """Metric to the resampled means of its columns, shape (resamples, columns), all from the same draws."""
+    stacked = np.stack([column for own in columns.values() for column in own], axis=1)
+    enough = len(stacked) >= MINIMUM_QUESTIONS  # with fewer no interval is stated
+    means = resampled_means(stacked) if enough else np.full((1, stacked.shape[1]), np.nan)
+    ends = np.cumsum([len(own) for own in columns.values()])
+    return dict(zip(columns, np.split(means, ends[:-1], axis=1), strict=True))
+
+
+def _interval(name: str, columns: Sequence[Array], samples: Array) -> list[float] | None:
+    """The interval of a metric's difference from the resampled means of its columns; None where none is stated."""
+    function = FUNCTIONS_OF_TWO_MEANS.get(name)
+    if function is None:
+        drawn, questions = samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
+    else:
+        one, other = (combined(function.resampled, *samples[:, place : place + 2].T) for place in (0, 2))
+        drawn, questions = one - other, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
+    found = percentile_interval(drawn, questions)
+    return None if found is None else [found.low, found.high]
+
+
+def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Questions that only one of the two has right under every order, or where no such metric is, on the original."""
+    metric = next(
+        (
+            name
+            for name in ("worst_accuracy", "accuracy")
+            if (~np.isnan(values[0][name]) & ~np.isnan(values[1][name])).any()
+        ),
+        None,
+    )
+    if metric is None:
+        return {"metric": None, "only_first": [], "only_second": []}
+    first, second = values[0][metric], values[1][metric]
+    found = {}
+    for key, chosen in (("only_first", (first == 1) & (second == 0)), ("only_second", (first == 0) & (second == 1))):
+        places = np.flatnonzero(chosen)[:MAX_DIFFERING]
+        rows = session.execute(
+            select(Question.id, Question.external_id).where(Question.id.in_([ids[place] for place in places]))
+        )
+        found[key] = [
+            {"question_id": question_id, "external_id": external_id} for question_id, external_id in sorted(rows)
+        ]
+    return {"metric": metric, **found}
+
+
+def noise_document(session: Session, evaluation_ids: Sequence[int]) -> dict[str, Any]:
+    """Repeat noise apart from order effects: over replicates of a specification, or an evaluation that repeats orders.
+
+    Raises QueueError for one that is not sealed, UsageError for evaluations of different specifications.
+    """
+    evaluations = [_sealed(session, evaluation_id) for evaluation_id in dict.fromkeys(evaluation_ids)]
+    if len({evaluation.specification_digest for evaluation in evaluations}) > 1:
+        raise UsageError("the evaluations have different specifications; give replicates of one")
+    answers: dict[int, list[Answer]] = {}
+    for evaluation in evaluations:
+        query = select(Prediction.question_id, Prediction.shown, Prediction.chosen_option).where(
+            Prediction.evaluation_id == evaluation.id, Prediction.question_shown, Prediction.own_options
+        )
+        for question_id, shown, option in session.execute(query):
+            answers.setdefault(question_id, []).append((tuple(shown), option))
+    found = asdict(noise([answers[question_id] for question_id in sorted(answers)]))
+    found["interval"] = None if found["interval"] is None else [found["interval"]["low"], found["interval"]["high"]]
+    return {
+        "evaluations": [evaluation.id for evaluation in evaluations],
+        **found,
+        "resamples": RESAMPLES,
+        "seed": SEED,
+    }
+
+
+def replicates_of(session: Session, evaluation_id: int) -> list[int]:
+    """All sealed evaluations of the specification of one, withdrawn ones left out."""
+    evaluation = find_evaluation(session, evaluation_id)
+    return list(
+        session.scalars(
+            select(Evaluation.id)
+            .where(
+                Evaluation.specification_digest == evaluation.specification_digest,
+                Evaluation.seal.is_not(None),
+                Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+            )
+            .order_by(Evaluation.replicate)
+        )
+    )
+
+
+def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
+    """CoRA's own bootstrap, over variants, kept as an analysis of the evaluation.
+
+    Raises QueueError where it is not sealed, UsageError where questions have different numbers of variants or no
+    original.
+    """
+    evaluation = _sealed(session, evaluation_id)
+    mcqa, parameters, result = computed_cora(session, evaluation_id)
+    store_analysis(session, evaluation.id, CORA, parameters, result)
+    return {"evaluation": evaluation_id, "accuracy": mcqa, **result, **parameters}
+
+
+def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str, Any], dict[str, Any]]:
+    """Accuracy on the originals, and the parameters and the result of CoRA's bootstrap as an analysis keeps them."""
+    query = (
+        select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
+        .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown)
+        .order_by(Prediction.question_id, Prediction.variant)
+    )
+    hits: dict[int, list[bool]] = {}
+    originals: dict[int, bool] = {}
+    for question_id, _, correct, unchanged in session.execute(query):
+        hits.setdefault(question_id, []).append(bool(correct))
+        if unchanged:
+            originals.setdefault(question_id, bool(correct))
+    counts = {len(row) for row in hits.values()}
+    if len(counts) != 1:
+        raise UsageError(
+            f"evaluation {evaluation_id}: its questions have {min(counts)} to {max(counts)} variants; resampling the "
+            "same variants for all needs one number"
+            if counts
+            else f"evaluation {evaluation_id} has no variant that shows the question"
+        )
+    if originals.keys() != hits.keys():
+        raise UsageError(f"evaluation {evaluation_id}: not every question has its original, which CoRA starts from")
+    mcqa = sum(originals.values()) / len(originals)
+    found = asdict(cora_over_variants(np.array([hits[key] for key in sorted(hits)], dtype=np.bool_), mcqa))
+    parameters = {key: found[key] for key in ("draws", "resamples", "seed")}
+    result = {"mean": found["mean"], "standard_deviation": found["standard_deviation"], "variants": counts.pop()}
+    return mcqa, parameters, result
