@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, request, url_for
+from flask import Flask, url_for
 
 from registry import __version__
 from registry.db import get_engine
@@ -18,10 +18,10 @@ from web import (
     feed,
     formats,
     identity,
+    links,
     metrics,
     overview,
     pages,
-    parameters,
     proof,
     responses,
     signing,
@@ -41,7 +41,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(formats.FILTERS)
     app.jinja_env.globals.update(
-        formats.GLOBALS, static=_static_urls(app), here=_here, there=_there, version=__version__
+        formats.GLOBALS, static=_static_urls(app), here=links.here, there=links.there, version=__version__
     )
     responses.install(app)
     identity.install(app, settings)
@@ -71,27 +71,3 @@ def _static_urls(app: Flask) -> Any:
     }
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = 365 * 24 * 3600
     return lambda name: url_for("static", filename=name, v=digests[name])
-
-
-def _there(endpoint: str, **changes: Any) -> str:
-    """The address of another form of the same part of the leaderboard, with some parameters changed."""
-    kept = {
-        key: value for key, value in request.args.items() if key in pages.SELECTION or key in ("sort", "order", "group")
-    }
-    if any(request.args.getlist("metrics")):
-        kept["metrics"] = ",".join(parameters.metrics(request.args))
-    given = {key: value for key, value in (kept | changes).items() if value not in (None, "")}
-    return url_for(endpoint, **given)
-
-
-def _here(**changes: Any) -> str:
-    """This page's address with some parameters changed; None removes one, and paging starts anew."""
-    kept = {key: value for key, value in request.args.items(multi=False) if key not in ("page", *changes)}
-    listed = request.args.getlist("metrics")
-    if len(listed) > 1 and "metrics" not in changes:
-        kept["metrics"] = ",".join(listed)
-    given = {key: value for key, value in changes.items() if value is not None}
-    # Names in the query string must not be taken for parts of the path or for url_for's own arguments.
-    query = {key: value for key, value in (kept | given).items() if key in pages.PARAMETERS or key in boards.ARGUMENTS}
-    assert request.endpoint is not None
-    return url_for(request.endpoint, **{**(request.view_args or {}), **query})

@@ -20,7 +20,6 @@ from web.responses import session
 
 blueprint = Blueprint("boards", __name__)
 
-ARGUMENTS: Final = ("as_of", "sort", "order")
 SNAPSHOTS: Final = 20
 """How many snapshots of a board its page looks back on."""
 

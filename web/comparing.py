@@ -11,7 +11,8 @@ from flask.typing import ResponseReturnValue
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
 from registry.results.selectables import Row
-from web import board, charts, effects, listings, pages, parameters, queries
+from web import charts, effects, listings, pages, parameters, queries
+from web.paging import QUESTIONS_PER_PAGE, paged
 from web.responses import session
 from web.sealed import OfSealed
 
@@ -40,8 +41,8 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
     versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
     name = versions[0]["benchmark"]
     kept = pages.part_of_leaderboard(benchmark=name, metrics=SPREAD_METRICS)
-    rows = sorted((row for row in kept.complete if board.moves_answers(row)), key=_in_order)
-    paging = pages.paged(len(rows), EVALUATIONS_PER_PAGE)
+    rows = sorted((row for row in kept.complete if effects.moves_answers(row)), key=_in_order)
+    paging = paged(len(rows), EVALUATIONS_PER_PAGE)
     shown = rows[paging.offset : paging.offset + paging.per_page]
     runs = effects.runs(session(), [row["evaluation_id"] for row in shown])
     groups = [_spread_group(list(group), runs) for _, group in groupby(shown, key=_asked)]
@@ -51,7 +52,7 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
         groups=groups,
         paging=paging,
         metrics=SPREAD_METRICS,
-        incomplete=[row for row in kept.incomplete if board.moves_answers(row)],
+        incomplete=[row for row in kept.incomplete if effects.moves_answers(row)],
     )
 
 
@@ -125,7 +126,7 @@ def compare() -> ResponseReturnValue:
     test = differences[by]["mcnemar"] if countable else {"only_first": 0, "only_second": 0}
     counts = {"left": test["only_first"], "right": test["only_second"]}
     counts["all"] = sum(counts.values())
-    paging = pages.paged(counts[only], pages.QUESTIONS_PER_PAGE)
+    paging = paged(counts[only], QUESTIONS_PER_PAGE)
     return render_template(
         "compare.html",
         left=left,

@@ -23,6 +23,11 @@ from registry.results.selectables import (
 from registry.tables import Prediction, Question, QuestionScore
 
 
+def moves_answers(row: Row) -> bool:
+    """Whether a row is under answer-moving variants, whatever their parameters."""
+    return bool(row["variants"].partition(":")[0] == "answer-moving")
+
+
 def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]]:
     """Evaluation → its runs by variant: accuracy over the questions that have the variant, and that of guessing.
 

@@ -25,7 +25,6 @@ from web.responses import session
 blueprint = Blueprint("overview", __name__)
 
 WAY: Final = ("variants", "protocol", "shots")
-ARGUMENTS: Final = (*WAY, "metric")
 STEPS: Final = 10
 MOST: Final = 2000
 """Evaluations on the page at most: fifty models on forty benchmarks."""

@@ -24,66 +24,18 @@ from registry.results.leaderboard import (
     split_by_group,
 )
 from registry.results.selectables import Row
-from web import api, board, charts, effects, formats, guide, listings, parameters, queries, story
+from web import api, charts, effects, formats, guide, links, listings, parameters, queries, story
 from web.formats import letter
+from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, ROWS_PER_PAGE, paged
 from web.responses import engine, session
 from web.sealed import OfSealed
 
 blueprint = Blueprint("pages", __name__)
 
-ROWS_PER_PAGE: Final = 100
-QUESTIONS_PER_PAGE: Final = 25
 VARIANTS_PER_PAGE: Final = 24
-MAX_PER_PAGE: Final = 500
-
-SELECTION: Final = tuple(argument.name for argument in api.results.FILTERS)
-"""What the leaderboard can be narrowed by: the same as in the API."""
-PARAMETERS: Final = frozenset(
-    {*SELECTION, *board.ARGUMENTS, "published", "only", "place", "version", "left", "right", "by", "against"}
-)
-"""Every query parameter of a page; links keep these and drop strangers."""
-
 
 PLACES: Final = tuple(ascii_uppercase)
 """Positions as an address names them."""
-
-
-@dataclass(frozen=True)
-class Paging:
-    """Where a page stands in its list."""
-
-    page: int
-    per_page: int
-    total: int
-
-    @property
-    def pages(self) -> int:
-        """Number of pages, at least one."""
-        return max(1, -(-self.total // self.per_page))
-
-    @property
-    def offset(self) -> int:
-        """Rows before this page."""
-        return (self.page - 1) * self.per_page
-
-    @property
-    def first(self) -> int:
-        """1-based number of the first row."""
-        return min(self.total, self.offset + 1)
-
-    @property
-    def last(self) -> int:
-        """1-based number of the last row."""
-        return min(self.total, self.offset + self.per_page)
-
-
-def paged(total: int, per_page: int, *, asked: tuple[int, int] | None = None) -> Paging:
-    """Where the asked page stands in a list of `total`; NotFoundError beyond its end."""
-    page, size = asked or parameters.paging(request.args, per_page=per_page, most=MAX_PER_PAGE)
-    paging = Paging(page, size, total)
-    if page > paging.pages:
-        raise NotFoundError(f"page {page}: there are {paging.pages}; go back to page 1")
-    return paging
 
 
 # The leaderboard
@@ -97,7 +49,7 @@ MOST_PRINTED: Final = 200
 @blueprint.get("/")
 def leaderboard() -> ResponseReturnValue:
     """The board: complete evaluations ranked within their group, incomplete ones apart."""
-    asked, selection = board.read_ordering(request.args), api.results.read_selection()
+    asked, selection = links.read_ordering(request.args), api.results.read_selection()
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
     choices = _choices(selection)
@@ -153,7 +105,7 @@ def _require(key: str, value: object, choices: Sequence[str]) -> None:
 @blueprint.get("/leaderboard.csv")
 def leaderboard_csv() -> ResponseReturnValue:
     """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first."""
-    asked, selection = board.read_ordering(request.args), api.results.read_selection()
+    asked, selection = links.read_ordering(request.args), api.results.read_selection()
     _choices(selection)
     names = tuple(dict.fromkeys((*asked.metrics, asked.rank_metric)))
     complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=names)
@@ -237,7 +189,7 @@ class Part:
 
 def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
     """The part that is one model's or one benchmark's; metrics: more that its rows hold."""
-    asked, selection = board.read_ordering(request.args), board.read_filters(request.args, **of)
+    asked, selection = links.read_ordering(request.args), links.read_filters(request.args, **of)
     shown = (*_on_the_board(asked), *metrics)
     complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=shown)
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=shown)
@@ -296,7 +248,7 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
         paging=paging,
         asked=kept.asked,
         shown=kept.complete,
-        moved=sum(map(board.moves_answers, kept.complete)),
+        moved=sum(map(effects.moves_answers, kept.complete)),
         **_board_context(kept.complete, kept.incomplete, _metrics_with_values(kept.asked, kept.complete), grouped=True),
     )
 

@@ -11,7 +11,8 @@ from registry.proof.provenance import GROUPS, compare_provenance, provenance_doc
 from registry.results.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
 from registry.studies.drift import drift_document
 from registry.tables import Evaluation, Model, ModelRevision
-from web import charts, pages, parameters, queries
+from web import charts, parameters, queries
+from web.paging import ROWS_PER_PAGE, paged
 from web.responses import session
 from web.sealed import OfSealed
 
@@ -115,7 +116,7 @@ def drift() -> ResponseReturnValue:
         offered = [other for other in found if other["complete"] and all(other[key] == row[key] for key in kept)]
         return render_template("drift_choice.html", evaluation=row, offered=offered)
     left, right, document = drift_of(sides[0], sides[1])
-    paging = pages.paged(len(document["flips"]), FLIPS_PER_PAGE)
+    paging = paged(len(document["flips"]), FLIPS_PER_PAGE)
     return render_template(
         "drift.html",
         left=left,
@@ -131,7 +132,7 @@ def drift() -> ResponseReturnValue:
 def chain() -> ResponseReturnValue:
     """The chain of seals, withdrawals and snapshots, the newest first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
-    paging = pages.paged(total, LINKS_PER_PAGE)
+    paging = paged(total, LINKS_PER_PAGE)
     query = select(chain_links).order_by(chain_links.c.position.desc())
     rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
     head = rows_of(session(), query.limit(1))
@@ -142,7 +143,7 @@ def chain() -> ResponseReturnValue:
 def withdrawn() -> ResponseReturnValue:
     """Every evaluation that no longer counts, with the reason."""
     w = withdrawals.c
-    paging = pages.paged(_withdrawn(), pages.ROWS_PER_PAGE)
+    paging = paged(_withdrawn(), ROWS_PER_PAGE)
     query = select(withdrawals).where(w.current).order_by(w.withdrawal.desc())
     rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
     named = [row | {"evaluation": queries.evaluation(session(), row["evaluation_id"])} for row in rows]

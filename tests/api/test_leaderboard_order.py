@@ -14,7 +14,7 @@ from registry.tables import Evaluation, EvaluationMetric
 from tests import leaderboard_oracle as oracle
 from tests.proof.commands import run
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right
-from web import board
+from web import links
 
 SORTS = ("worst_accuracy", "fluctuation_rate", "npsq_accuracy", "model", "benchmark", "sealed_at")
 FILTERS = ({"benchmark": "capitals"}, {"model": "beta"}, {"q": "A", "variants": "cyclic"}, {"shots": "0"})
@@ -62,7 +62,7 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
     with read_session(varied.engine) as session:
         rows = oracle.rows_of_the_view(session)
         for given in ASKED:
-            asked = board.read_filters(MultiDict(given)), board.read_ordering(MultiDict(given))
+            asked = links.read_filters(MultiDict(given)), links.read_ordering(MultiDict(given))
             expected = [(row["evaluation_id"], row["rank"]) for row in oracle.make(rows, *asked).rows]
             assert paged(session, *asked) == expected, given
 

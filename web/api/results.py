@@ -12,7 +12,7 @@ from registry.proof.provenance import more_provenance
 from registry.results.leaderboard import Page, Selection, evaluation_conditions, leaderboard_page
 from registry.results.selectables import Row
 from registry.tables import Evaluation
-from web import board, parameters, queries
+from web import links, parameters, queries
 from web.api import arguments
 from web.api.operations import answer, get, linked, next_address, page
 from web.responses import session
@@ -66,7 +66,7 @@ def leaderboard() -> Response:
 
     Ranks are among all evaluations that were asked the same questions in the same way: a filter never changes a rank.
     """
-    asked = board.read_ordering(request.args)
+    asked = links.read_ordering(request.args)
     number, size = arguments.PAGE.read(request.args), arguments.ROWS_PER_PAGE.read(request.args)
     selection = read_selection()
     made = leaderboard_page(session(), selection, asked, limit=size, offset=(number - 1) * size)
