@@ -9,21 +9,16 @@ from flask import Flask, url_for
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import (
+from web import api, formats, identity, links, prometheus, responses
+from web.pages import (
     administration,
-    api,
-    assessing,
+    assessment,
     boards,
     comparing,
     feed,
-    formats,
-    identity,
-    links,
-    metrics,
+    leaderboard,
     overview,
-    pages,
     proof,
-    responses,
     signing,
     sql,
     submitting,
@@ -45,13 +40,13 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     )
     responses.install(app)
     identity.install(app, settings)
-    app.register_blueprint(pages.blueprint)
+    app.register_blueprint(leaderboard.blueprint)
     app.register_blueprint(api.blueprint)
-    app.register_blueprint(metrics.blueprint)
+    app.register_blueprint(prometheus.blueprint)
     app.register_blueprint(boards.blueprint)
     app.register_blueprint(comparing.blueprint)
     app.register_blueprint(overview.blueprint)
-    app.register_blueprint(assessing.blueprint)
+    app.register_blueprint(assessment.blueprint)
     app.register_blueprint(signing.blueprint)
     app.register_blueprint(administration.blueprint)
     app.register_blueprint(submitting.blueprint)

@@ -12,7 +12,7 @@ from tests.web.seed import HOSTILE, evaluate, right
 from tests.web.test_charts import cells, specifications
 from tests.web.test_charts import right as answered_right
 from tests.web.test_pages import counted
-from web.comparing import COMPARED
+from web.pages.comparing import COMPARED
 
 
 def pair(drawn, kind="cyclic", protocol="symbols"):

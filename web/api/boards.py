@@ -12,7 +12,7 @@ from registry.tables import Board, Suite
 from web import parameters
 from web.api import arguments
 from web.api.operations import answer, get
-from web.boards import shown_board, shown_snapshot, snapshot_document
+from web.pages.boards import shown_board, shown_snapshot, snapshot_document
 from web.responses import session
 
 

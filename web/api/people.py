@@ -12,10 +12,11 @@ from registry.db import read_session, write_session
 from registry.errors import NotFoundError
 from registry.people import accounts
 from registry.schema.public_sql import as_json
-from web import parameters, sql
+from web import parameters
 from web.api import arguments, bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.writing import audited
+from web.pages import sql
 from web.responses import engine
 
 _OUTCOME = arguments.choice("outcome", "Only what was done, or only what was refused.", OUTCOMES)

@@ -8,9 +8,10 @@ from sqlalchemy import func, select
 from registry.api import documents
 from registry.proof.provenance import compare_provenance
 from registry.results.selectables import Row, chain_links, rows_of
-from web import parameters, proof, queries
+from web import parameters, queries
 from web.api import arguments
 from web.api.operations import answer, get, page
+from web.pages import proof
 from web.responses import session
 
 _ID: Final = {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}

@@ -11,10 +11,11 @@ from flask.typing import ResponseReturnValue
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
 from registry.results.selectables import Row
-from web import charts, effects, listings, pages, parameters, queries
+from web import chart_data, charts, listings, parameters, queries
+from web.cache import OfSealed
+from web.pages import leaderboard
 from web.paging import QUESTIONS_PER_PAGE, paged
 from web.responses import session
-from web.sealed import OfSealed
 
 blueprint = Blueprint("comparing", __name__)
 
@@ -40,11 +41,11 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
     """How far accuracy on a benchmark follows the place of the right option, by model and protocol."""
     versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
     name = versions[0]["benchmark"]
-    kept = pages.part_of_leaderboard(benchmark=name, metrics=SPREAD_METRICS)
-    rows = sorted((row for row in kept.complete if effects.moves_answers(row)), key=_in_order)
+    kept = leaderboard.part_of_leaderboard(benchmark=name, metrics=SPREAD_METRICS)
+    rows = sorted((row for row in kept.complete if chart_data.moves_answers(row)), key=_in_order)
     paging = paged(len(rows), EVALUATIONS_PER_PAGE)
     shown = rows[paging.offset : paging.offset + paging.per_page]
-    runs = effects.runs(session(), [row["evaluation_id"] for row in shown])
+    runs = chart_data.runs(session(), [row["evaluation_id"] for row in shown])
     groups = [_spread_group(list(group), runs) for _, group in groupby(shown, key=_asked)]
     return render_template(
         "answer_moving.html",
@@ -52,7 +53,7 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
         groups=groups,
         paging=paging,
         metrics=SPREAD_METRICS,
-        incomplete=[row for row in kept.incomplete if effects.moves_answers(row)],
+        incomplete=[row for row in kept.incomplete if chart_data.moves_answers(row)],
     )
 
 
@@ -122,7 +123,7 @@ def compare() -> ResponseReturnValue:
     differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
     countable = [name for name in RIGHT_OR_WRONG if differences.get(name, {}).get("mcnemar")]
     by = parameters.choice(request.args, "by", countable, countable[0] if countable else "accuracy")
-    only = parameters.choice(request.args, "only", effects.DIFFERING, "all")
+    only = parameters.choice(request.args, "only", chart_data.DIFFERING, "all")
     test = differences[by]["mcnemar"] if countable else {"only_first": 0, "only_second": 0}
     counts = {"left": test["only_first"], "right": test["only_second"]}
     counts["all"] = sum(counts.values())
@@ -141,7 +142,7 @@ def compare() -> ResponseReturnValue:
         only=only,
         counts=counts,
         paging=paging,
-        listed=effects.differing(
+        listed=chart_data.differing(
             session(),
             left["evaluation_id"],
             right["evaluation_id"],

@@ -15,8 +15,8 @@ from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
 from registry.results.selectables import Row
 from web import charts, parameters
+from web.cache import OfSealed
 from web.responses import session
-from web.sealed import OfSealed
 
 if TYPE_CHECKING:
     from registry.studies.assessment import Source

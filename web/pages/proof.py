@@ -12,9 +12,9 @@ from registry.results.selectables import Row, chain_links, evaluation_sources, r
 from registry.studies.drift import drift_document
 from registry.tables import Evaluation, Model, ModelRevision
 from web import charts, parameters, queries
+from web.cache import OfSealed
 from web.paging import ROWS_PER_PAGE, paged
 from web.responses import session
-from web.sealed import OfSealed
 
 blueprint = Blueprint("proof", __name__)
 

@@ -15,7 +15,8 @@ from registry.lookups import find_board
 from registry.metrics import METRICS
 from registry.results.selectables import Row
 from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
-from web import charts, parameters, queries, story
+from web import charts, parameters, queries
+from web.pages import luck
 from web.responses import session
 
 blueprint = Blueprint("boards", __name__)
@@ -152,7 +153,7 @@ def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
 def _lucky(document: Row) -> list[Row]:
     """Models whose accuracy is mostly luck of the order, in the first way of asking that tells."""
     for names in _in_one_way(document).values():
-        return story.of_board(document["rows"], names["accuracy"], names["worst_accuracy"])
+        return luck.of_board(document["rows"], names["accuracy"], names["worst_accuracy"])
     return []
 
 

@@ -24,11 +24,12 @@ from registry.results.leaderboard import (
     split_by_group,
 )
 from registry.results.selectables import Row
-from web import api, charts, effects, formats, guide, links, listings, parameters, queries, story
+from web import api, chart_data, charts, formats, links, listings, parameters, queries
+from web.cache import OfSealed
 from web.formats import letter
+from web.pages import guide, luck
 from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, ROWS_PER_PAGE, paged
 from web.responses import engine, session
-from web.sealed import OfSealed
 
 blueprint = Blueprint("pages", __name__)
 
@@ -70,7 +71,7 @@ def leaderboard() -> ResponseReturnValue:
         sizes=SIZES,
         paging=paged(total, ROWS_PER_PAGE, asked=(page, size)),
         shown=shown,
-        lucky=story.of_evaluations(shown),
+        lucky=luck.of_evaluations(shown),
         published=published,
         printed=printed,
         most_printed=MOST_PRINTED,
@@ -248,7 +249,7 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
         paging=paging,
         asked=kept.asked,
         shown=kept.complete,
-        moved=sum(map(effects.moves_answers, kept.complete)),
+        moved=sum(map(chart_data.moves_answers, kept.complete)),
         **_board_context(kept.complete, kept.incomplete, _metrics_with_values(kept.asked, kept.complete), grouped=True),
     )
 
@@ -263,7 +264,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     place = parameters.choice(request.args, "place", PLACES, "")
-    among = effects.fails_at(row["evaluation_id"], PLACES.index(place)) if place else None
+    among = chart_data.fails_at(row["evaluation_id"], PLACES.index(place)) if place else None
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     counts = queries.question_counts(session(), row["evaluation_id"])
     kept = counts if among is None else queries.question_counts(session(), row["evaluation_id"], among)
@@ -326,13 +327,15 @@ _positions: OfSealed[tuple[list[Row], Row]] = OfSealed()
 
 def _effects(row: Row) -> dict[str, Any]:
     """What moving options, or putting adversarial ones among them, does to the answers of a complete evaluation."""
-    positions, over_all = _positions.get(row["seal"], lambda: effects.positions(session(), row["evaluation_id"]))
-    adversarial = effects.adversarial(session(), row["evaluation_id"]) if row["variant_kind"] == "adversarial" else []
+    positions, over_all = _positions.get(row["seal"], lambda: chart_data.positions(session(), row["evaluation_id"]))
+    adversarial = (
+        chart_data.adversarial(session(), row["evaluation_id"]) if row["variant_kind"] == "adversarial" else []
+    )
     rules = row["specification"]["protocol"].get("extraction", {}).get("rules", [])
     return {
         **_shuffles(row),
-        "written": effects.written(session(), row["evaluation_id"], rules) if rules else [],
-        "seconds": effects.seconds(session(), row["evaluation_id"]) if rules else None,
+        "written": chart_data.written(session(), row["evaluation_id"], rules) if rules else [],
+        "seconds": chart_data.seconds(session(), row["evaluation_id"]) if rules else None,
         "positions": positions,
         "over_all_positions": over_all,
         "positions_chart": charts.positions(positions, over_all["prompts"]) if over_all["prompts"] else None,
@@ -345,7 +348,7 @@ def _shuffles(row: Row) -> dict[str, Any]:
     """How accuracy lies over subjects in the original order and in each shuffle, where there are several of both."""
     if row["variant_kind"] != "shuffle":
         return {}
-    found = _by_subject.get(row["seal"], lambda: effects.by_subject(session(), row["evaluation_id"]))
+    found = _by_subject.get(row["seal"], lambda: chart_data.by_subject(session(), row["evaluation_id"]))
     rows = [item | {"name": f"Shuffle {item['run']}" if item["run"] else "Original order"} for item in found]
     by_subject: dict[str, dict[int, Row]] = {}
     for item in rows:
