@@ -2,7 +2,7 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flask import Flask, url_for
 
@@ -15,10 +15,36 @@ from web.pages import (
     assessment,
     boards,
     comparing,
+    evaluations,
     feed,
+    guide,
+    health,
     leaderboard,
     overview,
     proof,
+    questions,
+    queue,
+    registered,
+    signing,
+    sql,
+    submitting,
+)
+
+_PAGES: Final = (
+    administration,
+    assessment,
+    boards,
+    comparing,
+    evaluations,
+    feed,
+    guide,
+    health,
+    leaderboard,
+    overview,
+    proof,
+    questions,
+    queue,
+    registered,
     signing,
     sql,
     submitting,
@@ -40,19 +66,8 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     )
     responses.install(app)
     identity.install(app, settings)
-    app.register_blueprint(leaderboard.blueprint)
-    app.register_blueprint(api.blueprint)
-    app.register_blueprint(prometheus.blueprint)
-    app.register_blueprint(boards.blueprint)
-    app.register_blueprint(comparing.blueprint)
-    app.register_blueprint(overview.blueprint)
-    app.register_blueprint(assessment.blueprint)
-    app.register_blueprint(signing.blueprint)
-    app.register_blueprint(administration.blueprint)
-    app.register_blueprint(submitting.blueprint)
-    app.register_blueprint(feed.blueprint)
-    app.register_blueprint(sql.blueprint)
-    app.register_blueprint(proof.blueprint)
+    for blueprint in (api.blueprint, prometheus.blueprint, *dict.fromkeys(page.blueprint for page in _PAGES)):
+        app.register_blueprint(blueprint)
     return app
 
 

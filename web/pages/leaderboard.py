@@ -1,20 +1,16 @@
-"""The same rows as pages. Every page reads and sorts without scripts; a script saves reloads."""
+"""The leaderboard: as a page, as CSV, and the parts of it on other pages."""
 
 import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
-from string import ascii_uppercase
 from typing import Any, Final
 
-from flask import Blueprint, Response, render_template, request
+from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 
-from registry.errors import NotFoundError, UsageError
-from registry.metrics import METRICS
-from registry.operations.migrate import require_current
+from registry.errors import UsageError
 from registry.results.leaderboard import (
     Ordering,
     Selection,
@@ -24,23 +20,11 @@ from registry.results.leaderboard import (
     split_by_group,
 )
 from registry.results.selectables import Row
-from web import api, chart_data, charts, formats, links, listings, parameters, queries
-from web.cache import OfSealed
-from web.formats import letter
-from web.pages import guide, luck
-from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, ROWS_PER_PAGE, paged
-from web.responses import engine, session
-
-blueprint = Blueprint("pages", __name__)
-
-VARIANTS_PER_PAGE: Final = 24
-
-PLACES: Final = tuple(ascii_uppercase)
-"""Positions as an address names them."""
-
-
-# The leaderboard
-
+from web import api, links, listings, parameters, queries
+from web.pages import luck
+from web.pages.blueprint import blueprint
+from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
+from web.responses import session
 
 SIZES: Final = tuple(int(number * 10**9) for number in (0.1, 0.5, 1, 3, 7, 13, 30, 70, 400))
 """Numbers of parameters that the leaderboard offers as limits; an address may have any."""
@@ -76,7 +60,7 @@ def leaderboard() -> ResponseReturnValue:
         printed=printed,
         most_printed=MOST_PRINTED,
         empty_registry=not choices["benchmark"],
-        **_board_context(shown, incomplete, _metrics_with_values(asked, shown), grouped=asked.grouped),
+        **table_context(shown, incomplete, metrics_with_values(asked, shown), grouped=asked.grouped),
     )
 
 
@@ -152,7 +136,7 @@ def _csv_cells(row: Row, metric: str) -> list[float | None]:
     return [row[metric], found.get("interval_low"), found.get("interval_high"), found.get("n")]
 
 
-def _metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
+def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
     """The columns: those asked for by name; otherwise the usual ones, without those that no row has a value of."""
     if any(request.args.getlist("metrics")):
         return asked.metrics
@@ -165,7 +149,7 @@ def _on_the_board(asked: Ordering) -> tuple[str, ...]:
     return (*asked.metrics, "accuracy", "average_accuracy", "worst_accuracy")
 
 
-def _board_context(
+def table_context(
     complete: list[Row], incomplete: list[Row], metrics: Sequence[str], *, grouped: bool
 ) -> dict[str, Any]:
     """What the board's tables need besides their rows."""
@@ -195,299 +179,3 @@ def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
     complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=shown)
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=shown)
     return Part(asked, complete, incomplete)
-
-
-@blueprint.get("/models")
-def models() -> ResponseReturnValue:
-    """Every model."""
-    return render_template("models.html", models=listings.models(session()))
-
-
-@blueprint.get("/models/<model>")
-def model(model: str) -> ResponseReturnValue:
-    """A model: its revisions and evaluations."""
-    row = listings.model(session(), parameters.name("model", model))
-    kept = part_of_leaderboard(model=row["model"])
-    return render_template(
-        "model.html",
-        model=row,
-        asked=kept.asked,
-        shown=kept.complete,
-        **_board_context(
-            kept.complete, kept.incomplete, _metrics_with_values(kept.asked, kept.complete), grouped=False
-        ),
-    )
-
-
-@blueprint.get("/benchmarks")
-def benchmarks() -> ResponseReturnValue:
-    """Every benchmark version."""
-    rows = listings.benchmarks(session())
-    by_name = {name: list(versions) for name, versions in groupby(rows, key=lambda row: row["benchmark"])}
-    return render_template("benchmarks.html", benchmarks=by_name)
-
-
-@blueprint.get("/benchmarks/<benchmark>")
-def benchmark(benchmark: str) -> ResponseReturnValue:
-    """A benchmark: its versions, its part of the board, the questions of one version."""
-    versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
-    wanted = parameters.text(request.args, "version") or versions[0]["version"]
-    chosen = next((row for row in versions if row["version"] == wanted), None)
-    if chosen is None:
-        listed = ", ".join(row["version"] for row in versions)
-        raise NotFoundError(f"benchmark {benchmark} has no version {parameters.shorten(wanted)}; it has: {listed}")
-    paging = paged(chosen["questions"], QUESTIONS_PER_PAGE)
-    kept = part_of_leaderboard(benchmark=chosen["benchmark"])
-    return render_template(
-        "benchmark.html",
-        versions=versions,
-        chosen=chosen,
-        shape=listings.shape(session(), chosen["benchmark_version_id"]),
-        questions=listings.benchmark_questions(
-            session(), chosen["benchmark_version_id"], limit=paging.per_page, offset=paging.offset
-        ),
-        paging=paging,
-        asked=kept.asked,
-        shown=kept.complete,
-        moved=sum(map(chart_data.moves_answers, kept.complete)),
-        **_board_context(kept.complete, kept.incomplete, _metrics_with_values(kept.asked, kept.complete), grouped=True),
-    )
-
-
-# Evaluations
-
-
-@blueprint.get("/evaluations/<evaluation_id>")
-def evaluation(evaluation_id: str) -> ResponseReturnValue:
-    """An evaluation: progress, metrics by scope, questions, provenance."""
-    only = parameters.choice(request.args, "only", queries.QUESTION_FILTERS, "all")
-    asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
-    row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
-    place = parameters.choice(request.args, "place", PLACES, "")
-    among = chart_data.fails_at(row["evaluation_id"], PLACES.index(place)) if place else None
-    scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
-    counts = queries.question_counts(session(), row["evaluation_id"])
-    kept = counts if among is None else queries.question_counts(session(), row["evaluation_id"], among)
-    paging = paged(kept[only], QUESTIONS_PER_PAGE, asked=asked)
-    provenance = api.provenance(row)
-    by_scope: dict[str, dict[str, Row]] = {}
-    for item in scopes:
-        by_scope.setdefault(item["scope"], {})[item["metric"]] = item
-    parts_chart = _parts_chart(by_scope)
-    return render_template(
-        "evaluation.html",
-        evaluation=row,
-        subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
-        bmca_chart=charts.bmca_curve(by_scope.get("all", {})),
-        shares=charts.SHARES,
-        all_questions={name: item["value"] for name, item in by_scope.get("all", {}).items()},
-        progress=api.evaluation_progress(row),
-        by_scope=by_scope,
-        filters={key: (label, counts[key]) for key, (label, _) in queries.QUESTION_FILTERS.items()},
-        only=only,
-        place=place,
-        paging=paging,
-        questions=queries.questions(
-            session(), row["evaluation_id"], only=only, limit=paging.per_page, offset=paging.offset, among=among
-        ),
-        parts_chart=parts_chart,
-        **(_effects(row) if row["complete"] else {}),
-        provenance=provenance,
-        scorers=_scorers(provenance["shards"]),
-    )
-
-
-def _part_metrics(by_scope: dict[str, dict[str, Row]], drawn: Sequence[str]) -> list[str]:
-    """The columns of the table of parts: those asked for by name; otherwise the usual ones that have a value."""
-    parts = [metrics for scope, metrics in by_scope.items() if scope not in ("all", "unflagged")]
-    by_name = any(request.args.getlist("metrics"))
-    return [
-        name
-        for name in METRICS
-        if name in {*parameters.metrics(request.args), *drawn}
-        and (by_name or any(metrics.get(name, {}).get("value") is not None for metrics in parts))
-    ]
-
-
-def _parts_chart(by_scope: dict[str, dict[str, Row]]) -> charts.Chart | None:
-    """Accuracy and worst accuracy of subjects and categories; None for fewer than two, or under a single order."""
-    if by_scope.get("all", {}).get("fluctuation_rate", {}).get("value") is None:
-        return None
-    rows = []
-    for scope, metrics in by_scope.items():
-        values = {name: metrics.get(name, {}).get("value") for name in charts.PART_METRICS}
-        name, kind = formats.scope_name(scope)
-        if kind and values["accuracy"] is not None and values["worst_accuracy"] is not None:
-            rows.append({"name": name, **values})
-    return charts.parts(rows) if len(rows) > 1 else None
-
-
-_positions: OfSealed[tuple[list[Row], Row]] = OfSealed()
-
-
-def _effects(row: Row) -> dict[str, Any]:
-    """What moving options, or putting adversarial ones among them, does to the answers of a complete evaluation."""
-    positions, over_all = _positions.get(row["seal"], lambda: chart_data.positions(session(), row["evaluation_id"]))
-    adversarial = (
-        chart_data.adversarial(session(), row["evaluation_id"]) if row["variant_kind"] == "adversarial" else []
-    )
-    rules = row["specification"]["protocol"].get("extraction", {}).get("rules", [])
-    return {
-        **_shuffles(row),
-        "written": chart_data.written(session(), row["evaluation_id"], rules) if rules else [],
-        "seconds": chart_data.seconds(session(), row["evaluation_id"]) if rules else None,
-        "positions": positions,
-        "over_all_positions": over_all,
-        "positions_chart": charts.positions(positions, over_all["prompts"]) if over_all["prompts"] else None,
-        "adversarial": adversarial,
-        "adversarial_chart": charts.adversarial(adversarial) if adversarial else None,
-    }
-
-
-def _shuffles(row: Row) -> dict[str, Any]:
-    """How accuracy lies over subjects in the original order and in each shuffle, where there are several of both."""
-    if row["variant_kind"] != "shuffle":
-        return {}
-    found = _by_subject.get(row["seal"], lambda: chart_data.by_subject(session(), row["evaluation_id"]))
-    rows = [item | {"name": f"Shuffle {item['run']}" if item["run"] else "Original order"} for item in found]
-    by_subject: dict[str, dict[int, Row]] = {}
-    for item in rows:
-        by_subject.setdefault(item["subject"], {})[item["run"]] = item
-    return {
-        "shuffles_chart": charts.shuffles(rows),
-        "shuffled_runs": dict(sorted({item["run"]: item["name"] for item in rows}.items())),
-        "by_subject": by_subject,
-    }
-
-
-_by_subject: OfSealed[list[Row]] = OfSealed()
-
-
-def _scorers(shards: Sequence[Row]) -> list[Row]:
-    """Shards summed by who scored them and on what: an evaluation may have a thousand."""
-
-    def scorer(shard: Row) -> tuple[str, str, str]:
-        return (shard["host"] or "", shard["device"] or "", shard["engine_fingerprint_digest"] or "")
-
-    summed = []
-    for (host, device, digest), group in groupby(sorted(shards, key=scorer), key=scorer):
-        members = list(group)
-        finished = [shard["finished_at"] for shard in members if shard["finished_at"] is not None]
-        claimed = [shard["claimed_at"] for shard in members if shard["claimed_at"] is not None]
-        summed.append(
-            {
-                "host": host or None,
-                "device": device or None,
-                "fingerprint": digest or None,
-                "shards": len(members),
-                **{
-                    key: sum(shard[key] or 0 for shard in members)
-                    for key in ("prompts", "claims", "failures", "crashes", "elapsed_s", "tokens_computed")
-                },
-                "from": min(claimed, default=None),
-                "to": max(finished, default=None),
-            }
-        )
-    return summed
-
-
-@blueprint.get("/evaluations/<evaluation_id>/questions/<question_id>")
-def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnValue:
-    """A question as one evaluation showed it: every variant with choice and probabilities."""
-    asked = parameters.paging(request.args, per_page=VARIANTS_PER_PAGE, most=MAX_PER_PAGE)
-    row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
-    question, expected = queries.asked_question(
-        session(), row["evaluation_id"], parameters.identifier("question", question_id)
-    )
-    predictions = queries.predictions(session(), row["evaluation_id"], question["question_id"])
-    paging = paged(len(predictions), VARIANTS_PER_PAGE, asked=asked)
-    page = predictions[paging.offset : paging.offset + paging.per_page]
-    own = [prediction for prediction in predictions if prediction["own_options"] and prediction["question_shown"]]
-    return render_template(
-        "evaluation_question.html",
-        evaluation=row,
-        question=question,
-        expected=expected,
-        predictions=predictions,
-        shown=[_as_shown(prediction, question["options"], row["inserted"]) for prediction in page],
-        own=own,
-        probabilities_chart=charts.probabilities(own, question["options"], question["answer"]),
-        paging=paging,
-        prompts=queries.exact_prompts(session(), row, question["question_id"], page),
-        answer_label=letter(question["answer"]),
-    )
-
-
-def _as_shown(prediction: Row, options: Sequence[str], inserted: dict[str, str]) -> Row:
-    """A prediction with its lines in the order in which the model saw them."""
-    probabilities = prediction["label_probabilities"]
-    return prediction | {
-        "lines": [
-            {
-                "label": letter(position),
-                "option": option,
-                "text": options[option] if option >= 0 else inserted.get(str(option), "an inserted option"),
-                "chosen": position == prediction["chosen_position"],
-                "right": option == prediction["answer"],
-                "probability": None if probabilities is None else probabilities[position],
-            }
-            for position, option in enumerate(prediction["shown"])
-        ]
-    }
-
-
-@blueprint.get("/questions/<question_id>")
-def question(question_id: str) -> ResponseReturnValue:
-    """A benchmark's question over all evaluations."""
-    page, per_page = parameters.paging(request.args, per_page=100, most=MAX_PER_PAGE)
-    row = queries.question(session(), parameters.identifier("question", question_id))
-    outcomes, total = queries.question_everywhere(
-        session(), row["question_id"], limit=per_page, offset=(page - 1) * per_page
-    )
-    return render_template(
-        "question.html",
-        question=row,
-        outcomes=outcomes,
-        paging=paged(total, per_page, asked=(page, per_page)),
-        answer_label=letter(row["answer"]),
-    )
-
-
-# Queue, guide, health
-
-
-@blueprint.get("/queue")
-def queue() -> ResponseReturnValue:
-    """What is being scored, what waits, who works."""
-    page, per_page = parameters.paging(request.args, per_page=50, most=MAX_PER_PAGE)
-    items, total = queries.evaluations(
-        session(), states=queries.UNFINISHED, limit=per_page, offset=(page - 1) * per_page
-    )
-    finished, _ = queries.evaluations(session(), states=("complete",), limit=10)
-    return render_template(
-        "queue.html",
-        evaluations=items,
-        paging=paged(total, per_page, asked=(page, per_page)),
-        finished=finished,
-        **listings.queue(session()),
-    )
-
-
-@blueprint.get("/metrics-guide")
-def metrics_guide() -> ResponseReturnValue:
-    """Every metric: its formula, range, source and needs, a worked example, and where others compute it otherwise."""
-    return render_template("metrics_guide.html", **guide.CONTEXT)
-
-
-@blueprint.get("/healthz")
-def healthz() -> ResponseReturnValue:
-    """The process answers."""
-    return {"status": "alive"}
-
-
-@blueprint.get("/readyz")
-def readyz() -> ResponseReturnValue:
-    """The database answers and its schema is this code's; 503 otherwise."""
-    # Read-only, or on SQLite the probe would wait for whoever writes.
-    require_current(engine().execution_options(read_only=True))
-    return {"status": "ready"}
