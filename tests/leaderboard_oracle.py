@@ -12,8 +12,9 @@ from sqlalchemy import JSON, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
-from registry.results.leaderboard import GROUP_COLUMNS, Ordering, Selection, group_key
+from registry.results.leaderboard import GROUP_COLUMNS, Ordering, group_key
 from registry.results.selectables import Row, leaderboard, rows_of
+from registry.results.selection import Selection
 from registry.statistics.competition_ranks import ranks
 from registry.tables import BenchmarkVersion, Evaluation
 

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from flask import request, url_for
 
-from registry.results.leaderboard import SORTS, Ordering, Selection, default_sort, natural_order
+from registry.results.leaderboard import SORTS, Ordering, default_sort, natural_order
+from registry.results.selection import Selection
 from web import parameters
 from web.parameters import Arguments
 

@@ -7,8 +7,9 @@ import click
 from registry.db import read_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from registry.results.leaderboard import COLUMNS, Selection, leaderboard_page
+from registry.results.leaderboard import COLUMNS, leaderboard_page
 from registry.results.reports import evaluation_metrics
+from registry.results.selection import Selection
 from shuffleboard.cli.common import engine_of, json_option, print_csv, print_json, print_table, settings_of, show
 
 

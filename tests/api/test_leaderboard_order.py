@@ -9,7 +9,8 @@ from werkzeug.datastructures import MultiDict
 
 from registry.db import read_session, write_session
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.results.leaderboard import Ordering, Selection, complete_rows, filter_choices, leaderboard_page
+from registry.results.leaderboard import Ordering, complete_rows, filter_choices, leaderboard_page
+from registry.results.selection import Selection
 from registry.tables import Evaluation, EvaluationMetric
 from tests import leaderboard_oracle as oracle
 from tests.proof.commands import run

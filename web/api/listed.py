@@ -6,7 +6,7 @@ from sqlalchemy import select
 from registry.api import documents
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
-from registry.results.leaderboard import Selection
+from registry.results.selection import Selection
 from registry.studies.published import published_rows
 from registry.tables import Protocol
 from web import listings, parameters, queries

@@ -9,8 +9,9 @@ from registry.api import documents
 from registry.errors import UsageError
 from registry.metrics.catalogue import ALL_NAMES
 from registry.proof.provenance import more_provenance
-from registry.results.leaderboard import Page, Selection, evaluation_conditions, leaderboard_page
+from registry.results.leaderboard import Page, leaderboard_page
 from registry.results.selectables import Row
+from registry.results.selection import Selection, evaluation_conditions
 from registry.tables import Evaluation
 from web import links, parameters, queries
 from web.api import arguments

@@ -11,15 +11,9 @@ from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
-from registry.results.leaderboard import (
-    Ordering,
-    Selection,
-    complete_rows,
-    filter_choices,
-    incomplete_rows,
-    split_by_group,
-)
+from registry.results.leaderboard import Ordering, complete_rows, filter_choices, incomplete_rows, split_by_group
 from registry.results.selectables import Row
+from registry.results.selection import Selection
 from web import api, links, listings, parameters, queries
 from web.pages import luck
 from web.pages.blueprint import blueprint

@@ -8,16 +8,9 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from registry.results.leaderboard import (
-    Ordering,
-    Selection,
-    complete_rows,
-    count_groups,
-    group_key,
-    natural_order,
-    split_by_group,
-)
+from registry.results.leaderboard import Ordering, complete_rows, count_groups, group_key, natural_order, split_by_group
 from registry.results.selectables import Row
+from registry.results.selection import Selection
 from web import parameters
 from web.formats import chosen_questions
 from web.responses import session
