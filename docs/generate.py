@@ -376,10 +376,13 @@ def _with_routes(page: str) -> str:
     return _ROUTES.sub("\n".join(["", *_routes(), ""]), page)
 
 
+_HEADINGS: Final = {"sql": "SQL"}
+
+
 def _routes() -> Iterator[str]:
     document = import_module("web.api.openapi").document()
     for tag in document["tags"]:
-        yield from (f"### {tag['name'].capitalize()}", "", tag["description"], "")
+        yield from (f"### {_HEADINGS.get(tag['name'], tag['name'].capitalize())}", "", tag["description"], "")
         yield from ("| Route | Scope | Parameters | What it does |", "|---|---|---|---|")
         for path, operations in document["paths"].items():
             for method, operation in operations.items():

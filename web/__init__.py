@@ -9,7 +9,7 @@ from flask import Flask, url_for
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, formats, identity, links, prometheus, responses
+from web import api, formats, identity, links, problems, prometheus, responses
 from web.pages import (
     administration,
     assessment,
@@ -64,6 +64,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.jinja_env.globals.update(
         formats.GLOBALS, static=_static_urls(app), here=links.here, there=links.there, version=__version__
     )
+    problems.install(app)
     responses.install(app)
     identity.install(app, settings)
     for blueprint in (api.blueprint, prometheus.blueprint, *dict.fromkeys(page.blueprint for page in _PAGES)):

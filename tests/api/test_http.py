@@ -95,9 +95,9 @@ def test_misspelt_parameters_are_refused_and_the_known_ones_named(client, seeded
     for operation in READS:
         response = client.get(at[operation.name], query_string={"limt": "1"})
         assert response.status_code == 400, operation.name
-        assert "'limt' is not known here; known: " in response.json["detail"]
-        for argument in operation.query:
-            assert argument.name in response.json["detail"]
+        assert response.json["detail"] == (
+            f"unknown parameter 'limt'; known: {', '.join(operation.query.model_fields) or 'none'}"
+        )
 
 
 def test_a_problem_has_the_members_of_rfc_9457(client):
@@ -146,6 +146,7 @@ def test_pages_of_predictions_begin_where_the_last_ended(client, seeded):
     [
         ("leaderboard?shots=x", "shots='x': give a whole number from 0 to 1000"),
         ("leaderboard?min_parameters=-1", "min_parameters='-1': give a whole number from 0"),
+        ("leaderboard?metrics=cora&metrics=luck,score", "metrics='luck': use one of accuracy, "),
         ("leaderboard?kind=onnx", "kind='onnx': use one of huggingface, gguf"),
         ("leaderboard?sealed_from=yesterday", "sealed_from='yesterday': give a date or time such as"),
         ("evaluations/1/predictions?cursor=7", "cursor='7': give next_cursor of the page before"),

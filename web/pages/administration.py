@@ -10,9 +10,8 @@ from registry.db import read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.people import accounts
 from web import parameters
-from web.identity import record, viewer
+from web.identity import engine, record, viewer
 from web.paging import paged
-from web.responses import engine
 
 blueprint = Blueprint("administration", __name__)
 

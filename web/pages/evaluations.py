@@ -10,10 +10,11 @@ from flask.typing import ResponseReturnValue
 
 from registry.metrics import METRICS
 from registry.results.selectables import Row
-from web import api, chart_data, charts, formats, parameters, queries
+from web import chart_data, charts, formats, parameters, queries
 from web.cache import OfSealed
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
+from web.provenance import provenance_of
 from web.responses import session
 
 PLACES: Final = tuple(ascii_uppercase)
@@ -32,7 +33,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     counts = queries.question_counts(session(), row["evaluation_id"])
     kept = counts if among is None else queries.question_counts(session(), row["evaluation_id"], among)
     paging = paged(kept[only], QUESTIONS_PER_PAGE, asked=asked)
-    provenance = api.provenance(row)
+    provenance = provenance_of(row)
     by_scope: dict[str, dict[str, Row]] = {}
     for item in scopes:
         by_scope.setdefault(item["scope"], {})[item["metric"]] = item
@@ -44,7 +45,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         bmca_chart=charts.bmca_curve(by_scope.get("all", {})),
         shares=charts.SHARES,
         all_questions={name: item["value"] for name, item in by_scope.get("all", {}).items()},
-        progress=api.evaluation_progress(row),
+        progress=queries.progress_of(session(), row["evaluation_id"]),
         by_scope=by_scope,
         filters={key: (label, counts[key]) for key, (label, _) in queries.QUESTION_FILTERS.items()},
         only=only,

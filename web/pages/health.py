@@ -3,8 +3,8 @@
 from flask.typing import ResponseReturnValue
 
 from registry.operations.migrate import require_current
+from web.identity import engine
 from web.pages.blueprint import blueprint
-from web.responses import engine
 
 
 @blueprint.get("/healthz")

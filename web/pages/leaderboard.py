@@ -14,7 +14,7 @@ from registry.errors import UsageError
 from registry.results.leaderboard import Ordering, complete_rows, filter_choices, incomplete_rows, split_by_group
 from registry.results.selectables import Row
 from registry.results.selection import Selection
-from web import api, links, listings, parameters, queries
+from web import links, listings, parameters, queries
 from web.pages import luck
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
@@ -28,7 +28,7 @@ MOST_PRINTED: Final = 200
 @blueprint.get("/")
 def leaderboard() -> ResponseReturnValue:
     """The board: complete evaluations ranked within their group, incomplete ones apart."""
-    asked, selection = links.read_ordering(request.args), api.results.read_selection()
+    asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
     choices = _choices(selection)
@@ -84,7 +84,7 @@ def _require(key: str, value: object, choices: Sequence[str]) -> None:
 @blueprint.get("/leaderboard.csv")
 def leaderboard_csv() -> ResponseReturnValue:
     """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first."""
-    asked, selection = links.read_ordering(request.args), api.results.read_selection()
+    asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
     _choices(selection)
     names = tuple(dict.fromkeys((*asked.metrics, asked.rank_metric)))
     complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=names)
