@@ -122,7 +122,7 @@ def compare() -> ResponseReturnValue:
     document = _document(left, right)
     differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
     countable = [name for name in RIGHT_OR_WRONG if differences.get(name, {}).get("mcnemar")]
-    by = parameters.choice(request.args, "by", countable, countable[0] if countable else "accuracy")
+    by = parameters.choice(request.args, "by", countable, countable[0]) if countable else "accuracy"
     only = parameters.choice(request.args, "only", chart_data.DIFFERING, "all")
     test = differences[by]["mcnemar"] if countable else {"only_first": 0, "only_second": 0}
     counts = {"left": test["only_first"], "right": test["only_second"]}
