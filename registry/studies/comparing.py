@@ -177,7 +177,7 @@ def _interval(name: str, columns: Sequence[Array], samples: Array) -> list[float
     if function is None:
         drawn, questions = samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
     else:
-        one, other = (combined(function.resampled, *samples[:, place : place + 2].T) for place in (0, 2))
+        one, other = (combined(function.function, *samples[:, place : place + 2].T) for place in (0, 2))
         drawn, questions = one - other, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
     found = percentile_interval(drawn, questions)
     return None if found is None else [found.low, found.high]

@@ -5,10 +5,7 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
-from registry.api.documents import EvaluationQuestion, MetricValues, QuestionMetricValues
 from registry.digests import DIGEST_LENGTH
-from registry.metrics import METRICS
-from registry.metrics.catalogue import ALL_NAMES
 from web.api import OPERATIONS
 
 READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "read" and item.name != "drift"]
@@ -39,13 +36,6 @@ def test_documents_hold_what_their_types_say_and_nothing_else(client, seeded):
     for operation in READS:
         document = client.get(at[operation.name]).json
         assert TypeAdapter(operation.answers).validate_python(document, strict=True) == document, operation.name
-
-
-def test_types_have_every_metric():
-    assert set(MetricValues.__annotations__) == set(ALL_NAMES)
-    of_questions = {name for name, metric in METRICS.items() if metric.per_question or metric.over_evaluation}
-    assert set(QuestionMetricValues.__annotations__) == of_questions
-    assert of_questions <= set(EvaluationQuestion.__annotations__)
 
 
 def test_a_client_that_has_it_already_is_told_so(client, seeded):

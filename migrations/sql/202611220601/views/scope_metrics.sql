@@ -63,12 +63,12 @@ with averaged as (
         count(question_metrics.choice_sensitivity_normalized) as choice_sensitivity_normalized_n,
         avg(question_metrics.pride_accuracy) as pride_accuracy,
         count(question_metrics.pride_accuracy) as pride_accuracy_n,
-        avg(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.accuracy end) as retest_original,
-        avg(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.retest_accuracy end) as retest_both,
-        count(case when question_metrics.accuracy is not null and question_metrics.retest_accuracy is not null then question_metrics.retest_accuracy end) as pct_drop_n,
-        avg(case when question_metrics.accuracy is not null and question_metrics.bmca_100 is not null then question_metrics.accuracy end) as mcqa,
-        avg(case when question_metrics.accuracy is not null and question_metrics.bmca_100 is not null then question_metrics.bmca_100 end) as consistent,
-        count(case when question_metrics.accuracy is not null and question_metrics.bmca_100 is not null then question_metrics.bmca_100 end) as cora_n
+        avg(case when question_metrics.retest_accuracy is not null then question_metrics.accuracy end) as accuracy_with_retest_accuracy,
+        avg(case when question_metrics.accuracy is not null then question_metrics.retest_accuracy end) as retest_accuracy_with_accuracy,
+        count(case when question_metrics.retest_accuracy is not null then question_metrics.accuracy end) as accuracy_with_retest_accuracy_n,
+        avg(case when question_metrics.bmca_100 is not null then question_metrics.accuracy end) as accuracy_with_bmca_100,
+        avg(case when question_metrics.accuracy is not null then question_metrics.bmca_100 end) as bmca_100_with_accuracy,
+        count(case when question_metrics.bmca_100 is not null then question_metrics.accuracy end) as accuracy_with_bmca_100_n
     from question_metrics
     inner join evaluation_question_scope
         on evaluation_question_scope.evaluation_id = question_metrics.evaluation_id
@@ -133,15 +133,12 @@ select
     averaged.choice_sensitivity_n,
     averaged.choice_sensitivity_normalized,
     averaged.choice_sensitivity_normalized_n,
-    case
-        when averaged.retest_original > 0
-            then 100.0 * (averaged.retest_original - averaged.retest_both) / averaged.retest_original
-    end as pct_drop,
-    averaged.pct_drop_n,
-    1 - (averaged.mcqa - averaged.consistent) as consistency_index,
-    averaged.cora_n as consistency_index_n,
-    averaged.mcqa * (1 - (averaged.mcqa - averaged.consistent)) as cora,
-    averaged.cora_n,
+    case when averaged.accuracy_with_retest_accuracy > 0 then (100 * (averaged.accuracy_with_retest_accuracy - averaged.retest_accuracy_with_accuracy)) / averaged.accuracy_with_retest_accuracy end as pct_drop,
+    averaged.accuracy_with_retest_accuracy_n as pct_drop_n,
+    1 - (averaged.accuracy_with_bmca_100 - averaged.bmca_100_with_accuracy) as consistency_index,
+    averaged.accuracy_with_bmca_100_n as consistency_index_n,
+    averaged.accuracy_with_bmca_100 * (1 - (averaged.accuracy_with_bmca_100 - averaged.bmca_100_with_accuracy)) as cora,
+    averaged.accuracy_with_bmca_100_n as cora_n,
     averaged.pride_accuracy,
     averaged.pride_accuracy_n
 from averaged
