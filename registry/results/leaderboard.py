@@ -32,7 +32,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, rows_of
+from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.results.selection import Selection, evaluation_conditions
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.tables import (
@@ -416,7 +416,7 @@ _OF_EVALUATION: Final = (
     case((_SEALED, Evaluation.questions), else_=0).label("scored"),
     Evaluation.sealed_at,
 )
-COLUMNS: Final = ("rank", *(column.key for column in _OF_EVALUATION), *ALL_NAMES, "mixed_engines", "copies_withdrawn")
+COLUMNS: Final = ("rank", *leaderboard.c.keys())
 """The rank, and what the view `leaderboard` says of an evaluation."""
 
 

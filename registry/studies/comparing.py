@@ -56,9 +56,10 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     """First minus second in every metric, with a paired interval, and McNemar's exact test where it is 0 or 1.
 
     Both over the questions that both have a value for. The interval is of one paired bootstrap over the questions that
-    both ask: RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this
-    document and nothing else. Raises QueueError for one that is not sealed, UsageError where
-    they are of different benchmark versions or the same evaluation.
+    both ask: RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this document
+    and nothing else.
+    Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions or the same
+    evaluation.
     """
     first, second = _sealed(session, first_id), _sealed(session, second_id)
     if first.id == second.id:
