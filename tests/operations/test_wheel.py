@@ -84,7 +84,7 @@ def test_the_command_line_works_beside_other_packages_of_these_names(
 from shuffleboard.registry.settings import get_settings
 from shuffleboard.registry.schema.public_sql import run_query
 from shuffleboard.web import create_app
-print(run_query(get_settings(), "public", "SELECT evaluation_id FROM leaderboard").rows)
+print(run_query(get_settings(), "public", "SELECT * FROM leaderboard").rows)
 print(create_app(get_settings()).test_client().get("/").status_code)
 """
     outcome = run(places, "-c", asked, home=tmp_path)

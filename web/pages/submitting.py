@@ -34,6 +34,7 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
+from registry.results.selectables import Row
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
 from registry.tables import QUEUES, Evaluation, Suite
@@ -41,7 +42,6 @@ from web import parameters, queries
 from web.identity import engine, settings_of, viewer
 from web.parameters import Arguments
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("submitting", __name__)
 
