@@ -1,6 +1,6 @@
 """Create schema.
 
-Revision: 202611220601. Follows: nothing.
+Revision: 202611220704. Follows: nothing.
 """
 
 import sqlalchemy as sa
@@ -9,7 +9,7 @@ from sqlalchemy.dialects import postgresql
 
 from migrations import frozen
 
-revision = "202611220601"
+revision = "202611220704"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -526,6 +526,7 @@ def upgrade() -> None:
         sa.Column("interval_method", sa.Text(), nullable=True),
         sa.Column("interval_resamples", sa.Integer(), nullable=True),
         sa.Column("interval_seed", sa.Integer(), nullable=True),
+        sa.Column("code_version", sa.Text(), nullable=True),
         sa.ForeignKeyConstraint(["evaluation_id"], ["evaluation.id"], name=op.f("fk_evaluation_metric_evaluation_id")),
         sa.PrimaryKeyConstraint(
             "evaluation_id", "scope", "metric", "definition_version", name=op.f("pk_evaluation_metric")
