@@ -1,5 +1,6 @@
-"""The command line and workers as processes of their own, as users start them."""
+"""The command line, and workers as processes of their own."""
 
+import io
 import json
 import os
 import signal
@@ -7,20 +8,46 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 120.0
 
 
-def shuffleboard(
+def shuffleboard(*arguments: object, status: int = 0, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`.
+
+    In this process, because starting Python and importing what a command needs costs far more than the command.
+    """
+    from registry.cli import main
+    from registry.settings import get_settings
+
+    command = ["shuffleboard", *map(str, arguments)]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    ended = 0
+    with mock.patch.dict(os.environ, _environment(settings)), mock.patch.object(sys, "argv", command):
+        get_settings.cache_clear()
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                main()
+        except SystemExit as end:
+            ended = int(end.code or 0)
+        finally:
+            get_settings.cache_clear()
+    outcome = subprocess.CompletedProcess(command, ended, _written(out), _written(err))
+    return _checked(outcome, status)
+
+
+def shuffleboard_process(
     *arguments: object, status: int = 0, timeout_s: float = TIMEOUT_S, **settings: object
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`."""
+    """The same in a process of its own, for tests of what only a process has."""
+    command = [sys.executable, "-m", "registry.cli", *map(str, arguments)]
     outcome = subprocess.run(
-        [sys.executable, "-m", "registry.cli", *map(str, arguments)],
+        command,
         cwd=ROOT,
         env=_environment(settings),
         capture_output=True,
@@ -29,15 +56,24 @@ def shuffleboard(
         timeout=timeout_s,
         check=False,
     )
-    assert outcome.returncode == status, (
-        f"{' '.join(map(str, arguments))}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
-    )
-    return outcome
+    return _checked(outcome, status)
 
 
 def shuffleboard_json(*arguments: object, **options: Any) -> Any:
     """The one JSON document that `shuffleboard ARGUMENTS --json` writes to stdout."""
     return json.loads(shuffleboard(*arguments, "--json", **options).stdout)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+def _checked(outcome: subprocess.CompletedProcess[str], status: int) -> subprocess.CompletedProcess[str]:
+    command = " ".join(map(str, outcome.args))
+    assert outcome.returncode == status, f"{command}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
+    return outcome
 
 
 @contextmanager
@@ -62,7 +98,7 @@ def _environment(settings: dict[str, object]) -> dict[str, str]:
     return os.environ | {f"SHUFFLEBOARD_{name.upper()}": str(value) for name, value in settings.items()}
 
 
-def terminate(process: subprocess.Popen[str], within_s: float = 15.0) -> int:
+def terminate(process: subprocess.Popen[str], within_s: float = 60.0) -> int:
     """Sends SIGTERM and returns the exit status, which must come within the time given."""
     process.send_signal(signal.SIGTERM)
     return process.wait(within_s)

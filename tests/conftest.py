@@ -23,11 +23,13 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partialmethod
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
+from argon2 import PasswordHasher, profiles
 
 from tests import services
 
@@ -86,6 +88,16 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     _forget_settings()
     yield tmp_path
     _forget_settings()
+    _forget_engines(tmp_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_passwords() -> Iterator[None]:
+    """Hashes passwords with the least effort: as they are hashed in earnest, each one takes a tenth of a second."""
+    cheapest = {name: getattr(profiles.CHEAPEST, name) for name in ("time_cost", "memory_cost", "parallelism")}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(PasswordHasher, "__init__", partialmethod(PasswordHasher.__init__, **cheapest))
+        yield
 
 
 def _forget_settings() -> None:
@@ -165,6 +177,13 @@ def _close_engine(url: str) -> None:
         audiences.dispose(db.get_engine(url))
     elif db is not None:
         db.get_engine(url).dispose()
+
+
+def _forget_engines(folder: Path) -> None:
+    """Close what was opened in a folder and remember it no longer: thousands of engines are much to look through."""
+    db = sys.modules.get("registry.db")
+    for url in [url for url in db._engines if str(folder) in url] if db is not None else ():
+        _close_engine(url)
 
 
 # SQLite

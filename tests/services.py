@@ -257,7 +257,8 @@ def chromium_program() -> Path:
 
 def free_port() -> int:
     """A port on 127.0.0.1 that nobody listens on."""
-    for port in random.sample(PORTS, 200):
+    # By the system's randomness: processes that were seeded alike would try the same ports at the same time.
+    for port in random.SystemRandom().sample(PORTS, 200):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

@@ -161,8 +161,7 @@ def test_submitting_succeeds_at_once_while_redis_is_down(
     queue_evaluation(engine, tmp_path, shards=SHARDS)
     settings["broker_url"] = f"redis://127.0.0.1:{free_port()}/0"
     request = ("--model", "fake", "--benchmark", "bench", "--variants", "original")
-    # The limit is on the whole command, which takes a second or two to start.
-    document = shuffleboard_json("evaluations", "submit", *request, timeout_s=15, **settings)
+    document = shuffleboard_json("evaluations", "submit", *request, **settings)
     assert set(shard_rows(engine, "state")) == {("queued",)}
     with read_session(engine) as session:
         assert find_evaluation(session, document["evaluation"]).state == "queued"
@@ -219,8 +218,7 @@ def test_submitting_succeeds_while_redis_does_not_answer(
     queue_evaluation(engine, tmp_path, shards=SHARDS)
     request = ("--model", "fake", "--benchmark", "bench", "--variants", "original")
     with silent_broker() as url:
-        # Two seconds of waiting for the socket, tried twice, beside the start of the command.
-        document = shuffleboard_json("evaluations", "submit", *request, timeout_s=20, **settings | {"broker_url": url})
+        document = shuffleboard_json("evaluations", "submit", *request, **settings | {"broker_url": url})
     with read_session(engine) as session:
         assert find_evaluation(session, document["evaluation"]).state == "queued"
 
@@ -233,7 +231,7 @@ def test_work_is_done_while_redis_is_down(engine: Engine, tmp_path: Path, settin
     settings["broker_url"] = f"redis://127.0.0.1:{free_port()}/0"
     with fake_worker(**settings) as worker:
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
-        assert terminate(worker, within_s=10) == 0
+        assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)
 
 
@@ -253,4 +251,4 @@ def test_work_is_taken_up_when_redis_comes_back(
 
 def test_a_worker_told_to_stop_before_celery_listens_stops(settings: dict[str, Any]) -> None:
     with fake_worker(**settings) as worker:  # it has only just said that it is there
-        assert terminate(worker, within_s=10) == 0
+        assert terminate(worker) == 0
