@@ -4,8 +4,8 @@
 docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the catalogue of
 metrics and its guide; in docs/variants-and-protocols.md the examples that the first line of a block marks, and what
 code and TOML files say in the tables of kinds and of shipped protocols; the routes in docs/api.md. The other way round,
-registry/sql/views.json from the tables of docs/views.md, for the schema browser. A test compares them with what this
-script would write, so edit help texts, guide, functions and tables themselves, never the results.
+the views.json of registry/schema/public_sql/ from the tables of docs/views.md, for the schema browser. A test compares
+them with what this script would write, so edit help texts, guide, functions and tables themselves, never the results.
 """
 
 import inspect
@@ -25,7 +25,7 @@ DOCS: Final = Path(__file__).resolve().parent
 VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
 API_PAGE: Final = DOCS / "api.md"
 VIEWS_PAGE: Final = DOCS / "views.md"
-VIEWS: Final = DOCS.parent / "registry" / "sql" / "views.json"
+VIEWS: Final = DOCS.parent / "registry" / "schema" / "public_sql" / "views.json"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
 CATALOGUE: Final = "registry.metrics.catalogue"
@@ -132,7 +132,7 @@ def pages() -> dict[Path, str]:
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
     """Every command with its words, groups before what is in them; `shuffleboard` itself comes first."""
-    cli = import_module("registry.cli").cli
+    cli = import_module("shuffleboard.cli").cli
     yield from _walk((), cli)
 
 
@@ -286,7 +286,8 @@ def _metrics() -> Iterator[str]:
             yield from _metric(metric, guide.GUIDE[name], guide.formula_is_for(metric), where)
     yield from ("", "## Between protocols", "", _linked(guide.BETWEEN_TEXT))
     compared = (
-        "[`registry/protocol_comparison.py`](../registry/protocol_comparison.py); [how to](comparing-protocols.md)"
+        "[`registry/studies/protocol_comparison.py`](../registry/studies/protocol_comparison.py); "
+        "[how to](comparing-protocols.md)"
     )
     for comparison in guide.BETWEEN:
         yield from _metric(comparison, comparison.entry, "two evaluations", compared)
@@ -420,7 +421,7 @@ def _with_examples(page: str) -> str:
 
 def _variants(spec: str, options: str, answer: str) -> str:
     """Ordinal, name and order of each variant of a question `q1`."""
-    registry = import_module("registry.variants")
+    registry = import_module("registry.prompting.variants")
     shape = registry.QuestionShape("q1", int(options), int(answer))
     shown = registry.parse_variants(spec).variants(shape)
     width = max(len(variant.name) for variant in shown)
@@ -431,7 +432,7 @@ def _variants(spec: str, options: str, answer: str) -> str:
 
 def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> str:
     """The text that a model is shown of the example question, under one variant of a set."""
-    prompts, variants = import_module("registry.prompts"), import_module("registry.variants")
+    prompts, variants = import_module("registry.prompting.prompts"), import_module("registry.prompting.variants")
     question = prompts.QuestionText(
         "q1",
         "high_school_physics",
@@ -450,7 +451,7 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
     )
     definition = variants.parse_variants(spec)
     shape = variants.QuestionShape(question.external_id, len(question.options), question.answer)
-    asked = import_module("registry.protocols").protocol_definition(protocol, int(shots))
+    asked = import_module("registry.prompting.protocols").protocol_definition(protocol, int(shots))
     shown = definition.variants(shape)[int(variant)]
     examples = [example][: int(shots)]
     return str(prompts.build_prompt(asked, question, shown, examples, definition.inserted()).text)
@@ -458,7 +459,7 @@ def _prompt(spec: str, variant: str, shots: str, protocol: str = "symbols") -> s
 
 def _with_kinds(page: str) -> str:
     """A page with its table of kinds filled: the columns on numbers and parameters; the others stay as they are."""
-    registry = import_module("registry.variants")
+    registry = import_module("registry.prompting.variants")
 
     def row(name: str, cells: list[str]) -> str:
         kind = registry.VARIANT_KINDS[name]
@@ -474,7 +475,7 @@ def _with_kinds(page: str) -> str:
 
 def _with_shipped(page: str) -> str:
     """A page with its table of shipped protocols filled, but for what they are for."""
-    folder = DOCS.parent / "registry" / "protocols" / "shipped"
+    folder = DOCS.parent / "registry" / "prompting" / "protocols" / "shipped"
     shipped = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))}
 
     def row(name: str, cells: list[str]) -> str:

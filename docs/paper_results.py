@@ -27,18 +27,18 @@ import click
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from registry.adversarial import adversarial_effects
-from registry.assessment import assess
-from registry.cli import demo
 from registry.db import get_engine, read_session
-from registry.intervals import evaluation_intervals
 from registry.metrics import METRICS
-from registry.protocol_comparison import compare_protocols
-from registry.reports import evaluation_metrics
+from registry.results.intervals import evaluation_intervals
+from registry.results.reports import evaluation_metrics
+from registry.studies.adversarial import adversarial_effects
+from registry.studies.assessment import assess
+from registry.studies.protocol_comparison import compare_protocols
+from shuffleboard.cli import demo
 
 DOCS: Final = Path(__file__).resolve().parent
 FIGURES: Final = DOCS / "figures" / "paper_results.json"
-PUBLISHED: Final = DOCS.parent / "registry" / "published"
+PUBLISHED: Final = DOCS.parent / "registry" / "studies" / "published"
 WHY: Final = "why-robust-metrics.md"
 OUTPUTS: Final = DOCS.parent / "tests" / "data"
 
@@ -130,7 +130,7 @@ def _evaluation(home: Path, command: str) -> int:
 def _shuffleboard(home: Path, *words: str) -> str:
     """Runs a command in the data directory `home`; returns what it prints."""
     environment = {**os.environ, "SHUFFLEBOARD_HOME": str(home), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "registry.cli", *words]
+    command = [sys.executable, "-m", "shuffleboard.cli", *words]
     return subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
 
 

@@ -30,15 +30,15 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
-from registry.migrate import upgrade
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.outputs import ImportRequest, import_outputs
-from registry.published import load_published
-from registry.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.operations.migrate import upgrade
+from registry.prompting.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.studies.published import load_published
 from web import create_app
 
 IMAGES: Final = Path(__file__).resolve().parent / "images"
-SAMPLES: Final = Path(__file__).resolve().parent.parent / "registry" / "samples"
+SAMPLES: Final = Path(__file__).resolve().parent.parent / "registry" / "benchmarks" / "samples"
 MOST_BYTES: Final = 150_000
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 

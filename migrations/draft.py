@@ -19,10 +19,10 @@ HERE = Path(__file__).parent
 
 def draft(message: str) -> None:
     """Writes `versions/<date>_<slug>.py`, `views/<revision>/`, `triggers/<revision>/` and `audiences/<revision>.sql`."""
-    import registry.audiences
-    import registry.models
-    import registry.triggers
-    import registry.views
+    import registry.schema.audiences
+    import registry.schema.triggers
+    import registry.schema.views
+    import registry.tables
 
     now = datetime.now(UTC)
     slug = "_".join(message.lower().split())
@@ -38,20 +38,20 @@ def draft(message: str) -> None:
             command.upgrade(config, "head")
         with engine.begin() as connection:
             config.attributes["connection"] = connection
-            config.attributes["target_metadata"] = registry.models.Base.metadata
+            config.attributes["target_metadata"] = registry.tables.Base.metadata
             command.revision(config, message=message, rev_id=revision, autogenerate=True)
     frozen = HERE / "views" / revision
     frozen.mkdir(parents=True)
-    for file in Path(registry.views.__file__).parent.glob("*.sql"):
+    for file in Path(registry.schema.views.__file__).parent.glob("*.sql"):
         shutil.copy(file, frozen)
     triggers = HERE / "triggers" / revision
     triggers.mkdir(parents=True)
-    for file in Path(registry.triggers.__file__).parent.glob("*.sql"):
+    for file in Path(registry.schema.triggers.__file__).parent.glob("*.sql"):
         shutil.copy(file, triggers)
-    (frozen / "order.txt").write_text("\n".join(registry.views.VIEWS) + "\n")
+    (frozen / "order.txt").write_text("\n".join(registry.schema.views.VIEWS) + "\n")
     audiences = HERE / "audiences" / f"{revision}.sql"
     audiences.parent.mkdir(exist_ok=True)
-    audiences.write_text("\n;\n".join(registry.audiences.postgresql_statements()) + "\n", encoding="utf-8")
+    audiences.write_text("\n;\n".join(registry.schema.audiences.postgresql_statements()) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

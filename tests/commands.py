@@ -22,8 +22,8 @@ def shuffleboard(*arguments: object, status: int = 0, **settings: object) -> sub
 
     In this process, because starting Python and importing what a command needs costs far more than the command.
     """
-    from registry.cli import main
     from registry.settings import get_settings
+    from shuffleboard.cli import main
 
     command = ["shuffleboard", *map(str, arguments)]
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
@@ -45,7 +45,7 @@ def shuffleboard_process(
     *arguments: object, status: int = 0, timeout_s: float = TIMEOUT_S, **settings: object
 ) -> subprocess.CompletedProcess[str]:
     """The same in a process of its own, for tests of what only a process has."""
-    command = [sys.executable, "-m", "registry.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "shuffleboard.cli", *map(str, arguments)]
     outcome = subprocess.run(
         command,
         cwd=ROOT,

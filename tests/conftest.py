@@ -132,7 +132,7 @@ def postgresql_url(postgres_server: services.PostgresServer | services.OutsidePo
 @pytest.fixture(scope="session")
 def postgresql_template(postgres_server: services.PostgresServer | services.OutsidePostgres) -> Iterator[str]:
     """Name of a database with the schema at head, to be copied: a copy costs far less than the migrations."""
-    from registry.migrate import upgrade
+    from registry.operations.migrate import upgrade
 
     name = f"shuffleboard_template_{uuid.uuid4().hex}"
     url = postgres_server.database_url(name)
@@ -172,7 +172,7 @@ def lasting_postgresql(
 
 def _close_engine(url: str) -> None:
     """Close the pooled connections: a database in use cannot be copied, and one left open warns when collected."""
-    db, audiences = (sys.modules.get(name) for name in ("registry.db", "registry.audiences"))
+    db, audiences = (sys.modules.get(name) for name in ("registry.db", "registry.schema.audiences"))
     if db is not None and audiences is not None:
         audiences.dispose(db.get_engine(url))
     elif db is not None:
@@ -198,7 +198,7 @@ def sqlite_url(tmp_path: Path) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the schema at head, to be copied."""
-    from registry.migrate import upgrade
+    from registry.operations.migrate import upgrade
 
     path = tmp_path_factory.mktemp("template") / "template.db"
     url = f"sqlite:///{path}"

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from sqlalchemy import Engine
 
 from registry.db import read_session
-from registry.prompts import Prompt
-from registry.queue import Claim, ShardResult
-from registry.shards import ShardPrompt, shard_prompts
+from registry.prompting.prompts import Prompt
+from registry.queue.claims import Claim, ShardResult
+from registry.queue.shards import ShardPrompt, shard_prompts
 from workers.errors import InterruptedScoringError
 
 

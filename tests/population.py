@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import read_session, write_session
 from registry.digests import sha256_text
-from registry.evaluations import EvaluationRequest, submit
-from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
-from registry.models import BenchmarkVersion, ModelRevision, Prediction, Question
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.tables import BenchmarkVersion, ModelRevision, Prediction, Question
 
 ROOT = Path(__file__).resolve().parent.parent
-MMLU = ROOT / "registry" / "samples" / "mmlu.jsonl"
-CSQA = ROOT / "registry" / "samples" / "csqa.jsonl"
+MMLU = ROOT / "registry" / "benchmarks" / "samples" / "mmlu.jsonl"
+CSQA = ROOT / "registry" / "benchmarks" / "samples" / "csqa.jsonl"
 
 
 def question(number: int, *, subject: str | None = "physics", options: int = 4, **changes: Any) -> dict[str, Any]:

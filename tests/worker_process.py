@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from registry.cli.common import engine_of, settings_of
+from shuffleboard.cli.common import engine_of, settings_of
 from tests.chaos import trips
 from tests.fake_scorer import FakeScorer, fake_logprobs
 from workers.loop import WorkerLoop

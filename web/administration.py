@@ -5,10 +5,10 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry import accounts
-from registry.account_models import OUTCOMES, Account, ApiToken, AuditEvent, Role
+from registry.account_tables import OUTCOMES, Account, ApiToken, AuditEvent, Role
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, UsageError
+from registry.people import accounts
 from web import pages, parameters
 from web.identity import record, viewer
 from web.responses import engine

@@ -19,7 +19,7 @@ from web.sealed import OfSealed
 from web.views import Row
 
 if TYPE_CHECKING:
-    from registry.assessment import Source
+    from registry.studies.assessment import Source
 
 blueprint = Blueprint("assessing", __name__)
 
@@ -52,7 +52,7 @@ TARGETS: Final = {
 def protocol() -> ResponseReturnValue:
     """R² of each metric on each cheap set of orders with all orders, stability, and what is recommended."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
-    from registry.assessment import assessable, check_tolerance, choose
+    from registry.studies.assessment import assessable, check_tolerance, choose
 
     asked = any(key in request.args for key in ARGUMENTS)
     benchmarks, models = _texts("benchmark"), _texts("model")
@@ -92,7 +92,7 @@ def _texts(key: str) -> tuple[str, ...]:
 
 
 def _tolerance() -> float:
-    from registry.assessment import DEFAULT_TOLERANCE
+    from registry.studies.assessment import DEFAULT_TOLERANCE
 
     value = parameters.text(request.args, "tolerance")
     try:
@@ -126,7 +126,7 @@ def _require_few(sources: Sequence["Source"], command: str) -> None:
 
 def _document(sources: Sequence["Source"], tolerance: float) -> Row:
     """What `assess` returns; kept while nothing else is sealed."""
-    from registry.assessment import assess_sources
+    from registry.studies.assessment import assess_sources
 
     kept: OfSealed[Row] = current_app.extensions.setdefault("shuffleboard_assessed", OfSealed(KEPT))
     key = " ".join([repr(tolerance), *(f"{source.evaluation_id}:{source.seal}" for source in sources)])

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any, Final, cast
 
 from registry.metrics import METRICS
-from registry.ranks import ranks
+from registry.statistics.competition_ranks import ranks
 from web import parameters
 from web.parameters import Arguments
 from web.views import Row

@@ -8,11 +8,12 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.boards.reading import board_rows, find_snapshot, snapshot_as_of, snapshots_of
-from registry.boards.store import board_definition, current_boards, find_board
+from registry.boards.store import board_definition, current_boards
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
+from registry.lookups import find_board
 from registry.metrics import METRICS
-from registry.models import Board, BoardEntry, BoardSnapshot, Evaluation
+from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
 from web import charts, parameters, queries, story
 from web.responses import session
 from web.views import Row

@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, aliased
 
-from registry.models import Prediction, Question, QuestionScore
+from registry.tables import Prediction, Question, QuestionScore
 from web.views import (
     Row,
     adversarial_effects,

@@ -9,9 +9,9 @@ from flask import Blueprint, make_response, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import or_, select
 
-from registry.account_models import Notice, Submission
+from registry.account_tables import Notice, Submission
 from registry.db import read_session
-from registry.models import Evaluation
+from registry.tables import Evaluation
 from web import parameters, queries
 from web.identity import settings_of, viewer
 from web.responses import engine, session

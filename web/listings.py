@@ -7,9 +7,9 @@ from sqlalchemy import Double, Select, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError
-from registry.models import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Question, Shard, Worker
-from registry.progress import ACTIVE, overall, progress_of_several
-from registry.queue import differing_versions, queues_without_worker, worker_is_live
+from registry.queue.claims import differing_versions, queues_without_worker, worker_is_live
+from registry.queue.progress import ACTIVE, overall, progress_of_several
+from registry.tables import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Question, Shard, Worker
 from web.queries import hub_name
 from web.views import Row, measured_and_published, rows_of
 

@@ -14,7 +14,15 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session
-from registry.models import (
+from registry.queue.claims import (
+    differing_versions,
+    live_workers,
+    queues_without_worker,
+    ready_to_seal,
+    worker_is_live,
+)
+from registry.queue.progress import ACTIVE, overall, progress_of_several
+from registry.tables import (
     EVALUATION_STATES,
     QUEUES,
     REVISION_STATES,
@@ -23,14 +31,6 @@ from registry.models import (
     ModelRevision,
     Shard,
     Worker,
-)
-from registry.progress import ACTIVE, overall, progress_of_several
-from registry.queue import (
-    differing_versions,
-    live_workers,
-    queues_without_worker,
-    ready_to_seal,
-    worker_is_live,
 )
 from web.responses import engine
 

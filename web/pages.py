@@ -14,7 +14,7 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
-from registry.migrate import require_current
+from registry.operations.migrate import require_current
 from web import api, board, charts, effects, formats, guide, listings, parameters, queries, standings, story
 from web.formats import letter
 from web.responses import engine, session

@@ -6,10 +6,10 @@ from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
-from registry.drift import drift_document
 from registry.errors import UsageError
-from registry.models import Evaluation, Model, ModelRevision
-from registry.provenance import GROUPS, compare_provenance, provenance_document
+from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
+from registry.studies.drift import drift_document
+from registry.tables import Evaluation, Model, ModelRevision
 from web import charts, pages, parameters, queries
 from web.responses import session
 from web.sealed import OfSealed

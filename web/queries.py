@@ -21,10 +21,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
-from registry.computed import computed_metrics
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
-from registry.models import (
+from registry.prompting.prompts import Prompt
+from registry.prompting.variants import VARIANT_KINDS
+from registry.queue.progress import progress_of_several
+from registry.queue.shards import prompts_of
+from registry.results.computed import computed_metrics
+from registry.tables import (
     Benchmark,
     BenchmarkVersion,
     Evaluation,
@@ -37,10 +41,6 @@ from registry.models import (
     QuestionScore,
     VariantSet,
 )
-from registry.progress import progress_of_several
-from registry.prompts import Prompt
-from registry.shards import prompts_of
-from registry.variants import VARIANT_KINDS
 from web.views import (
     Row,
     evaluation_metrics,

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
-from registry.audiences import audience_engine
 from registry.db import read_session
 from registry.errors import DatabaseError, IngestError, NotFoundError, QueueError, ShuffleboardError
+from registry.schema.audiences import audience_engine
 
 API: Final = "/api/"
 

@@ -6,10 +6,10 @@ from flask_login import login_user, logout_user  # type: ignore[import-untyped]
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry import accounts
-from registry.account_models import Account, ApiToken
+from registry.account_tables import Account, ApiToken
 from registry.db import database_now, read_session, write_session
 from registry.errors import AuthenticationError, NotFoundError, UsageError
+from registry.people import accounts
 from web import parameters
 from web.identity import SignedIn, is_safe_target, limited, record, viewer
 from web.responses import engine

@@ -32,7 +32,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.models import (
+from registry.statistics.competition_ranks import RANK_TOLERANCE
+from registry.tables import (
     Benchmark,
     BenchmarkVersion,
     Evaluation,
@@ -46,7 +47,6 @@ from registry.models import (
     VariantSet,
     Withdrawal,
 )
-from registry.ranks import RANK_TOLERANCE
 from web import board
 from web.views import Row, evaluation_metrics, evaluation_sources, rows_of
 

@@ -6,17 +6,9 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
-from registry.account_models import SUBMISSION_STATES, Account
+from registry.account_tables import SUBMISSION_STATES, Account
 from registry.boards.store import current_boards, suite_definition
-from registry.db import MAX_INTEGER, read_session, write_session
-from registry.dispatch import send_hints
-from registry.endpoints import load_endpoints
-from registry.errors import NotFoundError, QueueError, UsageError
-from registry.model_revisions import DTYPES
-from registry.models import QUEUES, Evaluation, Suite
-from registry.names import split_reference
-from registry.notices import KINDS
-from registry.submissions import (
+from registry.boards.submissions import (
     MAX_NOTE,
     Wish,
     approve,
@@ -30,7 +22,11 @@ from registry.submissions import (
     submission_estimate,
     withdraw,
 )
-from registry.webhooks import (
+from registry.db import MAX_INTEGER, read_session, write_session
+from registry.errors import NotFoundError, QueueError, UsageError
+from registry.names import split_reference
+from registry.notices import KINDS
+from registry.notices.webhooks import (
     add_webhook,
     current_webhooks,
     recent_deliveries,
@@ -38,6 +34,10 @@ from registry.webhooks import (
     try_webhook,
     webhook_document,
 )
+from registry.queue.hints import send_hints
+from registry.revisions.endpoints import load_endpoints
+from registry.revisions.store import DTYPES
+from registry.tables import QUEUES, Evaluation, Suite
 from web import parameters, queries
 from web.identity import settings_of, viewer
 from web.parameters import Arguments

@@ -13,8 +13,8 @@ from celery import Celery
 from celery.signals import worker_shutting_down
 from celery.worker import state
 
-from registry.broker import BROKER_OPTIONS, broker_address
-from registry.dispatch import SCORE_TASK
+from registry.queue.broker import BROKER_OPTIONS, broker_address
+from registry.queue.hints import SCORE_TASK
 from registry.settings import Settings
 from workers.loop import WorkerLoop
 

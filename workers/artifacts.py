@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import ModelError
-from registry.model_revisions import ModelFiles, RevisionRequest, check_location
-from registry.models import ModelRevision
+from registry.revisions.store import ModelFiles, RevisionRequest, check_location
 from registry.settings import Settings, get_settings
+from registry.tables import ModelRevision
 
 TOKENIZER_FILES: Final = (
     "tokenizer.json",

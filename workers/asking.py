@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from registry.prompts import Prompt
-from registry.shards import ShardPrompt
+from registry.prompting.prompts import Prompt
+from registry.queue.shards import ShardPrompt
 from workers.fingerprint import driver_version
 
 ShouldStop = Callable[[], bool]

@@ -14,14 +14,14 @@ from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.orm import Session
 
-from registry import queue
 from registry.db import database_now, read_session, write_session
-from registry.dispatch import send_hints
 from registry.errors import DatabaseError, ShuffleboardError
-from registry.maintenance import Maintenance, log_trouble
-from registry.model_revisions import request_of
-from registry.models import ModelRevision, Worker
+from registry.operations.maintenance import Maintenance, log_trouble
+from registry.queue import claims
+from registry.queue.hints import send_hints
+from registry.revisions.store import request_of
 from registry.settings import Settings
+from registry.tables import ModelRevision, Worker
 from workers.artifacts import inspect_files
 from workers.errors import InterruptedScoringError
 from workers.fingerprint import code_version
@@ -75,8 +75,8 @@ class WorkerLoop:
         self._turn = threading.Lock()
         self._maintaining = threading.Lock()
         self._maintenance = Maintenance(engine, settings)
-        self._claim: queue.Claim | None = None
-        self._lost: queue.Claim | None = None
+        self._claim: claims.Claim | None = None
+        self._lost: claims.Claim | None = None
         self._unsure = False
         self._patience = float("inf")
         self._messages = 0
@@ -141,7 +141,7 @@ class WorkerLoop:
                     .where(Worker.id == self.id)
                     .values(stopped_at=database_now(), token_budgets=self._budgets.document() or None)
                 )
-                queue.hand_back_all(session, self.id)
+                claims.hand_back_all(session, self.id)
         except DBAPIError as error:  # then its silence says so
             log_trouble(error)
 
@@ -226,12 +226,12 @@ class WorkerLoop:
         """Every line that is logged within, by whomever, says what it is about."""
         return structlog.contextvars.bound_contextvars(worker=self.id, **what)
 
-    def _next_claim(self) -> queue.Claim | None:
+    def _next_claim(self) -> claims.Claim | None:
         try:
             with self._maintenance.transaction() as session:
                 if self._unsure:
-                    queue.hand_back_all(session, self.id)
-                found = queue.claim(
+                    claims.hand_back_all(session, self.id)
+                found = claims.claim(
                     session,
                     self.id,
                     queues=self.queues,
@@ -244,7 +244,7 @@ class WorkerLoop:
         self._unsure = False
         return found
 
-    def _score(self, shard_claim: queue.Claim) -> None:
+    def _score(self, shard_claim: claims.Claim) -> None:
         try:
             result = self._budgets.run(
                 self.scorer,
@@ -278,23 +278,23 @@ class WorkerLoop:
         else:
             _log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
 
-    def _store(self, shard_claim: queue.Claim, result: queue.ShardResult) -> bool:
+    def _store(self, shard_claim: claims.Claim, result: claims.ShardResult) -> bool:
         """Stores a result, waiting for a database in trouble; False when the claim is lost."""
         if result.fingerprint not in self._fingerprints:
             # On its own, since workers wait for each other here: not while one of them stores its predictions.
-            self._insist(lambda session: queue.fingerprint_id(session, result.fingerprint))
+            self._insist(lambda session: claims.fingerprint_id(session, result.fingerprint))
             self._fingerprints.append(result.fingerprint)
         return self._insist(
             # An earlier attempt may have been committed although its answer was lost on the way.
-            lambda session: queue.finish(session, shard_claim, result) or queue.is_finished(session, shard_claim)
+            lambda session: claims.finish(session, shard_claim, result) or claims.is_finished(session, shard_claim)
         )
 
-    def _record_failure(self, shard_claim: queue.Claim, message: str) -> None:
-        self._insist(lambda session: queue.fail(session, shard_claim, message))
+    def _record_failure(self, shard_claim: claims.Claim, message: str) -> None:
+        self._insist(lambda session: claims.fail(session, shard_claim, message))
         _log.warning("shard_failed", error=message)
 
-    def _hand_back(self, shard_claim: queue.Claim) -> None:
-        if self._insist(lambda session: queue.hand_back(session, shard_claim)):
+    def _hand_back(self, shard_claim: claims.Claim) -> None:
+        if self._insist(lambda session: claims.hand_back(session, shard_claim)):
             # Its message is spent: others need not wait for the reconciler.
             send_hints(self.settings, [(shard_claim.shard_id, shard_claim.queue)])
 
@@ -323,7 +323,7 @@ class WorkerLoop:
 
     def _idle(self) -> bool:
         with read_session(self.engine) as session:
-            return not queue.work_remains(session, self.queues)
+            return not claims.work_remains(session, self.queues)
 
     # Maintaining
 
@@ -389,7 +389,7 @@ class WorkerLoop:
 
     def _beat(self) -> None:
         """Extends the lease and says that the worker lives, from a thread of its own, while scoring is busy."""
-        interval = min(self.settings.lease_seconds / 3, queue.ALIVE_SECONDS / 3)
+        interval = min(self.settings.lease_seconds / 3, claims.ALIVE_SECONDS / 3)
         while not self.stopping.wait(interval):
             try:
                 with self._maintenance.transaction() as session:
@@ -409,5 +409,5 @@ class WorkerLoop:
             )
         )
         held = self._claim
-        if held is not None and not queue.heartbeat(session, held, self.settings.lease_seconds):
+        if held is not None and not claims.heartbeat(session, held, self.settings.lease_seconds):
             self._lost = held

@@ -1,4 +1,7 @@
-"""Prompts of a sealed evaluation put to its model again: what `shuffleboard verify --rescore` calls by name."""
+"""Prompts of a sealed evaluation put to its model again, for `shuffleboard verify --rescore`.
+
+The module is a `registry.verification.rescoring.Rescorer`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,12 +11,15 @@ from sqlalchemy.orm import Session, selectinload
 
 from registry.db import read_session
 from registry.errors import ModelError
-from registry.models import Evaluation, ModelRevision, Question
-from registry.queue import ShardResult
+from registry.queue.claims import ShardResult
+from registry.queue.shards import ShardPrompt, prompts_of, rows_of
 from registry.settings import Settings
-from registry.shards import ShardPrompt, prompts_of, rows_of
+from registry.tables import Evaluation, ModelRevision, Question
 from workers.artifacts import inspect_files
+from workers.fingerprint import promises_same_bits
 from workers.scorer import ENGINES, TransformersScorer
+
+__all__ = ["promises_same_bits", "score_again"]
 
 Key = tuple[int, int]
 """Question id and variant."""
@@ -48,7 +54,7 @@ def _never() -> bool:
 
 def score_again(
     engine: Engine, settings: Settings, evaluation_id: int, sample: Sequence[Key], fingerprint: Mapping[str, Any]
-) -> tuple[dict[Key, dict[str, Any]], dict[str, object]]:
+) -> tuple[dict[Key, dict[str, Any]], dict[str, Any]]:
     """What the prompts of (question, variant) come to now, and the fingerprint of what scored them.
 
     By key: answer, log-probabilities, probabilities, text. fingerprint: of what scored them the first time; the same of
@@ -80,7 +86,7 @@ def score_again(
 
 
 def _check_files(revision: ModelRevision, settings: Settings) -> None:
-    from registry.model_revisions import request_of
+    from registry.revisions.store import request_of
 
     files = inspect_files(request_of(revision), settings)
     for name in _DIGESTS:

@@ -10,12 +10,12 @@ import structlog
 from sqlalchemy import Engine
 
 from registry.db import read_session
-from registry.extraction import extract
-from registry.models import Evaluation, ModelRevision
-from registry.queue import Claim, ShardResult
-from registry.reuse import Reused, reusable
+from registry.prompting.extraction import extract
+from registry.queue.claims import Claim, ShardResult
+from registry.queue.reuse import Reused, reusable
+from registry.queue.shards import ShardPrompt, rows_of, shard_prompts
 from registry.settings import get_settings
-from registry.shards import ShardPrompt, rows_of, shard_prompts
+from registry.tables import Evaluation, ModelRevision
 from workers.asking import EndpointModel, LocalModel
 from workers.fingerprint import code_identity, package_versions
 

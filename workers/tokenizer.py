@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import ModelError
-from registry.model_revisions import is_local
-from registry.models import ModelRevision
+from registry.revisions.store import is_local
+from registry.tables import ModelRevision
 from workers.artifacts import CONVERSION_VERSION
 from workers.scorer import quiet_libraries
 

@@ -1215,7 +1215,7 @@ group by
 CREATE VIEW shuffleboard_public_tables.published_results AS
 -- published_results: one row per number that a paper prints, as printed. Never measured here.
 -- printed keeps the digits; value is the number in the paper's unit. registry_metric and registry_value: the same in this
--- registry's name and unit, NULL where there is no such metric. Transcription: registry/published/README.md.
+-- registry's name and unit, NULL where there is no such metric. Transcription: registry/studies/published/README.md.
 select
     published_result.paper,
     published_result.paper_table,
@@ -2566,7 +2566,7 @@ group by
 CREATE VIEW shuffleboard_members_tables.published_results AS
 -- published_results: one row per number that a paper prints, as printed. Never measured here.
 -- printed keeps the digits; value is the number in the paper's unit. registry_metric and registry_value: the same in this
--- registry's name and unit, NULL where there is no such metric. Transcription: registry/published/README.md.
+-- registry's name and unit, NULL where there is no such metric. Transcription: registry/studies/published/README.md.
 select
     published_result.paper,
     published_result.paper_table,

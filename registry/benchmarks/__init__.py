@@ -2,12 +2,11 @@
 
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord, read_benchmark
 from registry.benchmarks.nonsenseqa import generate_nonsenseqa, nonsenseqa_source
-from registry.benchmarks.store import find_version, import_benchmark, set_visibility
+from registry.benchmarks.store import import_benchmark, set_visibility
 
 __all__ = [
     "BenchmarkFile",
     "QuestionRecord",
-    "find_version",
     "generate_nonsenseqa",
     "import_benchmark",
     "nonsenseqa_source",

@@ -7,9 +7,10 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.contract import BenchmarkFile, QuestionRecord
 from registry.db import one_at_a_time
-from registry.errors import IngestError, NotFoundError, UsageError
-from registry.models import VISIBILITIES, Benchmark, BenchmarkVersion, Question, QuestionOption
+from registry.errors import IngestError, UsageError
+from registry.lookups import find_version
 from registry.names import check_name, split_reference
+from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question, QuestionOption
 
 
 def import_benchmark(
@@ -127,23 +128,3 @@ def _store_questions(session: Session, version_id: int, records: Iterable[Questi
             for ordinal, text in enumerate(record.options)
         ],
     )
-
-
-def find_version(session: Session, reference: str) -> BenchmarkVersion:
-    """The version that `NAME` (the newest) or `NAME@VERSION` means.
-
-    Raises NotFoundError listing what there is.
-    """
-    name, version = split_reference(reference)
-    query = select(BenchmarkVersion).join(Benchmark).where(Benchmark.name == name).order_by(BenchmarkVersion.id.desc())
-    versions = list(session.scalars(query))
-    if not versions:
-        known = ", ".join(session.scalars(select(Benchmark.name).order_by(Benchmark.name))) or "none is imported yet"
-        raise NotFoundError(
-            f"no benchmark {name!r}; known: {known} (shuffleboard benchmarks import FILE --name {name})"
-        )
-    for row in versions:
-        if version in (None, row.version):
-            return row
-    listed = ", ".join(row.version for row in versions)
-    raise NotFoundError(f"benchmark {name} has no version {version!r}; it has: {listed}")

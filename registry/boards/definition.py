@@ -12,7 +12,7 @@ from registry.db import MAX_INTEGER
 from registry.errors import IngestError, ShuffleboardError
 from registry.metrics import METRICS
 from registry.names import check_name
-from registry.variants import parse_variants
+from registry.prompting.variants import parse_variants
 
 EVERY_BENCHMARK: Final = "*"
 """Stands for the benchmarks that a board names, so that one suite serves boards over different benchmarks."""

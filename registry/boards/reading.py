@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.boards.store import find_board
 from registry.errors import NotFoundError
-from registry.models import Board, BoardSnapshot
+from registry.lookups import find_board
 from registry.names import split_reference
+from registry.tables import Board, BoardSnapshot
 
 
 def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = None) -> BoardSnapshot:

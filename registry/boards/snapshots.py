@@ -8,14 +8,15 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Engine, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from registry import chain
 from registry.boards.standings import BoardRow, Standing, board_standings
 from registry.boards.store import board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
 from registry.metrics import METRICS
-from registry.model_revisions import model_identity
-from registry.models import (
+from registry.proof import chain
+from registry.revisions.store import model_identity
+from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
+from registry.tables import (
     Board,
     BoardEntry,
     BoardSnapshot,
@@ -27,7 +28,6 @@ from registry.models import (
     Shard,
     Withdrawal,
 )
-from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
 
 SNAPSHOT_VERSION: Final = 2
 _DECIMALS: Final = 12

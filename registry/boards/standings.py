@@ -11,15 +11,15 @@ from sqlalchemy.orm import Session
 
 from registry.boards.definition import Column
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
-from registry.evaluations import select_questions
-from registry.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
 from registry.metrics import METRICS
 from registry.metrics.catalogue import pct_drop
 from registry.metrics.runs import Runs
-from registry.models import Board, BoardEntry, Evaluation, ModelRevision, Prediction
-from registry.ranks import ranks
+from registry.queue.evaluations import select_questions
+from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
 from registry.statistics.bootstrap import RANK_RESAMPLES, SEED, combined, percentile_interval, resampled_means
+from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import rank_intervals, tiers
+from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction
 
 Array = NDArray[np.float64]
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.benchmarks import find_version
 from registry.boards.definition import (
     EVERY_BENCHMARK,
     Asked,
@@ -22,10 +21,12 @@ from registry.boards.definition import (
 )
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
-from registry.errors import NotFoundError, UsageError
-from registry.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
-from registry.model_revisions import find_revision
-from registry.models import (
+from registry.errors import UsageError
+from registry.lookups import find_board, find_revision, find_suite, find_version
+from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.variants import parse_variants
+from registry.queue.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
+from registry.tables import (
     Benchmark,
     BenchmarkVersion,
     Board,
@@ -37,9 +38,6 @@ from registry.models import (
     VariantSet,
     Withdrawal,
 )
-from registry.names import split_reference
-from registry.protocols import find_definition, store_protocol
-from registry.variants import parse_variants
 
 
 def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, bool]:
@@ -59,42 +57,14 @@ def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, 
 
 def load_shipped_suites(session: Session) -> int:
     """Stores the suites that come with this code; returns how many were new."""
-    folder = files("registry") / "suites"
+    folder = files("registry.boards") / "suites"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     return sum(import_suite(session, read_suite_file(path))[1] for path in paths)  # type: ignore[arg-type]
-
-
-def find_suite(session: Session, reference: str) -> Suite:
-    """The suite that `NAME` (the newest version) or `NAME@VERSION` means. NotFoundError lists what there is."""
-    name, version = split_reference(reference)
-    rows = list(session.scalars(select(Suite).where(Suite.name == name).order_by(Suite.version.desc())))
-    if not rows:
-        known = ", ".join(session.scalars(select(Suite.name).distinct().order_by(Suite.name))) or "none"
-        raise NotFoundError(f"no suite {name!r}; known: {known} (shuffleboard suites import FILE)")
-    for row in rows:
-        if version in (None, str(row.version)):
-            return row
-    listed = ", ".join(str(row.version) for row in rows)
-    raise NotFoundError(f"suite {name} has no version {version!r}; it has: {listed}")
 
 
 def suite_definition(suite: Suite) -> SuiteDefinition:
     """A stored suite's definition."""
     return SuiteDefinition.model_validate(suite.definition)
-
-
-def find_board(session: Session, reference: str) -> Board:
-    """The board that `NAME` (the newest version) or `NAME@VERSION` means. NotFoundError lists what there is."""
-    name, version = split_reference(reference)
-    rows = list(session.scalars(select(Board).where(Board.name == name).order_by(Board.version.desc())))
-    if not rows:
-        known = ", ".join(session.scalars(select(Board.name).distinct().order_by(Board.name))) or "none"
-        raise NotFoundError(f"no board {name!r}; known: {known} (shuffleboard boards import FILE)")
-    for row in rows:
-        if version in (None, str(row.version)):
-            return row
-    listed = ", ".join(str(row.version) for row in rows)
-    raise NotFoundError(f"board {name} has no version {version!r}; it has: {listed}")
 
 
 def board_definition(board: Board) -> BoardDefinition:

@@ -421,7 +421,7 @@ GUIDE: Final[Mapping[str, Entry]] = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """A number that compares two evaluations, which differ in the protocol alone: registry.protocol_comparison.
+    """A number that compares two evaluations, which differ in the protocol alone: registry.studies.protocol_comparison.
 
     metric: what is taken of either. low, high, unit: range; None where it is unbounded.
     """

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import MetricInputError
-from registry.ranks import RANK_TOLERANCE
 from registry.statistics.bootstrap import CONFIDENCE, percentile_interval
+from registry.statistics.competition_ranks import RANK_TOLERANCE
 
 
 @dataclass(frozen=True)

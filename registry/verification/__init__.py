@@ -5,9 +5,9 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry import chain
-from registry.evaluations import find_evaluation
-from registry.models import BoardSnapshot, Evaluation
+from registry.lookups import find_evaluation
+from registry.proof import chain
+from registry.tables import BoardSnapshot, Evaluation
 from registry.verification.derived import check_analyses, check_metrics, check_pride, check_prompts, check_scores
 from registry.verification.findings import OUTSIDE, TOLERANCE, Findings, alike
 from registry.verification.inputs import (

@@ -6,14 +6,18 @@ from typing import Any, Final
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session, selectinload
 
-from registry.comparing import CORA, computed_cora
-from registry.computed import computed_metrics
 from registry.digests import specification_digest
 from registry.errors import ShuffleboardError
-from registry.intervals import evaluation_intervals
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
-from registry.models import (
+from registry.prompting.variants import VARIANT_KINDS
+from registry.proof.seal import interval_columns
+from registry.queue.shards import prompts_of
+from registry.results.computed import computed_metrics
+from registry.results.intervals import evaluation_intervals
+from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
+from registry.studies.comparing import CORA, computed_cora
+from registry.tables import (
     Analysis,
     Evaluation,
     EvaluationMetric,
@@ -22,10 +26,6 @@ from registry.models import (
     Question,
     QuestionPride,
 )
-from registry.pride import PRIDE, compute_pride, pride_parameters, pride_result
-from registry.seal import interval_columns
-from registry.shards import prompts_of
-from registry.variants import VARIANT_KINDS
 from registry.verification.findings import Findings, alike, names_of
 
 _CHUNK: Final = 500

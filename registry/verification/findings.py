@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.models import Question
+from registry.tables import Question
 
 TOLERANCE: Final = 1e-9
 """Stored numbers against computed ones: PostgreSQL's parallel sums differ in the last bits from run to run."""

@@ -9,8 +9,9 @@ from registry.benchmarks.contract import content_digest
 from registry.db import Base
 from registry.digests import sha256_text, specification_digest
 from registry.errors import ShuffleboardError
-from registry.model_revisions import model_identity
-from registry.models import (
+from registry.prompting.variants import VARIANT_KINDS, QuestionShape, VariantSetDefinition
+from registry.revisions.store import model_identity
+from registry.tables import (
     Benchmark,
     BenchmarkVersion,
     EngineFingerprint,
@@ -25,7 +26,6 @@ from registry.models import (
     Variant,
     VariantSet,
 )
-from registry.variants import VARIANT_KINDS, QuestionShape, VariantSetDefinition
 from registry.verification.findings import Findings
 
 

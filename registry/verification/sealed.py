@@ -4,9 +4,9 @@ from sqlalchemy import null, or_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
-from registry.manifest import Leaf, manifest, question_leaves
-from registry.models import Evaluation, EvaluationSource, Prediction, Question, QuestionSeal
-from registry.seal import copied_from
+from registry.proof.manifest import Leaf, manifest, question_leaves
+from registry.proof.seal import copied_from
+from registry.tables import Evaluation, EvaluationSource, Prediction, Question, QuestionSeal
 from registry.verification.findings import Findings, names_of
 
 

@@ -4,7 +4,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from registry.db import write_session
-from registry.published import load_published
+from registry.studies.published import load_published
 from tests.web.conftest import Site, own, postgresql_site, sqlite_site
 from tests.web.seed import Seeded
 from tests.web.test_boards import load

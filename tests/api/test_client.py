@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 from werkzeug.serving import make_server
 
-from registry.accounts import create_account, issue_token
-from registry.client import Client
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, RemoteError, UsageError
 from registry.metrics.catalogue import ALL_NAMES
-from registry.reports import evaluation_metrics
+from registry.people.accounts import create_account, issue_token
+from registry.results.reports import evaluation_metrics
+from shuffleboard.client import Client
 from tests.web.conftest import Site
 
 

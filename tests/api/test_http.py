@@ -5,8 +5,8 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
+from registry.api.documents import EvaluationQuestion, MetricValues, QuestionMetricValues
 from registry.digests import DIGEST_LENGTH
-from registry.documents import EvaluationQuestion, MetricValues, QuestionMetricValues
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from web.api import OPERATIONS

@@ -8,9 +8,9 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine
 
-from registry.accounts import ROLES, create_account, scopes_of
-from registry.audiences import dispose
 from registry.db import get_engine, write_session
+from registry.people.accounts import ROLES, create_account, scopes_of
+from registry.schema.audiences import dispose
 from registry.settings import Settings
 from tests.web.accounts import bearer, csrf_of, token_of
 from web import create_app

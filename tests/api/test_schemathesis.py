@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
-from registry.accounts import ROLES, create_account, find_account, scopes_of, viewer_of_account
-from registry.audiences import dispose
+from registry.boards.submissions import Wish, request_submission
 from registry.db import get_engine, write_session
+from registry.people.accounts import ROLES, create_account, find_account, scopes_of, viewer_of_account
+from registry.schema.audiences import dispose
 from registry.settings import Settings
-from registry.submissions import Wish, request_submission
 from tests.web.accounts import bearer, token_of
 from tests.web.conftest import Site
 from web import create_app

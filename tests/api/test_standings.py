@@ -6,8 +6,8 @@ import pytest
 from werkzeug.datastructures import MultiDict
 
 from registry.db import read_session, write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import Evaluation, EvaluationMetric
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.tables import Evaluation, EvaluationMetric
 from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right
 from web import board, queries, standings
 

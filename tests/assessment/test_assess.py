@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from registry.assessment import assess
 from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError, UsageError
-from registry.evaluations import EvaluationRequest, submit
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.studies.assessment import assess
 from tests.assessment import independent
 from tests.assessment.outputs import BENCHMARKS, MODELS, import_full, questions
 from tests.integration.test_worker import run as run_worker
@@ -197,7 +197,7 @@ def test_recommendations_follow_the_rule(document: dict[str, Any]) -> None:
 
 
 def test_pride_reads_its_questions_in_parts(assessed: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    from registry.assessment import evaluations
+    from registry.studies.assessment import evaluations
 
     with read_session(assessed) as session:
         whole = assess(session, models=["good"])

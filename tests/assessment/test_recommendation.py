@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from registry.assessment.correlations import (
+from registry.studies.assessment.correlations import (
     Cell,
     Point,
     both,
@@ -16,8 +16,8 @@ from registry.assessment.correlations import (
     recommend,
     stabilities,
 )
-from registry.assessment.orders import SUBSETS
-from registry.assessment.tables import ASSESSED, OVER_ORDERS
+from registry.studies.assessment.orders import SUBSETS
+from registry.studies.assessment.tables import ASSESSED, OVER_ORDERS
 
 PROMPTS = {"original": 1.0, "original-inverse": 2.0, "cyclic": 4.0, "random2": 2.0, "randomL": 4.0, "full": 24.0}
 
@@ -222,7 +222,7 @@ def test_stability_is_averaged_over_benchmarks_and_then_over_models() -> None:
 
 
 def test_both_is_the_mean_of_the_two_as_the_printed_table_has_it() -> None:
-    path = Path(__file__).parents[2] / "registry" / "published" / "goliakova_table_1.csv"
+    path = Path(__file__).parents[2] / "registry" / "studies" / "published" / "goliakova_table_1.csv"
     with path.open(encoding="utf-8", newline="") as file:
         printed = {(row["table"], row["protocol"], row["metric"]): float(row["value"]) for row in csv.DictReader(file)}
     keys = [(orders, metric) for table, orders, metric in printed if table == "1c"]

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from registry.assessment.orders import DRAWS, SUBSETS, drawn_ranks, rank_of, subset_ranks
-from registry.assessment.tables import OVER_ORDERS, metric_values, order_tables, question_metrics
 from registry.errors import SealError
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.probability import brier, normalised_entropy, renormalise
-from registry.variants import permutation_of_rank
+from registry.prompting.variants import permutation_of_rank
+from registry.studies.assessment.orders import DRAWS, SUBSETS, drawn_ranks, rank_of, subset_ranks
+from registry.studies.assessment.tables import OVER_ORDERS, metric_values, order_tables, question_metrics
 
 
 @dataclass(frozen=True)

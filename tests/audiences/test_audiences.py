@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text, update
 
-from registry import audiences, migrate, views
-from registry.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
+import migrations
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import Base, BenchmarkVersion
+from registry.operations import migrate
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.schema import audiences, views
+from registry.schema.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
 from registry.settings import Settings
+from registry.tables import Base, BenchmarkVersion
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, write_lines
 from workers.loop import WorkerLoop
@@ -135,7 +137,7 @@ def test_a_correction_is_seen_by_those_who_saw_what_it_corrects(
 
 
 def test_the_newest_revision_froze_the_audiences_of_today() -> None:
-    folder = Path(str(migrate.import_module("migrations").__file__)).parent / "audiences"
+    folder = Path(str(migrations.__file__)).parent / "audiences"
     frozen = (folder / f"{migrate.head()}.sql").read_text(encoding="utf-8")
     assert frozen == "\n;\n".join(audiences.postgresql_statements()) + "\n"
 

@@ -33,14 +33,14 @@ from typing import Any, Final
 from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
-from registry.audiences import AUDIENCES, audience_engine
 from registry.boards.snapshots import refresh_boards
-from registry.bulk import renew_statistics
 from registry.db import get_engine, read_session, write_session
-from registry.migrate import upgrade
-from registry.models import Evaluation, EvaluationMetric, EvaluationQuestion
-from registry.scores import write_question_scores
-from registry.seal import seal
+from registry.operations.migrate import upgrade
+from registry.proof.seal import seal
+from registry.results.bulk import renew_statistics
+from registry.results.scores import write_question_scores
+from registry.schema.audiences import AUDIENCES, audience_engine
+from registry.tables import Evaluation, EvaluationMetric, EvaluationQuestion
 from tests.bench.bench_web import measure, watching
 from tests.bench.generate_predictions import Kind, Source, store
 from tests.services import PostgresServer, postgres_execute

@@ -35,7 +35,7 @@ from workers.engine.batched import _last_logprobs
 from workers.engine.trie import build_trie, common_length
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "registry" / "samples"
+SAMPLES = ROOT / "registry" / "benchmarks" / "samples"
 PROMPTS = ROOT / "build" / "bench" / "prompts.jsonl"
 
 BATCH_TOKENS = (4096, 16384, 65536)

@@ -44,7 +44,7 @@ def measure(url: str, benchmark: Path, outputs: Path, lines: int, home: Path) ->
     environment = {**os.environ, "SHUFFLEBOARD_DATABASE_URL": url, "SHUFFLEBOARD_HOME": str(home)}
 
     def run(*arguments: str) -> None:
-        command = [sys.executable, "-m", "registry.cli", *arguments]
+        command = [sys.executable, "-m", "shuffleboard.cli", *arguments]
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
     run("db", "upgrade")

@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from registry.benchmarks import read_benchmark
-from registry.prompts import QuestionText, build_prompt, few_shot_examples
-from registry.protocols import protocol_definition
-from registry.variants import QuestionShape, parse_variants
+from registry.prompting.prompts import QuestionText, build_prompt, few_shot_examples
+from registry.prompting.protocols import protocol_definition
+from registry.prompting.variants import QuestionShape, parse_variants
 from tests.bench.figures import Work, compare
 from workers.engine.trie import build_trie
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "registry" / "samples"
+SAMPLES = ROOT / "registry" / "benchmarks" / "samples"
 PEER = ROOT / ".venv-peer" / "bin" / "python"
 SUBJECT = "sociology"
 

@@ -21,10 +21,10 @@ from typing import Any
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, event, func, select
 
-from registry.audiences import audience_engine, dispose
 from registry.db import get_engine, read_session
-from registry.migrate import upgrade
-from registry.models import Evaluation, EvaluationQuestion
+from registry.operations.migrate import upgrade
+from registry.schema.audiences import audience_engine, dispose
+from registry.tables import Evaluation, EvaluationQuestion
 from tests.bench.generate_registry import EXPLORED, Size, fill
 from tests.services import PostgresServer, postgres_execute
 from web import create_app

@@ -20,14 +20,14 @@ from sqlalchemy.orm import Session
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
-from registry.bulk import insert_predictions
 from registry.digests import sha256_text, specification_digest
-from registry.evaluations import build_specification, store_variant_set, store_variants
-from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
-from registry.models import BenchmarkVersion, Evaluation, ModelRevision, Question, Shard
-from registry.protocols import protocol_definition, store_protocol
-from registry.queue import fingerprint_id
-from registry.variants import QuestionShape, parse_variants
+from registry.prompting.protocols import protocol_definition, store_protocol
+from registry.prompting.variants import QuestionShape, parse_variants
+from registry.queue.claims import fingerprint_id
+from registry.queue.evaluations import build_specification, store_variant_set, store_variants
+from registry.results.bulk import insert_predictions
+from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Question, Shard
 from tests.population import add_benchmark, question
 
 Rows = list[dict[str, Any]]

@@ -18,13 +18,17 @@ from sqlalchemy import Engine, Table, select, text, update
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
-from registry.bulk import insert_predictions
 from registry.db import write_session
 from registry.digests import sha256_text, specification_digest
-from registry.evaluations import build_specification, store_variant_set, store_variants
 from registry.metrics import METRICS
-from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
-from registry.models import (
+from registry.prompting.protocols import protocol_definition, store_protocol
+from registry.prompting.variants import QuestionShape, VariantShown, parse_variants
+from registry.queue.evaluations import build_specification, store_variant_set, store_variants
+from registry.results.bulk import insert_predictions
+from registry.results.predictions import prediction_row
+from registry.results.scores import write_question_scores
+from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.tables import (
     BenchmarkVersion,
     EngineFingerprint,
     Evaluation,
@@ -36,10 +40,6 @@ from registry.models import (
     Shard,
     Worker,
 )
-from registry.predictions import prediction_row
-from registry.protocols import protocol_definition, store_protocol
-from registry.scores import write_question_scores
-from registry.variants import QuestionShape, VariantShown, parse_variants
 from tests.population import add_benchmark, question
 
 WORKER = "00000000-0000-0000-0000-00000000be9c"

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, func, select, text
 
-from registry import bulk
 from registry.db import get_engine, read_session, write_session
-from registry.models import Evaluation, EvaluationMetric, Prediction, QuestionScore
-from registry.scores import write_question_scores
+from registry.results import bulk
+from registry.results.scores import write_question_scores
+from registry.schema.planner import ANALYZE
+from registry.tables import Evaluation, EvaluationMetric, Prediction, QuestionScore
 from tests.bench import bench_db
 from tests.bench.generate_predictions import Kind, Source, store
 
@@ -93,14 +94,14 @@ def test_statistics_are_renewed_until_a_new_evaluation_is_taken_for_a_usual_one(
         sent.clear()
         with write_session(engine) as session:
             bulk.renew_statistics(session, rows)
-        return sent == [bulk.ANALYZE]
+        return sent == [ANALYZE]
 
     event.listen(engine, "before_cursor_execute", note)
     with write_session(engine) as session:
         source = Source(session, tmp_path, 0.004)
     kind = next(kind for kind in source.kinds if (kind.benchmark, kind.variants) == ("arc", "cyclic"))
     import_next(engine, source, 0, kind)
-    assert sent == [bulk.ANALYZE]
+    assert sent == [ANALYZE]
     assert renewed(kind.predictions), "one that PostgreSQL knows is all it expects"
     with write_session(engine) as session:
         for number in range(1, 130):

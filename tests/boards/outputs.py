@@ -4,8 +4,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from registry.outputs import ImportRequest, import_outputs
-from registry.variants import QuestionShape, inserted_ordinals, parse_variants
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.prompting.variants import QuestionShape, inserted_ordinals, parse_variants
 from tests.outputs.conftest import Registry
 
 HEADLINE = (

@@ -14,11 +14,12 @@ from registry.boards import snapshots
 from registry.boards.definition import BoardDefinition, SuiteDefinition, read_board_file, read_suite_file
 from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards, snapshot_digest
-from registry.boards.store import find_suite, import_board, import_suite, submit_board, submit_suite
+from registry.boards.store import import_board, import_suite, submit_board, submit_suite
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
-from registry.models import Board, BoardSnapshot, Evaluation, Suite
-from registry.reports import evaluation_metrics
+from registry.lookups import find_suite
+from registry.results.reports import evaluation_metrics
+from registry.tables import Board, BoardSnapshot, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all
 from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry, four_options
@@ -185,7 +186,7 @@ def test_a_board_left_behind_by_a_killed_worker_is_found(strong: Registry, monke
     load(strong)
     strong.model("later")
     with monkeypatch.context() as killed:
-        killed.setattr("registry.outputs.importer.refresh_boards", lambda _engine: [])
+        killed.setattr("registry.exchange.outputs.importer.refresh_boards", lambda _engine: [])
         import_all(strong, "later", "first", FIRST, skill=0.2, liking=0.0, seed=5)
     assert "later" not in rows_of(strong)
     assert refresh_boards(strong.engine) == ["main"]
@@ -444,7 +445,7 @@ def test_two_who_refresh_at_once_make_one_snapshot(strong: Registry, monkeypatch
 
 
 def test_a_time_is_a_date_or_a_time() -> None:
-    from registry.cli.boards import parse_time
+    from shuffleboard.cli.boards import parse_time
 
     assert parse_time(None) is None
     assert parse_time("2026-11-21") == datetime(2026, 11, 21, 23, 59, 59, 999_999, tzinfo=UTC)

@@ -44,7 +44,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     """The command line in this process: (status, stdout, stderr)."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
-        from registry.cli import main
+        from shuffleboard.cli import main
 
         monkeypatch.setattr("sys.argv", ["shuffleboard", *map(str, arguments)])
         status = 0

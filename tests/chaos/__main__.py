@@ -11,8 +11,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from registry.cli.common import logging_to_stderr
 from registry.settings import Settings
+from shuffleboard.cli.common import logging_to_stderr
 from tests.chaos.comparison import Outcome
 from tests.chaos.harness import Chaos
 from tests.chaos.schedules import draw, real

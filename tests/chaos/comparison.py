@@ -8,9 +8,9 @@ from typing import Any, Final
 from sqlalchemy import Engine, func, select
 
 from registry.db import read_session
-from registry.evaluations import find_evaluation
-from registry.manifest import leaves
-from registry.models import Evaluation, EvaluationMetric, Prediction, QuestionScore, Shard
+from registry.lookups import find_evaluation
+from registry.proof.manifest import leaves
+from registry.tables import Evaluation, EvaluationMetric, Prediction, QuestionScore, Shard
 from registry.verification import verify_evaluation
 from tests.chaos.schedules import Schedule
 from tests.population import predictions

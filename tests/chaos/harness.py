@@ -22,14 +22,14 @@ from redis.exceptions import RedisError
 from sqlalchemy import Engine, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from registry import queue
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import read_session, write_session
-from registry.dispatch import hints_of, send_hints
-from registry.evaluations import EvaluationRequest, submit
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import Evaluation, Shard
+from registry.queue import claims
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.queue.hints import hints_of, send_hints
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
+from registry.tables import Evaluation, Shard
 from tests import services
 from tests.chaos.comparison import Outcome, Reference, compare, taken_down
 from tests.chaos.processes import Worker, fork_worker
@@ -85,7 +85,7 @@ class Deployment:
         environment = {f"SHUFFLEBOARD_{name.upper()}": value for name, value in settings.items()}
         process: subprocess.Popen[bytes] | multiprocessing.context.ForkServerProcess
         if self.schedule.real:
-            command = [sys.executable, "-m", "registry.cli", "worker", "--threads", "1"]
+            command = [sys.executable, "-m", "shuffleboard.cli", "worker", "--threads", "1"]
             with said.open("wb") as output, log.open("wb") as messages:
                 process = subprocess.Popen(
                     command, cwd=ROOT, env=os.environ | environment, stdout=output, stderr=messages
@@ -183,7 +183,7 @@ class Deployment:
         awake = [worker for worker in awake if worker.status is None and not worker.frozen]
         if self.schedule.real:
             with read_session(self.engine) as session:
-                busy = select(queue.Worker.pid).join(Shard, Shard.worker_id == queue.Worker.id)
+                busy = select(claims.Worker.pid).join(Shard, Shard.worker_id == claims.Worker.id)
                 pids = set(session.scalars(busy.where(Shard.state == "leased")))
             awake = [worker for worker in awake if worker.process.pid in pids]
         else:
@@ -220,7 +220,7 @@ class Deployment:
             together.wait()
             try:
                 with write_session(self.engine) as session:
-                    queue.reconcile(session)
+                    claims.reconcile(session)
             except DBAPIError as error:
                 errors.append(error)
 

@@ -14,7 +14,7 @@ from tests.worker_process import run_forked
 # A server that has the modules loaded forks the workers: they are at work at once, and as real as any other process.
 # Nothing of torch is among them.
 _FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.worker_process", "workers.app", "registry.seal", "redis"])
+_FORKS.set_forkserver_preload(["tests.worker_process", "workers.app", "registry.proof.seal", "redis"])
 
 
 @dataclass

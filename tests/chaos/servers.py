@@ -10,7 +10,7 @@ from typing import Self
 from sqlalchemy import Engine
 
 from registry.db import get_engine, make_engine
-from registry.migrate import upgrade
+from registry.operations.migrate import upgrade
 from tests import services
 
 

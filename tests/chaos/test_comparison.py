@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from registry import queue
 from registry.db import get_engine, write_session
-from registry.models import Worker
-from registry.seal import seal
+from registry.proof.seal import seal
+from registry.queue import claims
+from registry.tables import Worker
 from tests.chaos.comparison import Outcome, compare, same, taken_down
 from tests.chaos.schedules import Schedule
 from tests.fake_scorer import FakeScorer, fake_logprobs
@@ -27,11 +27,11 @@ def engine(sqlite_database: str) -> Engine:
 def score(engine: Engine, shards: int, scorer: FakeScorer | None = None) -> None:
     for _ in range(shards):
         with write_session(engine) as session:
-            held = queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+            held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
         assert held is not None
         result = (scorer or FakeScorer()).score(engine, held, lambda: False)
         with write_session(engine) as session:
-            assert queue.finish(session, held, result)
+            assert claims.finish(session, held, result)
 
 
 def sealed(engine: Engine, folder: Path, scorer: FakeScorer | None = None) -> int:
@@ -87,12 +87,12 @@ def test_more_predictions_than_there_should_be_are_doubled(
 def test_a_counted_failure_is_a_healthy_shard_parked(
     engine: Engine, tmp_path: Path, reference: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "BACK_OFF_SECONDS", 0.0)
+    monkeypatch.setattr(claims, "BACK_OFF_SECONDS", 0.0)
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2, new_replicate=True)
     with write_session(engine) as session:
-        held = queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+        held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
         assert held is not None
-        queue.fail(session, held, "trouble")
+        claims.fail(session, held, "trouble")
     score(engine, 2)
     with write_session(engine) as session:
         assert seal(session, evaluation_id)

@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Engine, select
 
 from registry.db import get_engine, read_session
-from registry.evaluations import find_evaluation
-from registry.models import Shard
-from registry.shards import shard_prompts
+from registry.lookups import find_evaluation
+from registry.queue.shards import shard_prompts
+from registry.tables import Shard
 from tests.commands import eventually, fake_worker
 from tests.fake_scorer import fake_logprobs
 from tests.population import predictions, queue_evaluation

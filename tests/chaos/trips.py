@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, and_, event
 
-import registry.maintenance
-from registry import queue
-from registry.models import Shard
+import registry.operations.maintenance
+from registry.queue import claims
+from registry.tables import Shard
 from tests.fake_scorer import FakeScorer
 from workers.loop import WorkerLoop
 
@@ -47,11 +47,11 @@ def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
         scorer.before_prompt = reached
         return
     owner, attribute = {
-        "claiming": (queue, "claim"),
-        "storing": (queue, "finish"),
+        "claiming": (claims, "claim"),
+        "storing": (claims, "finish"),
         "stored": (loop, "_store"),
-        "sealing": (registry.maintenance, "seal"),
-        "reconciling": (queue, "reconcile"),
+        "sealing": (registry.operations.maintenance, "seal"),
+        "reconciling": (claims, "reconcile"),
     }[point]
     _after(owner, attribute, reached)
 
@@ -83,4 +83,4 @@ def limit_pages(engine: Engine, path: str) -> None:
 
 def remove_fence() -> None:
     """Takes the fence out of every check: whoever holds a leased shard then passes for its holder."""
-    queue._held = lambda held: and_(Shard.id == held.shard_id, Shard.state == "leased")
+    claims._held = lambda held: and_(Shard.id == held.shard_id, Shard.state == "leased")

@@ -19,8 +19,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from registry.client import Client
 from registry.errors import ShuffleboardError
+from shuffleboard.client import Client
 from tests import services
 from tests.deploy import compose, images
 from tests.deploy.containers import Container

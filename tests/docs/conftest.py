@@ -16,9 +16,9 @@ import pytest
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.migrate import upgrade
-from registry.model_revisions import RevisionRequest, add_revision
+from registry.operations.migrate import upgrade
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from tests import services
 from tests.docs import preloaded

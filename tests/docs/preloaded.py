@@ -4,7 +4,7 @@
     PRELOADED=SOCKET python -IS tests/docs/preloaded.py    stands for `shuffleboard`
 
 The server forks for each command, with the caller's files, arguments, folder and environment; what runs is
-`registry.cli.main`, in a process and group of its own. A caller that is killed takes its command with it, and the server
+`shuffleboard.cli.main`, in a process and group of its own. A caller that is killed takes its command with it, and the server
 ends with whoever started it. Nothing of torch is loaded before the fork.
 """
 
@@ -53,7 +53,7 @@ def serve(path: str) -> None:
     import click
     from sqlalchemy.orm import configure_mappers
 
-    from registry.cli import COMMANDS, cli
+    from shuffleboard.cli import COMMANDS, cli
 
     with click.Context(cli) as context:
         for name in COMMANDS:
@@ -104,7 +104,7 @@ def _become(request: dict[str, Any], files: list[int]) -> NoReturn:
     import atexit
     import threading
 
-    from registry.cli import main
+    from shuffleboard.cli import main
 
     os.setpgid(0, 0)
     for file, number in zip(files, FILES, strict=True):

@@ -11,21 +11,21 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import Engine, select
 
-from registry.accounts import SCOPES, create_account, issue_token, viewer_of_account
 from registry.benchmarks import import_benchmark, read_benchmark
-from registry.benchmarks.store import find_version
 from registry.boards.definition import SuiteDefinition
 from registry.boards.store import import_suite
+from registry.boards.submissions import Wish, request_submission
 from registry.db import write_session
 from registry.digests import sha256_text
-from registry.evaluations import EvaluationRequest, submit
-from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
-from registry.models import Question
-from registry.outputs import ImportRequest, import_outputs
-from registry.roles import RoleNames, apply_roles
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.lookups import find_version
+from registry.people.accounts import SCOPES, create_account, issue_token, viewer_of_account
+from registry.prompting.variants import QuestionShape, parse_variants
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings
-from registry.submissions import Wish, request_submission
-from registry.variants import QuestionShape, parse_variants
+from registry.tables import Question
 from tests import services
 from tests.docs.pages import DOCS, ROOT, blocks
 from tests.fake_scorer import FakeScorer

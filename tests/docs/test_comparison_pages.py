@@ -3,7 +3,7 @@
 from sqlalchemy import func, select
 
 from registry.db import get_engine, read_session
-from registry.models import PublishedResult
+from registry.tables import PublishedResult
 from tests.docs.pages import DOCS, read
 
 

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from registry.metrics.catalogue import ALL_NAMES
-from registry.variants import VARIANT_KINDS
+from registry.prompting.variants import VARIANT_KINDS
 from tests.docs.pages import DOCS, ROOT, code, first_cells, generator, read, sections
 
 

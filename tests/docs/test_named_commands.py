@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from registry.cli import cli
+from shuffleboard.cli import cli
 from tests.docs.pages import ROOT, Block, blocks, generator, pages, read, without_blocks
 from tests.docs.session import RUN, SHOWN, check_parses, make_lines, said
 

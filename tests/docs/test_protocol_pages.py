@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from registry.prompts import QuestionText, build_prompt
-from registry.protocols import PRESETS, read_protocol_file
-from registry.protocols.presets import SAMPLINGS, SIMILARITIES
-from registry.protocols.store import known_definitions
-from registry.variants import QuestionShape, parse_variants
+from registry.prompting.prompts import QuestionText, build_prompt
+from registry.prompting.protocols import PRESETS, read_protocol_file
+from registry.prompting.protocols.presets import SAMPLINGS, SIMILARITIES
+from registry.prompting.protocols.store import known_definitions
+from registry.prompting.variants import QuestionShape, parse_variants
 from tests.docs.pages import DOCS, blocks, code, first_cells, read, sections
 
 PAGE = DOCS / "variants-and-protocols.md"

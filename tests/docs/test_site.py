@@ -18,8 +18,8 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from registry.metrics.catalogue import METRICS
+from registry.schema.views import VIEWS
 from registry.settings import Settings
-from registry.views import VIEWS
 from tests.docs.pages import DOCS, ROOT, blocks, generator, of_docs, read, without_blocks
 
 VENDOR = DOCS / "_static" / "vendor"

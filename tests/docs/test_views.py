@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import create_engine, inspect
 
 from registry.db import get_engine
-from registry.views import VIEWS
+from registry.schema.views import VIEWS
 from tests.docs.pages import DOCS, code, first_cells, sections
 
 PAGE = DOCS / "views.md"

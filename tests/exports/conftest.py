@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, update
 
-from registry.benchmarks import find_version, import_benchmark, read_benchmark
+from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import BenchmarkVersion
-from registry.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.lookups import find_version
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.tables import BenchmarkVersion
 
 ODD: list[dict[str, Any]] = [
     {"id": "q1", "subject": "NA", "question": "Which is =1+1?", "options": ["None", "NA", "=1+1"], "answer": 2},

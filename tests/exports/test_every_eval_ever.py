@@ -12,10 +12,10 @@ from sqlalchemy import text
 
 from registry.db import read_session
 from registry.errors import NotFoundError
-from registry.exports import ExportRequest, export
-from registry.exports.every_eval_ever import model_info
-from registry.models import Model, ModelRevision
-from registry.outputs import ImportRequest, import_outputs
+from registry.exchange.exports import ExportRequest, export
+from registry.exchange.exports.every_eval_ever import model_info
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.tables import Model, ModelRevision
 from tests.exports.conftest import Filled
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import INSPECT, QUESTIONS

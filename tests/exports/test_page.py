@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from registry.exports import FORMATS, ExportRequest, export
-from registry.exports.relations import RELATIONS
+from registry.exchange.exports import FORMATS, ExportRequest, export
+from registry.exchange.exports.relations import RELATIONS
 from tests.docs.pages import DOCS, blocks, code, first_cells, sections
 from tests.exports.conftest import Filled
 

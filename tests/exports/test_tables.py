@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import ARRAY, inspect, text
 
-from registry.canary import canary, canary_id
+from registry.benchmarks.canary import canary, canary_id
 from registry.db import get_engine, read_session
 from registry.errors import NotFoundError, UsageError
-from registry.exports import FORMATS, ExportRequest, export, writing
-from registry.exports import relations as reading
-from registry.exports.relations import BOOLEAN, DOUBLE, INTEGER, RELATIONS, TIME, TYPES
+from registry.exchange.exports import FORMATS, ExportRequest, export, writing
+from registry.exchange.exports import relations as reading
+from registry.exchange.exports.relations import BOOLEAN, DOUBLE, INTEGER, RELATIONS, TIME, TYPES
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.exports.conftest import ODD, TEXTS, Filled
 
@@ -169,7 +169,7 @@ def test_every_column_of_the_views_has_a_type_and_it_is_the_databases(postgresql
     for relation in RELATIONS.values():
         for column in found.get_columns(relation.view) if relation.view else ():
             assert column["name"] in TYPES, (
-                f"{relation.view}.{column['name']} has no type in registry/exports/relations.py"
+                f"{relation.view}.{column['name']} has no type in registry/exchange/exports/relations.py"
             )
             type_ = column["type"]
             family = f"{type_.item_type}[]" if isinstance(type_, ARRAY) else str(type_)

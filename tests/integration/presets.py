@@ -12,13 +12,14 @@ from pathlib import Path
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, read_session, write_session
-from registry.evaluations import EvaluationRequest, find_evaluation, select_questions, submit
-from registry.migrate import upgrade
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.prompts import Prompt
-from registry.protocols import PRESETS
+from registry.lookups import find_evaluation
+from registry.operations.migrate import upgrade
+from registry.prompting.prompts import Prompt
+from registry.prompting.protocols import PRESETS
+from registry.queue.evaluations import EvaluationRequest, select_questions, submit
+from registry.queue.shards import prompts_of
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from registry.shards import prompts_of
 from tests.bench.bench_scoring import PEER, ROOT, smollm2
 from tests.commands import shuffleboard_json
 from tests.population import CSQA, MMLU

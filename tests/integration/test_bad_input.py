@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine
 
-from registry.cli import cli, main
 from registry.db import get_engine, write_session
+from shuffleboard.cli import cli, main
 from tests.commands import shuffleboard
 from tests.population import add_benchmark, add_model, question, table_counts, write_lines
 

@@ -11,10 +11,10 @@ from redis import Redis
 from sqlalchemy import Engine, select
 
 from registry.db import get_engine, read_session, write_session
-from registry.dispatch import hints_of, missing_hints, send_hints
-from registry.evaluations import find_evaluation
-from registry.models import Shard
+from registry.lookups import find_evaluation
+from registry.queue.hints import hints_of, missing_hints, send_hints
 from registry.settings import Settings
+from registry.tables import Shard
 from registry.verification import verify_evaluation
 from tests.commands import eventually, fake_worker, shuffleboard_json, terminate
 from tests.population import predictions, queue_evaluation

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from registry.db import get_engine, read_session, write_session
-from registry.evaluations import find_evaluation, select_questions
+from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.shards import prompts_of
+from registry.queue.evaluations import select_questions
+from registry.queue.shards import prompts_of
 from tests.commands import ROOT, shuffleboard, shuffleboard_json, shuffleboard_process
 from tests.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
 
@@ -143,7 +144,7 @@ REPORTS = [
 
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     """What the command line writes to stdout, run in this process."""
-    from registry.cli import main
+    from shuffleboard.cli import main
 
     monkeypatch.setattr("sys.argv", ["shuffleboard", *arguments])
     main()
@@ -281,11 +282,13 @@ HEAVY = {"sqlalchemy", "torch", "transformers", "pandas", "celery", "alembic", "
 
 
 def test_help_imports_nothing_heavy() -> None:
-    help_statement = "from registry.cli import cli\ncli.main(['--help'], standalone_mode=False)"
+    help_statement = "from shuffleboard.cli import cli\ncli.main(['--help'], standalone_mode=False)"
     assert modules_after(help_statement) & HEAVY == set()
 
 
-@pytest.mark.parametrize("module", ["web", "registry.cli.evaluations", "registry.cli.demo", "registry.reports"])
+@pytest.mark.parametrize(
+    "module", ["web", "shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "registry.results.reports"]
+)
 def test_web_and_registry_do_without_torch(module: str) -> None:
     assert modules_after(f"import {module}") & {"torch", "transformers", "sentence_transformers"} == set()
 

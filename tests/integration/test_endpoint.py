@@ -14,12 +14,12 @@ from sqlalchemy import select, update
 from registry.benchmarks import read_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ModelError, UsageError
-from registry.model_revisions import RevisionRequest, add_revision, model_identity
-from registry.models import ModelRevision
-from registry.prompts import Prompt, QuestionText, build_prompt
-from registry.protocols import protocol_definition
+from registry.prompting.prompts import Prompt, QuestionText, build_prompt
+from registry.prompting.protocols import protocol_definition
+from registry.prompting.variants import QuestionShape, parse_variants
+from registry.revisions.store import RevisionRequest, add_revision, model_identity
 from registry.settings import Settings, get_settings
-from registry.variants import QuestionShape, parse_variants
+from registry.tables import ModelRevision
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer
 from tests.llama_server import MODEL, llama_server, write_float32
@@ -68,7 +68,7 @@ def symbols_prompts() -> list[Prompt]:
     """Every rotation of the first questions of the MMLU sample."""
     definition, kind = protocol_definition("symbols", 0), parse_variants("cyclic")
     prompts = []
-    for record in read_benchmark(ROOT / "registry" / "samples" / "mmlu.jsonl").questions[:QUESTIONS]:
+    for record in read_benchmark(ROOT / "registry" / "benchmarks" / "samples" / "mmlu.jsonl").questions[:QUESTIONS]:
         question = QuestionText(
             record.external_id, record.subject, record.context, record.text, record.options, record.answer
         )

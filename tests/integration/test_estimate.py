@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from registry import estimate as estimating
-from registry import queue
 from registry.boards.store import load_shipped_suites, submit_suite
-from registry.cli.evaluations import evaluations
 from registry.db import get_engine, write_session
 from registry.errors import ModelError, NotFoundError
-from registry.estimate import estimates, shared_tokens
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import Evaluation, ModelRevision, Worker
+from registry.queue import claims
+from registry.queue import estimate as estimating
+from registry.queue.estimate import estimates, shared_tokens
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.tables import Evaluation, ModelRevision, Worker
+from shuffleboard.cli.evaluations import evaluations
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, add_model, question, queue_evaluation, table_counts
@@ -94,7 +94,7 @@ def test_tokens_are_those_of_the_prompts_that_a_worker_is_given(engine: Engine, 
         submit(session, EvaluationRequest(model="fake", benchmark="bench", variants="cyclic", shard_prompts=4))
     while True:
         with write_session(engine) as session:
-            held = queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+            held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
         if held is None:
             break
         scorer = FakeScorer(
@@ -130,11 +130,11 @@ def test_a_shard_larger_than_the_sample_is_cut(engine: Engine, tmp_path: Path, m
 
 def score_first_shard(engine: Engine, tokens: int, seconds: float, queues: str = "cpu") -> None:
     with write_session(engine) as session:
-        held = queue.claim(session, "worker-1", queues=[queues], lease_seconds=60)
+        held = claims.claim(session, "worker-1", queues=[queues], lease_seconds=60)
     assert held is not None
     found = FakeScorer().score(engine, held, lambda: False)
     with write_session(engine) as session:
-        queue.finish(session, held, queue.ShardResult(found.rows, found.fingerprint, 2 * tokens, tokens, seconds))
+        claims.finish(session, held, claims.ShardResult(found.rows, found.fingerprint, 2 * tokens, tokens, seconds))
 
 
 def test_seconds_come_from_finished_shards_of_the_model_on_that_kind_of_device(engine: Engine, tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from sqlalchemy import select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from registry.db import read_session, write_session
-from registry.intervals import METHOD, NONE
 from registry.metrics import METRICS
-from registry.models import EvaluationMetric
-from registry.seal import add_missing_intervals
+from registry.operations.backfills import add_missing_intervals
+from registry.results.intervals import METHOD, NONE
 from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES, SEED
+from registry.tables import EvaluationMetric
 from tests.boards.outputs import import_all
 from tests.outputs.conftest import four_options, registries, registry
 

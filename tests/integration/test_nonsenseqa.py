@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from registry.benchmarks import find_version, generate_nonsenseqa
-from registry.cli import main
+from registry.benchmarks import generate_nonsenseqa
 from registry.db import get_engine, read_session
-from registry.models import Question
+from registry.lookups import find_version
+from registry.tables import Question
+from shuffleboard.cli import main
 
 
 @pytest.fixture

@@ -7,11 +7,11 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
-from registry import queue
 from registry.db import get_engine, read_session, write_session
-from registry.models import Worker
-from registry.progress import Progress, duration, overall, progress_of, progress_of_several
+from registry.queue import claims
+from registry.queue.progress import Progress, duration, overall, progress_of, progress_of_several
 from registry.settings import Settings
+from registry.tables import Worker
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
@@ -31,11 +31,11 @@ def waiting(sqlite_database: str, tmp_path: Path) -> tuple[int, str]:
 
 def score_one(engine: Engine, *, seconds: float) -> None:
     with write_session(engine) as session:
-        held = queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+        held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
     assert held is not None
     found = FakeScorer().score(engine, held, lambda: False)
     with write_session(engine) as session:
-        queue.finish(session, held, queue.ShardResult(found.rows, found.fingerprint, 200, 50, seconds))
+        claims.finish(session, held, claims.ShardResult(found.rows, found.fingerprint, 200, 50, seconds))
 
 
 def progress(**changes: Any) -> Progress:
@@ -118,17 +118,17 @@ def test_a_parked_shards_error_is_told_before_that_of_one_that_is_tried_again(en
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
     with write_session(engine) as session:
         session.add(Worker(id="worker-1", host="here", pid=1, device="cpu", versions={}))
-        for shard_error, times in (("tried again", 1), ("given up", queue.MAX_FAILURES)):
-            held = queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+        for shard_error, times in (("tried again", 1), ("given up", claims.MAX_FAILURES)):
+            held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
             assert held is not None
             for time in range(times):
                 if time:
                     session.connection().exec_driver_sql(
                         f"UPDATE shard SET not_before = NULL WHERE id = {held.shard_id}"
                     )
-                    held = queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+                    held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
                     assert held is not None
-                queue.fail(session, held, shard_error)
+                claims.fail(session, held, shard_error)
     with read_session(engine) as session:
         assert progress_of(session, evaluation_id).error == "given up"
 
@@ -161,7 +161,7 @@ def test_watching_ends_when_the_evaluation_is_complete(
         loop.stop()
         return found
 
-    monkeypatch.setattr("registry.progress.progress_of_several", look_then_score)
+    monkeypatch.setattr("registry.queue.progress.progress_of_several", look_then_score)
     watched = shuffleboard("evaluations", "show", evaluation_id, "--watch", database_url=url)
     assert seen == ["queued", "complete"]
     assert "state              complete" in watched.stdout

@@ -8,10 +8,10 @@ import pytest
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError, ShuffleboardError, UsageError, VariantError
-from registry.evaluations import EvaluationRequest, submit
-from registry.outputs import ImportRequest, import_outputs
-from registry.protocol_comparison import compare_protocols
-from registry.variants import QuestionShape, parse_variants
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.prompting.variants import QuestionShape, parse_variants
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.studies.protocol_comparison import compare_protocols
 from tests.integration.test_command_line import run
 from tests.integration.test_worker import run as run_worker
 from tests.outputs.conftest import Registry, four_options

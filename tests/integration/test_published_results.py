@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, delete, insert, select, text, update
 
-from registry import migrate
 from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError
+from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics import METRICS
-from registry.models import PublishedResult
-from registry.outputs import ImportRequest, import_outputs
-from registry.published import load_published, published_rows
+from registry.operations import migrate
+from registry.studies.published import load_published, published_rows
+from registry.tables import PublishedResult
 from tests.integration.test_command_line import run
 from tests.outputs.conftest import Registry, four_options
 from tests.spec.published import rows as transcribed

@@ -8,13 +8,13 @@ import pytest
 from sqlalchemy import Engine, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from registry import queue
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.errors import NotFoundError, QueueError
-from registry.evaluations import EvaluationRequest, move, submit
-from registry.models import Evaluation, Shard, Worker
-from registry.seal import seal
-from registry.shards import shard_prompts
+from registry.proof.seal import seal
+from registry.queue import claims
+from registry.queue.evaluations import EvaluationRequest, move, submit
+from registry.queue.shards import shard_prompts
+from registry.tables import Evaluation, Shard, Worker
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, predictions, queue_evaluation, table_counts
 
@@ -33,36 +33,36 @@ def engine(database: str) -> Engine:
     return made
 
 
-def claim(engine: Engine, worker: str = "worker-1", *, lease: float = LONG, **options: Any) -> queue.Claim | None:
+def claim(engine: Engine, worker: str = "worker-1", *, lease: float = LONG, **options: Any) -> claims.Claim | None:
     with write_session(engine) as session:
-        return queue.claim(session, worker, **({"queues": ["cpu"], "lease_seconds": lease} | options))
+        return claims.claim(session, worker, **({"queues": ["cpu"], "lease_seconds": lease} | options))
 
 
-def take(engine: Engine, worker: str = "worker-1", **options: Any) -> queue.Claim:
+def take(engine: Engine, worker: str = "worker-1", **options: Any) -> claims.Claim:
     """A claim that must succeed."""
     taken = claim(engine, worker, **options)
     assert taken is not None
     return taken
 
 
-def result_of(engine: Engine, held: queue.Claim) -> queue.ShardResult:
+def result_of(engine: Engine, held: claims.Claim) -> claims.ShardResult:
     return FakeScorer().score(engine, held, lambda: False)
 
 
-def finish(engine: Engine, held: queue.Claim) -> bool:
+def finish(engine: Engine, held: claims.Claim) -> bool:
     result = result_of(engine, held)
     with write_session(engine) as session:
-        return queue.finish(session, held, result)
+        return claims.finish(session, held, result)
 
 
-def fail(engine: Engine, held: queue.Claim, error: str = "out of memory") -> bool:
+def fail(engine: Engine, held: claims.Claim, error: str = "out of memory") -> bool:
     with write_session(engine) as session:
-        return queue.fail(session, held, error)
+        return claims.fail(session, held, error)
 
 
 def reconcile(engine: Engine) -> Any:
     with write_session(engine) as session:
-        return queue.reconcile(session)
+        return claims.reconcile(session)
 
 
 def move_to(engine: Engine, evaluation_id: int, action: str) -> str:
@@ -130,9 +130,9 @@ def test_a_claimer_passes_by_a_shard_that_another_is_just_claiming(postgresql_da
         session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in WORKERS)
     first = take(engine)
     with write_session(engine) as one, write_session(engine) as other:
-        held = queue.claim(one, "worker-1", queues=["cpu"], lease_seconds=LONG)
+        held = claims.claim(one, "worker-1", queues=["cpu"], lease_seconds=LONG)
         other.execute(text("SET LOCAL lock_timeout = '5s'"))  # waiting would end in an error
-        also = queue.claim(other, "worker-2", queues=["cpu"], lease_seconds=LONG)
+        also = claims.claim(other, "worker-2", queues=["cpu"], lease_seconds=LONG)
     assert held is not None
     assert also is not None
     assert len({first.shard_id, held.shard_id, also.shard_id}) == 3
@@ -189,8 +189,8 @@ def test_a_stale_claim_stores_nothing_and_counts_nothing(engine: Engine, tmp_pat
     assert not finish(engine, slow)
     assert not fail(engine, slow)
     with write_session(engine) as session:
-        assert not queue.hand_back(session, slow)
-        assert not queue.heartbeat(session, slow, LONG)
+        assert not claims.hand_back(session, slow)
+        assert not claims.heartbeat(session, slow, LONG)
     # A fingerprint may be noted; predictions may not.
     assert table_counts(engine) | {"engine_fingerprint": 0} == before | {"engine_fingerprint": 0}
     assert shards(engine, "state", "worker_id", "fence", "failures") == [("leased", "worker-2", 2, 0)]
@@ -202,10 +202,10 @@ def test_too_few_results_are_a_bug_that_rolls_everything_back(engine: Engine, tm
     queue_evaluation(engine, tmp_path)
     held = take(engine)
     result = result_of(engine, held)
-    short = queue.ShardResult(result.rows[:-1], result.fingerprint, 1, 1, 1.0)
+    short = claims.ShardResult(result.rows[:-1], result.fingerprint, 1, 1, 1.0)
     before = table_counts(engine)
     with pytest.raises(AssertionError, match="4 prompts, but 3 results"), write_session(engine) as session:
-        queue.finish(session, held, short)
+        claims.finish(session, held, short)
     assert table_counts(engine) == before
     assert shards(engine, "state") == ["leased"]
 
@@ -214,10 +214,10 @@ def test_a_prediction_that_is_there_already_is_a_bug_that_rolls_everything_back(
     queue_evaluation(engine, tmp_path)
     held = take(engine)
     result = result_of(engine, held)
-    doubled = queue.ShardResult([*result.rows[:-1], result.rows[0]], result.fingerprint, 1, 1, 1.0)
+    doubled = claims.ShardResult([*result.rows[:-1], result.rows[0]], result.fingerprint, 1, 1, 1.0)
     before = table_counts(engine)
     with pytest.raises(IntegrityError, match=r"(?i)unique"), write_session(engine) as session:
-        queue.finish(session, held, doubled)
+        claims.finish(session, held, doubled)
     assert table_counts(engine) == before
     assert shards(engine, "state") == ["leased"]
 
@@ -230,7 +230,7 @@ def test_a_heartbeat_extends_the_lease(engine: Engine, tmp_path: Path) -> None:
     held = take(engine, lease=1.0)
     before = shards(engine, "lease_until")[0]
     with write_session(engine) as session:
-        assert queue.heartbeat(session, held, LONG)
+        assert claims.heartbeat(session, held, LONG)
     assert (shards(engine, "lease_until")[0] - before).total_seconds() > LONG / 2
     assert reconcile(engine) == []
 
@@ -254,11 +254,11 @@ def test_a_lease_that_lasts_is_left_alone(engine: Engine, tmp_path: Path) -> Non
 
 def test_a_shard_is_parked_at_its_tenth_crash_and_the_others_go_on(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
-    for crash in range(1, queue.MAX_CRASHES + 1):
+    for crash in range(1, claims.MAX_CRASHES + 1):
         held = take(engine, lease=EXPIRED)
         assert held.fence == crash
         reconcile(engine)
-    assert shards(engine, "state", "crashes", "failures") == [("failed", queue.MAX_CRASHES, 0), ("queued", 0, 0)]
+    assert shards(engine, "state", "crashes", "failures") == [("failed", claims.MAX_CRASHES, 0), ("queued", 0, 0)]
     assert "died 10 times" in shards(engine, "error")[0]
     assert state(engine, evaluation_id) == "running"
     assert finish(engine, take(engine))
@@ -296,10 +296,10 @@ def test_a_shard_that_somebody_is_just_finishing_is_passed_by(postgresql_databas
     slow, dead = take(engine, lease=EXPIRED), take(engine, lease=EXPIRED)
     result = result_of(engine, slow)
     with write_session(engine) as finishing:
-        assert queue.finish(finishing, slow, result)
+        assert claims.finish(finishing, slow, result)
         with write_session(engine) as session:
             session.execute(text("SET LOCAL lock_timeout = '5s'"))  # waiting would end in an error
-            assert queue.reconcile(session) == [(dead.shard_id, "cpu")]
+            assert claims.reconcile(session) == [(dead.shard_id, "cpu")]
     assert shards(engine, "state", "crashes") == [("done", 0), ("queued", 1)]
     assert len(predictions(engine, evaluation_id)) == 4
 
@@ -316,7 +316,7 @@ def test_a_hand_back_counts_nothing(engine: Engine, tmp_path: Path) -> None:
     queue_evaluation(engine, tmp_path)
     held = take(engine)
     with write_session(engine) as session:
-        assert queue.hand_back(session, held)
+        assert claims.hand_back(session, held)
     assert shards(engine, "state", "failures", "crashes", "lease_until") == [("queued", 0, 0, None)]
     assert take(engine, "worker-2").fence == 2
 
@@ -327,7 +327,7 @@ def test_a_worker_hands_back_all_that_it_holds_and_nothing_else(engine: Engine, 
     take(engine)
     take(engine, "worker-2")
     with write_session(engine) as session:
-        assert queue.hand_back_all(session, "worker-1") == 1
+        assert claims.hand_back_all(session, "worker-1") == 1
     assert shards(engine, "state", "worker_id", "crashes") == [
         ("done", "worker-1", 0),
         ("queued", "worker-1", 0),
@@ -343,7 +343,7 @@ def test_what_was_finished_under_a_claim_is_told_from_what_was_not(engine: Engin
 
     def finished() -> list[bool]:
         with read_session(engine) as session:
-            return [queue.is_finished(session, held) for held in (slow, quick)]
+            return [claims.is_finished(session, held) for held in (slow, quick)]
 
     assert finished() == [False, False]
     finish(engine, quick)
@@ -356,7 +356,7 @@ def test_what_was_finished_under_a_claim_is_told_from_what_was_not(engine: Engin
 def test_a_failure_is_counted_and_backs_off_longer_each_time(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path)
     waits = []
-    for failure in range(1, queue.MAX_FAILURES):
+    for failure in range(1, claims.MAX_FAILURES):
         assert fail(engine, take(engine), f"trouble {failure}")
         assert shards(engine, "state", "failures", "crashes", "error") == [("queued", failure, 0, f"trouble {failure}")]
         assert claim(engine) is None  # not yet
@@ -380,7 +380,7 @@ def test_the_third_failure_parks_the_shard_and_the_evaluation_fails_when_the_res
     engine: Engine, tmp_path: Path
 ) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
-    for _ in range(queue.MAX_FAILURES):
+    for _ in range(claims.MAX_FAILURES):
         fail(engine, take(engine), "out of memory")
         change_shards(engine, not_before=None)
     assert shards(engine, "state", "failures", "error")[0] == ("failed", 3, "out of memory")
@@ -390,7 +390,7 @@ def test_the_third_failure_parks_the_shard_and_the_evaluation_fails_when_the_res
     assert len(predictions(engine, evaluation_id)) == 4
     assert reconcile(engine) == []
     with write_session(engine) as session:
-        assert queue.ready_to_seal(session) == []
+        assert claims.ready_to_seal(session) == []
 
 
 # Pausing, resuming, cancelling, retrying
@@ -414,7 +414,7 @@ def test_cancelling_discards_work_in_progress_and_keeps_what_is_stored(engine: E
     held = take(engine)
     assert move_to(engine, evaluation_id, "cancel") == "cancelled"
     with write_session(engine) as session:
-        assert not queue.heartbeat(session, held, LONG)
+        assert not claims.heartbeat(session, held, LONG)
     assert not finish(engine, held)
     assert claim(engine) is None
     assert shards(engine, "state") == ["done", "cancelled", "cancelled"]
@@ -435,7 +435,7 @@ def test_retrying_a_failed_evaluation_queues_its_parked_shards_with_counts_at_ze
     engine: Engine, tmp_path: Path
 ) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path)
-    for _ in range(queue.MAX_FAILURES):
+    for _ in range(claims.MAX_FAILURES):
         fail(engine, take(engine))
         change_shards(engine, not_before=None)
     assert state(engine, evaluation_id) == "failed"
@@ -446,7 +446,7 @@ def test_retrying_a_failed_evaluation_queues_its_parked_shards_with_counts_at_ze
 
 def test_retrying_an_evaluation_that_waits_queues_its_parked_shards_as_well(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
-    for _ in range(queue.MAX_FAILURES):
+    for _ in range(claims.MAX_FAILURES):
         fail(engine, take(engine))
         change_shards(engine, not_before=None)
     move_to(engine, evaluation_id, "pause")
@@ -518,13 +518,13 @@ def test_an_evaluation_that_another_is_sealing_is_passed_by(postgresql_database:
     evaluation_id = queue_evaluation(engine, tmp_path)
     finish(engine, take(engine))
     with write_session(engine) as sealing:
-        assert queue.lock_unsealed(sealing, evaluation_id)
+        assert claims.lock_unsealed(sealing, evaluation_id)
         seal(sealing, evaluation_id)
         with write_session(engine) as session:
             session.execute(text("SET LOCAL lock_timeout = '5s'"))
-            assert not queue.lock_unsealed(session, evaluation_id)
+            assert not claims.lock_unsealed(session, evaluation_id)
     with write_session(engine) as session:
-        assert not queue.lock_unsealed(session, evaluation_id)  # it is sealed now
+        assert not claims.lock_unsealed(session, evaluation_id)  # it is sealed now
     assert state(engine, evaluation_id) == "complete"
 
 

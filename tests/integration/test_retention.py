@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, select, update
 
-from registry import queue
 from registry.db import get_engine, read_session, write_session
 from registry.errors import UsageError
-from registry.evaluations import move
-from registry.models import Evaluation, EvaluationQuestion, Generation, Prediction, QuestionScore, Shard, Worker
-from registry.retention import prune
-from registry.seal import seal
+from registry.operations.retention import prune
+from registry.proof.seal import seal
+from registry.queue import claims
+from registry.queue.evaluations import move
+from registry.tables import Evaluation, EvaluationQuestion, Generation, Prediction, QuestionScore, Shard, Worker
 from registry.verification import verify_evaluation
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer
@@ -34,7 +34,7 @@ def engine(database: str) -> Engine:
 def score(engine: Engine, *, text: str | None = None) -> None:
     """Scores the next shard, with a text for each of its prompts."""
     with write_session(engine) as session:
-        held = queue.claim(session, "one", queues=["cpu"], lease_seconds=3600)
+        held = claims.claim(session, "one", queues=["cpu"], lease_seconds=3600)
     assert held is not None
     result = FakeScorer().score(engine, held, lambda: False)
     if text is not None:
@@ -42,7 +42,7 @@ def score(engine: Engine, *, text: str | None = None) -> None:
         written = [{**{key: row[key] for key in keys}, "text": text} for row in result.rows]
         result = replace(result, generations=written)
     with write_session(engine) as session:
-        assert queue.finish(session, held, result)
+        assert claims.finish(session, held, result)
 
 
 def give_up(engine: Engine, evaluation_id: int, how: str) -> None:
@@ -53,7 +53,7 @@ def give_up(engine: Engine, evaluation_id: int, how: str) -> None:
         else:
             waiting = update(Shard).where(Shard.evaluation_id == evaluation_id, Shard.state == "queued")
             session.execute(waiting.values(state="failed", error="out of memory"))
-            queue.settle(session, evaluation_id)
+            claims.settle(session, evaluation_id)
 
 
 def age(engine: Engine, days: int = 40) -> None:

@@ -8,12 +8,12 @@ from sqlalchemy import Engine, select
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, read_session, write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.migrate import upgrade
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import Prediction, Shard
-from registry.reports import evaluation_metrics
+from registry.operations.migrate import upgrade
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.results.reports import evaluation_metrics
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
+from registry.tables import Prediction, Shard
 from registry.verification import verify_evaluation
 from tests.population import MMLU
 from workers.artifacts import inspect_files

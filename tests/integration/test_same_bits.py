@@ -12,11 +12,11 @@ from sqlalchemy import Engine, select
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, read_session, write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.migrate import upgrade
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import EngineFingerprint, Shard
+from registry.operations.migrate import upgrade
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
+from registry.tables import EngineFingerprint, Shard
 from tests.engine import same_bits
 from tests.population import MMLU, predictions
 from workers.artifacts import inspect_files

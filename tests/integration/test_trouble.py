@@ -15,13 +15,13 @@ from sqlalchemy import Engine, select, text, update
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
-from registry import queue
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError
-from registry.evaluations import find_evaluation
-from registry.models import Shard, Worker
+from registry.lookups import find_evaluation
+from registry.queue import claims
+from registry.queue.shards import ShardPrompt
 from registry.settings import Settings
-from registry.shards import ShardPrompt
+from registry.tables import Shard, Worker
 from tests.chaos import trips
 from tests.commands import ROOT, eventually, fake_worker, terminate
 from tests.fake_scorer import FakeScorer
@@ -84,7 +84,7 @@ class CutsWhileReading(FakeScorer):
 
     cut = False
 
-    def score(self, engine: Engine, *arguments: Any) -> queue.ShardResult:
+    def score(self, engine: Engine, *arguments: Any) -> claims.ShardResult:
         if not self.cut:
             self.cut = True
             raise OperationalError("SELECT", None, Exception("server closed the connection unexpectedly"))
@@ -124,7 +124,7 @@ def test_a_commit_whose_answer_was_lost_is_found_out(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path)
-    finish, lost = queue.finish, []
+    finish, lost = claims.finish, []
 
     def finish_and_lose_the_answer(session: Any, *arguments: Any) -> bool:
         stored = finish(session, *arguments)
@@ -134,7 +134,7 @@ def test_a_commit_whose_answer_was_lost_is_found_out(
             raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
         return stored
 
-    monkeypatch.setattr(queue, "finish", finish_and_lose_the_answer)
+    monkeypatch.setattr(claims, "finish", finish_and_lose_the_answer)
     events = run(engine)
     assert "shard_done" in events
     assert "shard_discarded" not in events
@@ -146,9 +146,9 @@ def test_a_claim_whose_answer_was_lost_is_handed_back(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path, shards=2)
-    claim, lost = queue.claim, []
+    claim, lost = claims.claim, []
 
-    def claim_and_lose_the_answer(session: Any, *arguments: Any, **options: Any) -> queue.Claim | None:
+    def claim_and_lose_the_answer(session: Any, *arguments: Any, **options: Any) -> claims.Claim | None:
         found = claim(session, *arguments, **options)
         if not lost:
             lost.append(1)
@@ -156,7 +156,7 @@ def test_a_claim_whose_answer_was_lost_is_handed_back(
             raise OperationalError("COMMIT", None, Exception("server closed the connection unexpectedly"))
         return found
 
-    monkeypatch.setattr(queue, "claim", claim_and_lose_the_answer)
+    monkeypatch.setattr(claims, "claim", claim_and_lose_the_answer)
     with capture_logs(), working(engine, FakeScorer()) as loop:
         with pytest.raises(OperationalError):
             loop.work_once()
@@ -265,7 +265,7 @@ def test_a_worker_whose_memory_runs_out_makes_smaller_batches_and_remembers(engi
 
 
 def test_a_shard_that_fits_in_no_batch_fails(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "BACK_OFF_SECONDS", 0.05)
+    monkeypatch.setattr(claims, "BACK_OFF_SECONDS", 0.05)
     queue_evaluation(engine, tmp_path)
     scorer = Cramped(0)
     run(engine, scorer)
@@ -364,7 +364,18 @@ def test_the_model_of_a_worker_that_polls_beside_messages_is_scored_by_one_threa
 
 def test_a_worker_for_each_device(sqlite_database: str) -> None:
     engine = get_engine(sqlite_database)
-    command = [sys.executable, "-m", "registry.cli", "worker", "--device", "cpu", "--device", "cpu", "--threads", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "shuffleboard.cli",
+        "worker",
+        "--device",
+        "cpu",
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+    ]
     environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": sqlite_database}
 
     def alive() -> list[Any]:

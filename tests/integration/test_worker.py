@@ -11,15 +11,16 @@ import pytest
 from sqlalchemy import Engine, func, select, update
 from structlog.testing import capture_logs
 
-from registry import queue
 from registry.db import get_engine, read_session, write_session
-from registry.evaluations import EvaluationRequest, find_evaluation, move, submit
-from registry.manifest import leaves
-from registry.migrate import upgrade
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import EvaluationMetric, ModelRevision, Prediction, Shard, Worker
+from registry.lookups import find_evaluation
+from registry.operations.migrate import upgrade
+from registry.proof.manifest import leaves
+from registry.queue import claims
+from registry.queue.evaluations import EvaluationRequest, move, submit
+from registry.queue.shards import ShardPrompt
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from registry.shards import ShardPrompt
+from registry.tables import EvaluationMetric, ModelRevision, Prediction, Shard, Worker
 from registry.verification import verify_evaluation
 from tests.commands import eventually, fake_worker, terminate
 from tests.fake_scorer import FakeScorer
@@ -89,7 +90,7 @@ def test_a_worker_scores_seals_and_says_that_it_stopped(engine: Engine, tmp_path
         assert scopes >= {"all", "unflagged", "subject:subject 0", "subject:subject 1", "subject:subject 2"}
         worker = session.scalars(select(Worker)).one()
         assert worker.stopped_at is not None
-        assert queue.live_workers(session, 60) == 0
+        assert claims.live_workers(session, 60) == 0
     assert len(predictions(engine, evaluation_id)) == 12
     assert shard_rows(engine, "state", "fence", "worker_id") == [("done", 1, worker.id)] * 3
 
@@ -113,7 +114,7 @@ def test_both_engines_store_the_same_predictions(
 def test_a_failing_shard_is_parked_with_its_error_while_the_others_are_scored(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue, "BACK_OFF_SECONDS", 0.05)
+    monkeypatch.setattr(claims, "BACK_OFF_SECONDS", 0.05)
     evaluation_id = queue_evaluation(engine, tmp_path, shards=3)
 
     def trip(item: ShardPrompt) -> None:
@@ -181,11 +182,11 @@ def test_an_evaluation_whose_worker_died_before_sealing_is_sealed_by_the_next(en
     with write_session(engine) as session:
         session.add(Worker(id="dead", host="here", pid=1, device="fake", versions={}))
     with write_session(engine) as session:
-        held = queue.claim(session, "dead", queues=["cpu"], lease_seconds=60)
+        held = claims.claim(session, "dead", queues=["cpu"], lease_seconds=60)
     assert held is not None
     result = FakeScorer().score(engine, held, lambda: False)
     with write_session(engine) as session:
-        queue.finish(session, held, result)
+        claims.finish(session, held, result)
     assert state(engine, evaluation_id) == "running"
     run(engine)
     assert state(engine, evaluation_id) == "complete"

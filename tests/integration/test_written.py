@@ -9,13 +9,13 @@ from sqlalchemy import select, update
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ProtocolError
-from registry.evaluations import EvaluationRequest, submit
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import Evaluation, Generation, Prediction, Shard
-from registry.protocols import import_protocol
-from registry.protocols.custom import custom_definition
-from registry.provenance import provenance_document
+from registry.prompting.protocols import import_protocol
+from registry.prompting.protocols.custom import custom_definition
+from registry.proof.provenance import provenance_document
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings, get_settings
+from registry.tables import Evaluation, Generation, Prediction, Shard
 from registry.verification import verify_evaluation
 from tests.population import add_benchmark, add_model, question
 from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server

@@ -24,13 +24,13 @@ from unittest import mock
 
 from sqlalchemy import Engine, update
 
-from registry import queue
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.migrate import head, upgrade
-from registry.models import Shard, Worker
+from registry.operations.migrate import head, upgrade
+from registry.queue import claims
+from registry.queue.evaluations import EvaluationRequest, submit
 from registry.settings import Settings
+from registry.tables import Shard, Worker
 from tests import services
 from tests.fake_scorer import FakeScorer
 from tests.population import MMLU, add_model, write_lines
@@ -69,13 +69,13 @@ def populate(engine: Engine, folder: Path) -> None:
     _claim(engine)
 
     failing = _submit(engine, "original-inverse", priority=1)
-    for _ in range(queue.MAX_FAILURES):
+    for _ in range(claims.MAX_FAILURES):
         with write_session(engine) as session:
             session.execute(update(Shard).where(Shard.evaluation_id == failing).values(not_before=None))
         held = _claim(engine)
         assert held.evaluation_id == failing
         with write_session(engine) as session:
-            queue.fail(session, held, "MemoryError: a made-up failure")
+            claims.fail(session, held, "MemoryError: a made-up failure")
 
 
 def _submit(engine: Engine, variants: str, **request: int) -> int:
@@ -86,17 +86,17 @@ def _submit(engine: Engine, variants: str, **request: int) -> int:
         return submit(session, asked_for)[0].id
 
 
-def _claim(engine: Engine) -> queue.Claim:
+def _claim(engine: Engine) -> claims.Claim:
     with write_session(engine) as session:
-        held = queue.claim(session, "fixture-worker", queues=["cpu"], lease_seconds=LONG)
+        held = claims.claim(session, "fixture-worker", queues=["cpu"], lease_seconds=LONG)
     assert held is not None
     return held
 
 
-def _finish(engine: Engine, held: queue.Claim) -> None:
+def _finish(engine: Engine, held: claims.Claim) -> None:
     result = FakeScorer().score(engine, held, lambda: False)
     with write_session(engine) as session:
-        assert queue.finish(session, held, result)
+        assert claims.finish(session, held, result)
 
 
 def make_sqlite(folder: Path) -> str:

@@ -15,11 +15,12 @@ import pytest
 from sqlalchemy import Engine, inspect, select, text, update
 from sqlalchemy.engine import make_url
 
-from registry import migrate
 from registry.db import get_engine, read_session, write_session
-from registry.evaluations import find_evaluation, move
-from registry.models import Evaluation, Shard
+from registry.lookups import find_evaluation
+from registry.operations import migrate
+from registry.queue.evaluations import move
 from registry.settings import Settings
+from registry.tables import Evaluation, Shard
 from registry.verification import verify_evaluation
 from tests.fake_scorer import FakeScorer
 from tests.migration.make_fixture import FIXTURES, fixture_path

@@ -12,13 +12,16 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import CheckConstraint, Connection, Engine, String, Text, inspect, text
 from sqlalchemy.types import TypeDecorator
 
-from registry import migrate, models, views
+import migrations
+from registry import tables
 from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
-from registry.evaluations import find_evaluation
+from registry.lookups import find_evaluation
+from registry.operations import migrate
+from registry.schema import views
 from tests.population import predictions, queue_evaluation, table_counts
 
-METADATA = models.Base.metadata
+METADATA = tables.Base.metadata
 
 
 def revisions() -> list[str]:
@@ -193,7 +196,7 @@ def test_every_view_can_be_read_while_the_database_is_empty(database: str) -> No
 
 
 def test_an_older_revision_never_reads_the_views_of_today() -> None:
-    folder = Path(str(migrate.import_module("migrations").__file__)).parent
+    folder = Path(str(migrations.__file__)).parent
     for path in [*folder.glob("versions/*.py"), folder / "frozen.py"]:
         assert not re.search(r"^\s*(from|import)\s+(registry|workers|web)\b", path.read_text(), re.MULTILINE), path
 

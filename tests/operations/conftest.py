@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from registry import queue
-from registry.account_models import (
+from registry.account_tables import (
     Account,
     ApiToken,
     AuditEvent,
@@ -23,12 +22,13 @@ from registry.account_models import (
     Webhook,
     WebhookDelivery,
 )
-from registry.audiences import dispose
 from registry.db import get_engine, write_session
 from registry.digests import sha256_text
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import Model
-from registry.withdrawals import withdraw
+from registry.proof.withdrawals import withdraw
+from registry.queue import claims
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.schema.audiences import dispose
+from registry.tables import Model
 from tests.proof.population import populate
 from tests.services import OutsidePostgres, PostgresServer, postgres_execute
 
@@ -50,10 +50,10 @@ def fill(engine: Engine, folder: Path) -> None:
             submit(session, EvaluationRequest(model="fake", benchmark="bench", variants=variants, shard_prompts=8))
     for _ in range(2):
         with write_session(engine) as session:
-            held = queue.claim(session, "worker", queues=["cpu"], lease_seconds=3600)
+            held = claims.claim(session, "worker", queues=["cpu"], lease_seconds=3600)
     assert held is not None
     with write_session(engine) as session:
-        queue.fail(session, held, "MemoryError: a made-up failure")
+        claims.fail(session, held, "MemoryError: a made-up failure")
         _add_people(session, population.evaluation)
 
 

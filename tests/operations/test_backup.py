@@ -12,20 +12,20 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Connection, Engine, inspect, select, text, update
 
-from registry import backup as backups
-from registry import migrate, moving
-from registry.audiences import audience_engine
-from registry.backup import backup, client_program, restore
-from registry.cli.backups import move_command, restore_command
 from registry.db import Base, get_engine, read_session, write_session
 from registry.errors import DatabaseError, UsageError
-from registry.models import Evaluation, Model, Prediction, Question
-from registry.moving import move
-from registry.roles import RoleNames, apply_roles
+from registry.operations import backup as backups
+from registry.operations import migrate, moving
+from registry.operations.backup import backup, client_program, restore
+from registry.operations.moving import move
+from registry.schema.audiences import audience_engine
+from registry.schema.roles import RoleNames, apply_roles
+from registry.schema.triggers import trigger_names
+from registry.schema.views import VIEWS
 from registry.settings import get_settings
-from registry.triggers import trigger_names
+from registry.tables import Evaluation, Model, Prediction, Question
 from registry.verification import verify_all
-from registry.views import VIEWS
+from shuffleboard.cli.backups import move_command, restore_command
 from tests.migration.make_fixture import FIXTURES
 from tests.migration.test_fixtures import load
 from tests.population import add_model, queue_evaluation, table_counts

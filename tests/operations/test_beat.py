@@ -17,15 +17,15 @@ from redis import Redis
 from sqlalchemy import Engine, select, update
 from structlog.testing import capture_logs
 
-from registry import queue
-from registry.account_models import Notice
-from registry.cli.beat import alive
+from registry.account_tables import Notice
 from registry.db import database_now, get_engine, read_session, write_session
-from registry.evaluations import find_evaluation
-from registry.maintenance import Maintenance
-from registry.models import Shard, Worker
+from registry.lookups import find_evaluation
+from registry.operations.maintenance import Maintenance
+from registry.queue import claims
 from registry.settings import Settings
+from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
+from shuffleboard.cli.beat import alive
 from tests.commands import eventually, shuffleboard_process, terminate
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
@@ -54,7 +54,7 @@ def beating(**settings: object) -> Iterator[subprocess.Popen[str]]:
     """`shuffleboard beat` as a process, killed at the end if it still runs."""
     environment = {f"SHUFFLEBOARD_{name.upper()}": str(value) for name, value in settings.items()}
     with subprocess.Popen(
-        [sys.executable, "-m", "registry.cli", "beat"],
+        [sys.executable, "-m", "shuffleboard.cli", "beat"],
         env=os.environ | environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -72,7 +72,7 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
     sealed_later, dead = scored_and_not_sealed(engine, tmp_path)
     queue_evaluation(engine, tmp_path, shards=2, model="other")
     with write_session(engine) as session:
-        held = queue.claim(session, dead, queues=["cpu"], lease_seconds=0.05)
+        held = claims.claim(session, dead, queues=["cpu"], lease_seconds=0.05)
     assert held is not None
     with beating(database_url=database, reconcile_seconds=0.2, home=tmp_path / "home") as process:
 
@@ -166,6 +166,6 @@ def test_once_says_what_is_wrong_in_one_line(sqlite_database: str, tmp_path: Pat
 
 
 def test_it_needs_no_torch() -> None:
-    script = "import json, sys, registry.cli.beat; print(json.dumps('torch' in sys.modules))"
+    script = "import json, sys, shuffleboard.cli.beat; print(json.dumps('torch' in sys.modules))"
     outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert json.loads(outcome.stdout) is False

@@ -15,14 +15,14 @@ from click.testing import CliRunner
 from redis import Redis
 from sqlalchemy import Engine, update
 
-from registry.cli.doctor import doctor as doctor_command
 from registry.db import database_now, get_engine, write_session
-from registry.doctor import CHECKS, Context, Finding, Limits, database, examine, services
-from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
-from registry.models import Evaluation, ModelRevision, Shard, Worker
-from registry.queue import claim
-from registry.roles import RoleNames, apply_roles
+from registry.operations.doctor import CHECKS, Context, Finding, Limits, database, examine, services
+from registry.queue.claims import claim
+from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings, get_settings
+from registry.tables import Evaluation, ModelRevision, Shard, Worker
+from shuffleboard.cli.doctor import doctor as doctor_command
 from tests.population import queue_evaluation
 from tests.services import RedisServer, free_port
 from tests.sql.conftest import PASSWORD, role_url
@@ -115,7 +115,9 @@ def a_missing_trigger(here: Deployment, _request: pytest.FixtureRequest) -> None
     here.run("DROP TRIGGER sealed_prediction_update")
 
 
-@fault("sqlite", "triggers", "problem", "not as they were made: sealed_shard_delete", "registry/triggers/sqlite.sql")
+@fault(
+    "sqlite", "triggers", "problem", "not as they were made: sealed_shard_delete", "registry/schema/triggers/sqlite.sql"
+)
 def a_trigger_that_does_nothing(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP TRIGGER sealed_shard_delete")
     here.run("CREATE TRIGGER sealed_shard_delete BEFORE DELETE ON shard WHEN false BEGIN SELECT 1; END")
@@ -126,7 +128,13 @@ def a_disabled_trigger(here: Deployment, _request: pytest.FixtureRequest) -> Non
     here.run("ALTER TABLE prediction DISABLE TRIGGER sealed_prediction_delete")
 
 
-@fault("postgresql", "triggers", "problem", "not as they were made: refuse_sealed$", "registry/triggers/postgresql.sql")
+@fault(
+    "postgresql",
+    "triggers",
+    "problem",
+    "not as they were made: refuse_sealed$",
+    "registry/schema/triggers/postgresql.sql",
+)
 def a_trigger_function_that_does_nothing(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("CREATE OR REPLACE FUNCTION refuse_sealed() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
 

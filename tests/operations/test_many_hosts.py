@@ -8,20 +8,20 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import select
 
-from registry.broker import broker_address, require_admission
 from registry.db import get_engine, read_session, write_session
-from registry.dispatch import hints_of, send_hints
 from registry.errors import DatabaseError, UsageError
-from registry.evaluations import find_evaluation
-from registry.migrate import current, upgrade
-from registry.models import Shard, Worker
+from registry.lookups import find_evaluation
+from registry.operations.migrate import current, upgrade
+from registry.queue.broker import broker_address, require_admission
+from registry.queue.hints import hints_of, send_hints
 from registry.settings import Settings, get_settings
+from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
+from shuffleboard.cli.worker import worker
 from tests.commands import eventually, fake_worker, terminate
 from tests.operations.secured import Authority, SecuredPostgres, SecuredRedis
 from tests.population import predictions, queue_evaluation
 from tests.services import free_port
-from workers.cli import worker
 
 SHARDS = 6
 

@@ -13,11 +13,11 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, update
 
-from registry import queue
-from registry.cli.common import logging_to_stderr
 from registry.db import database_now, get_engine, write_session
-from registry.models import ModelRevision, Shard, Worker
+from registry.queue import claims
 from registry.settings import Settings
+from registry.tables import ModelRevision, Shard, Worker
+from shuffleboard.cli.common import logging_to_stderr
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
 from web import create_app
@@ -50,12 +50,12 @@ def test_figures_of_scoring_by_host_and_device(database: str, tmp_path: Path) ->
             session.add(Worker(id=name, host=f"host-{name}", pid=1, device="cuda:0", versions={}, queues=["cpu"]))
     for name in ("one", "one", "one", "two"):
         with write_session(engine) as session:
-            held = queue.claim(session, name, queues=["cpu"], lease_seconds=60)
+            held = claims.claim(session, name, queues=["cpu"], lease_seconds=60)
             assert held is not None
         scored = FakeScorer().score(engine, held, lambda: False)
         with write_session(engine) as session:
-            result = queue.ShardResult(scored.rows, scored.fingerprint, 30, 10, 2.0)
-            assert queue.finish(session, held, result)
+            result = claims.ShardResult(scored.rows, scored.fingerprint, 30, 10, 2.0)
+            assert claims.finish(session, held, result)
     found = figures(engine)
     by_host = {
         name: {labels["host"]: value for labels, value in found[f"shuffleboard_worker_{name}_total"]}

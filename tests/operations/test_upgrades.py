@@ -12,12 +12,12 @@ from alembic.config import Config
 from click.testing import CliRunner
 from sqlalchemy import Engine, select, text
 
-from registry import migrate
-from registry.cli.database import check_command, current_command
 from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
-from registry.models import ChainLink, Evaluation
+from registry.operations import migrate
 from registry.settings import get_settings
+from registry.tables import ChainLink, Evaluation
+from shuffleboard.cli.database import check_command, current_command
 from tests.migration.make_fixture import FIXTURES
 from tests.migration.test_fixtures import contents, load
 from tests.migration.test_migrations import definitions

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from registry.prompts import Prompt
+from registry.prompting.prompts import Prompt
 from registry.settings import Settings
 from tests.scripted_server import Answer, ScriptedServer, scripted_server
 from tests.vllm_server import VOCABULARY, VllmServer, Words, later

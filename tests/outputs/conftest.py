@@ -10,7 +10,7 @@ from sqlalchemy import Engine
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
-from registry.model_revisions import RevisionRequest, add_revision
+from registry.revisions.store import RevisionRequest, add_revision
 
 DATA = Path(__file__).parent.parent / "data"
 

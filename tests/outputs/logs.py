@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.outputs.logs import archived_json
-from registry.outputs.record import KnownQuestion
+from registry.exchange.outputs.logs import archived_json
+from registry.exchange.outputs.record import KnownQuestion
 from tests.outputs.conftest import DATA
 
-SAMPLES = Path(__file__).parents[2] / "registry" / "samples" / "csqa.jsonl"
+SAMPLES = Path(__file__).parents[2] / "registry" / "benchmarks" / "samples" / "csqa.jsonl"
 QUESTIONS = [json.loads(line) for line in SAMPLES.read_text(encoding="utf-8").split("\n")[:5]]
 IDS = [question["id"] for question in QUESTIONS]
 HELM = DATA / "helm"

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from registry.adversarial import adversarial_effects
 from registry.db import read_session
 from registry.errors import NotFoundError, UsageError
+from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect
-from registry.outputs import ImportRequest, import_outputs
-from registry.variants import ADVERSARIAL_TEXTS
+from registry.prompting.variants import ADVERSARIAL_TEXTS
+from registry.studies.adversarial import adversarial_effects
 from tests.outputs.conftest import Registry
 
 # The answer is option 1; the last distractor, option 2, is replaced. Every option has two bytes, "simple" has 16.

@@ -9,7 +9,9 @@ from sqlalchemy import func, select
 
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.models import (
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.results.reports import evaluation_metrics
+from registry.tables import (
     Evaluation,
     EvaluationQuestion,
     Generation,
@@ -19,8 +21,6 @@ from registry.models import (
     Shard,
     VariantSet,
 )
-from registry.outputs import ImportRequest, import_outputs
-from registry.reports import evaluation_metrics
 from tests.outputs.conftest import Registry, four_options
 
 LINE = {"question_id": "q0", "variant": 0, "order": [0, 1, 2, 3], "position": 0}

@@ -12,13 +12,13 @@ from sqlalchemy import func, select
 from registry.benchmarks import read_benchmark
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.models import Evaluation, Generation, Prediction
-from registry.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
-from registry.outputs.helm import EQUAL_OPTIONS, TIE
-from registry.outputs.logs import Log
-from registry.outputs.programs import read_log
-from registry.provenance import provenance_document
-from registry.reports import evaluation_metrics
+from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
+from registry.exchange.outputs.helm import EQUAL_OPTIONS, TIE
+from registry.exchange.outputs.logs import Log
+from registry.exchange.outputs.programs import read_log
+from registry.proof.provenance import provenance_document
+from registry.results.reports import evaluation_metrics
+from registry.tables import Evaluation, Generation, Prediction
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import HELM, IDS, QUESTIONS, helm_copy, known
 

@@ -12,11 +12,11 @@ from sqlalchemy import func, select
 from registry.benchmarks import read_benchmark
 from registry.db import read_session
 from registry.errors import ShuffleboardError
-from registry.models import Evaluation, Generation, Prediction
-from registry.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
-from registry.outputs.logs import Log
-from registry.outputs.programs import read_log
-from registry.reports import evaluation_metrics
+from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
+from registry.exchange.outputs.logs import Log
+from registry.exchange.outputs.programs import read_log
+from registry.results.reports import evaluation_metrics
+from registry.tables import Evaluation, Generation, Prediction
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import IDS, INSPECT, QUESTIONS, deflated, inspect_copy, inspect_document, known

@@ -4,9 +4,9 @@ import pytest
 from sqlalchemy import text
 
 from registry.db import read_session
+from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics import METRICS
-from registry.outputs import ImportRequest, import_outputs
-from registry.reports import evaluation_metrics
+from registry.results.reports import evaluation_metrics
 from tests.outputs.conftest import Registry, four_options
 
 WITH = [-1.0, -2.0, -5.0, -5.0]

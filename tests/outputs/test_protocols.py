@@ -6,20 +6,21 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from registry.cli import main
 from registry.db import read_session, write_session
 from registry.errors import ProtocolError
-from registry.evaluations import EvaluationRequest, find_evaluation, submit
-from registry.models import Evaluation
-from registry.outputs import ImportRequest, import_outputs
-from registry.protocols import (
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.lookups import find_evaluation
+from registry.prompting.protocols import (
     PRESETS,
     find_definition,
     import_protocol,
     protocol_definition,
     store_protocol,
 )
-from registry.protocols.custom import custom_definition
+from registry.prompting.protocols.custom import custom_definition
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.tables import Evaluation
+from shuffleboard.cli import main
 from tests.outputs.conftest import Registry, four_options
 from tests.population import add_model
 

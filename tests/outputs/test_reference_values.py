@@ -5,10 +5,10 @@ import csv
 import pytest
 
 from registry.db import read_session
+from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics.cora import consistency_index, cora
-from registry.models import Evaluation
-from registry.outputs import ImportRequest, import_outputs
-from registry.reports import evaluation_metrics
+from registry.results.reports import evaluation_metrics
+from registry.tables import Evaluation
 from registry.verification import verify_evaluation
 from tests.outputs.conftest import DATA, Registry
 
@@ -96,7 +96,7 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(postgresql_datab
 
 
 def test_samples_of_the_harness_give_its_accuracy(registry: Registry) -> None:
-    registry.benchmark("mmlu", DATA.parent.parent / "registry/samples/mmlu.jsonl")
+    registry.benchmark("mmlu", DATA.parent.parent / "registry/benchmarks/samples/mmlu.jsonl")
     request = ImportRequest(DATA / "harness_samples.jsonl", "m", "mmlu", "original")
     evaluation_id = import_outputs(registry.engine, request)
     with read_session(registry.engine) as session:

@@ -7,9 +7,9 @@ from typing import Any
 from click.testing import CliRunner
 from sqlalchemy import Engine
 
-from registry.cli import cli
 from registry.errors import ShuffleboardError
 from registry.settings import get_settings
+from shuffleboard.cli import cli
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from sqlalchemy import Engine, select, update
 
-from registry import queue
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
-from registry.comparing import cora_document
 from registry.db import write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import Evaluation, Prediction, Shard, Worker
-from registry.queue import ShardResult
-from registry.seal import seal
+from registry.proof.seal import seal
+from registry.queue import claims
+from registry.queue.claims import ShardResult
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.studies.comparing import cora_document
+from registry.tables import Evaluation, Prediction, Shard, Worker
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, question, write_lines
 
@@ -59,12 +59,12 @@ def score(
             )
     while True:
         with write_session(engine) as session:
-            claim = queue.claim(session, "worker", queues=["cpu"], lease_seconds=600)
+            claim = claims.claim(session, "worker", queues=["cpu"], lease_seconds=600)
         if claim is None:
             break
         result = scorer.score(engine, claim, lambda: False)
         with write_session(engine) as session:
-            assert queue.finish(session, claim, _as_copied(session, result, next(versions), copies or {}))
+            assert claims.finish(session, claim, _as_copied(session, result, next(versions), copies or {}))
     with write_session(engine) as session:
         assert seal(session, evaluation_id)
 

@@ -10,10 +10,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from registry.db import write_session
-from registry.models import Base
-from registry.triggers import trigger_names
+from registry.proof.withdrawals import withdraw
+from registry.schema.triggers import trigger_names
+from registry.tables import Base
 from registry.verification import OUTSIDE, verify_evaluation
-from registry.withdrawals import withdraw
 from tests.proof.population import Population
 
 TABLES: Final = Base.metadata.tables

@@ -12,17 +12,17 @@ import pytest
 from rocrate.rocrate import ROCrate
 from sqlalchemy import Engine, select
 
-from registry import chain
-from registry.crates import export_crate, import_crate
-from registry.crates.layout import FILES, METADATA
 from registry.db import get_engine, read_session, write_session
 from registry.digests import sha256_file
 from registry.errors import IngestError, SealError, ShuffleboardError, UsageError
-from registry.models import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource
-from registry.provenance import provenance_document
-from registry.reports import leaderboard_rows
+from registry.exchange.crates import export_crate, import_crate
+from registry.exchange.crates.layout import FILES, METADATA
+from registry.proof import chain
+from registry.proof.provenance import provenance_document
+from registry.proof.withdrawals import withdraw, withdrawal_of
+from registry.results.reports import leaderboard_rows
+from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource
 from registry.verification import alike, verify_all, verify_evaluation
-from registry.withdrawals import withdraw, withdrawal_of
 from tests.population import predictions, table_counts
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score

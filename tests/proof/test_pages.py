@@ -7,16 +7,16 @@ from flask.testing import FlaskClient
 from pydantic import TypeAdapter
 from sqlalchemy import Engine, select, update
 
-from registry import documents
-from registry.audiences import dispose
+from registry.api import documents
 from registry.db import read_session, write_session
-from registry.drift import DECADES, decade, drift_document, largest_change
 from registry.errors import UsageError
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import BenchmarkVersion, Evaluation, Prediction
-from registry.prompts import Prompt
-from registry.provenance import compare_provenance, provenance_document
-from registry.withdrawals import supersede, withdraw
+from registry.prompting.prompts import Prompt
+from registry.proof.provenance import compare_provenance, provenance_document
+from registry.proof.withdrawals import supersede, withdraw
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.schema.audiences import dispose
+from registry.studies.drift import DECADES, decade, drift_document, largest_change
+from registry.tables import BenchmarkVersion, Evaluation, Prediction
 from tests.fake_scorer import FakeScorer
 from tests.proof.commands import run
 from tests.proof.population import Population, score, submit_and_score

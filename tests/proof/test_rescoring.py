@@ -11,18 +11,19 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from registry.db import get_engine, write_session
 from registry.errors import ModelError, QueueError, UsageError
-from registry.evaluations import EvaluationRequest, submit
-from registry.migrate import upgrade
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import Question
-from registry.rescoring import TOLERANCE, rescore_evaluation
+from registry.operations.migrate import upgrade
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.schema.triggers import trigger_names
 from registry.settings import Settings
-from registry.triggers import trigger_names
+from registry.tables import Question
+from registry.verification.rescoring import TOLERANCE, rescore_evaluation
 from tests.bench.test_bench_gpu import tokenizer
 from tests.engine.tiny import COMMON
 from tests.population import add_benchmark, question
 from tests.proof.commands import run
 from tests.proof.population import Population
+from workers import rescoring
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
@@ -66,18 +67,20 @@ def scored(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Score
 
 def test_a_sample_scored_again_is_within_the_tolerance(scored: Scored) -> None:
     engine, home, evaluations = scored
-    report = rescore_evaluation(engine, Settings(home=home), evaluations["symbols"], 5, seed=1)
+    report = rescore_evaluation(engine, Settings(home=home), evaluations["symbols"], 5, seed=1, rescorer=rescoring)
     assert (report["ok"], report["prompts"], report["flips"], report["problems"]) == (True, 5, [], [])
     assert report["largest_difference"] <= TOLERANCE
     assert report["same_engine"]
     assert report["tolerance"] == (0.0 if report["canonical"] else TOLERANCE)
-    everything = rescore_evaluation(engine, Settings(home=home), evaluations["symbols"], 1000, seed=1)
+    everything = rescore_evaluation(
+        engine, Settings(home=home), evaluations["symbols"], 1000, seed=1, rescorer=rescoring
+    )
     assert everything["prompts"] == 12
 
 
 def test_texts_written_again_are_the_same(scored: Scored) -> None:
     engine, home, evaluations = scored
-    report = rescore_evaluation(engine, Settings(home=home), evaluations["first-letter"], 4, seed=0)
+    report = rescore_evaluation(engine, Settings(home=home), evaluations["first-letter"], 4, seed=0, rescorer=rescoring)
     assert (report["ok"], report["largest_difference"], report["unequal"], report["flips"]) == (True, None, 0, [])
 
 
@@ -111,7 +114,7 @@ def test_numbers_that_are_another_models_are_found(scored: Scored, tmp_path: Pat
         "UPDATE prediction SET label_probabilities = '[0.7,0.1,0.1,0.1]', label_logprobs = '[-1.0,-3.0,-3.0,-3.0]', "
         f"chosen_option = 0 WHERE evaluation_id = {evaluations['symbols']}",
     )
-    report = rescore_evaluation(other, Settings(home=home), evaluations["symbols"], 6, seed=0)
+    report = rescore_evaluation(other, Settings(home=home), evaluations["symbols"], 6, seed=0, rescorer=rescoring)
     assert not report["ok"]
     assert report["largest_difference"] > 0.1
     assert "more than 0.0001" in report["problems"][0]
@@ -124,7 +127,7 @@ def test_other_files_in_the_models_place_are_refused(scored: Scored, tmp_path: P
     engine, home, evaluations = scored
     other = tampered(engine, tmp_path, f"UPDATE model_revision SET weights_digest = x'{'ab' * 32}'")
     with pytest.raises(ModelError, match=r"model tiny revision 1: the files at .* are not those that were scored"):
-        rescore_evaluation(other, Settings(home=home), evaluations["symbols"], 1, seed=0)
+        rescore_evaluation(other, Settings(home=home), evaluations["symbols"], 1, seed=0, rescorer=rescoring)
     other.dispose()
 
 
@@ -135,7 +138,7 @@ def test_recorded_outputs_and_unsealed_evaluations_are_not_scored_again(
     with write_session(engine) as session:
         queued = submit(session, EvaluationRequest(model="fake", benchmark="bench", variants="full", shots=1))[0].id
     with pytest.raises(QueueError, match="is queued; wait until it is complete"):
-        rescore_evaluation(engine, Settings(home=tmp_path), queued, 1, seed=0)
+        rescore_evaluation(engine, Settings(home=tmp_path), queued, 1, seed=0, rescorer=rescoring)
     with write_session(engine) as session:
         add_revision(session, "recorded", RevisionRequest("external"))
         ids = session.execute(select(Question.external_id, Question.answer).where(~Question.few_shot)).all()
@@ -148,6 +151,6 @@ def test_recorded_outputs_and_unsealed_evaluations_are_not_scored_again(
     outcome = run(engine, "verify", imported, "--rescore", 1)
     assert (outcome.code, "recorded elsewhere" in outcome.stderr) == (2, True)
     with pytest.raises(UsageError):
-        rescore_evaluation(engine, Settings(home=tmp_path), imported, 1, seed=0)
+        rescore_evaluation(engine, Settings(home=tmp_path), imported, 1, seed=0, rescorer=rescoring)
     assert run(engine, "verify", population.evaluation, "--all").code == 2
     assert run(engine, "verify", "--all", "--rescore", 1).code == 2

@@ -3,21 +3,21 @@
 import pytest
 from sqlalchemy import Engine, select, text
 
-from registry.account_models import Notice
+from registry.account_tables import Notice
 from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import submit_suite
 from registry.db import read_session, write_session
 from registry.errors import QueueError, UsageError
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import ChainLink, EngineFingerprint, Evaluation, Shard, Withdrawal
-from registry.provenance import provenance_document
-from registry.queue import fingerprint_id
-from registry.reports import evaluation_metrics, leaderboard_rows
-from registry.reuse import reusable
-from registry.shards import shard_prompts
+from registry.proof.provenance import provenance_document
+from registry.proof.withdrawals import supersede, withdraw, withdrawal_digest, withdrawals_of
+from registry.queue.claims import fingerprint_id
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.queue.reuse import reusable
+from registry.queue.shards import shard_prompts
+from registry.results.reports import evaluation_metrics, leaderboard_rows
+from registry.tables import ChainLink, EngineFingerprint, Evaluation, Shard, Withdrawal
 from registry.verification import verify_all
-from registry.withdrawals import supersede, withdraw, withdrawal_digest, withdrawals_of
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
 

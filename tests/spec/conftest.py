@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from registry.db import make_engine
-from registry.seal import seal
+from registry.proof.seal import seal
 from tests import services
 from tests.spec.stores import add_common_rows, changed_statistics, database_answers, kept_metrics, store
 from tests.spec.tables import Answers, Case, disagreements, python_answers, read_table, same

@@ -9,7 +9,7 @@ from typing import Final
 
 import registry
 
-FOLDER: Final = Path(registry.__file__).parent / "published"
+FOLDER: Final = Path(registry.__file__).parent / "studies" / "published"
 
 
 def rows(name: str) -> list[dict[str, str]]:

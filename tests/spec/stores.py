@@ -7,13 +7,18 @@ from typing import Any
 from sqlalchemy import Engine, insert, select, text
 from sqlalchemy.orm import Session
 
-from registry.bulk import insert_predictions
-from registry.computed import computed_metrics
 from registry.db import write_session
 from registry.digests import sha256_text
-from registry.evaluations import store_variant_set
 from registry.metrics import METRICS
-from registry.models import (
+from registry.prompting.protocols import protocol_definition, store_protocol
+from registry.prompting.variants import VariantShown, parse_variants
+from registry.queue.evaluations import store_variant_set
+from registry.results.bulk import insert_predictions
+from registry.results.computed import computed_metrics
+from registry.results.predictions import prediction_row
+from registry.results.pride import write_question_pride
+from registry.results.scores import write_question_scores
+from registry.tables import (
     Benchmark,
     BenchmarkVersion,
     Evaluation,
@@ -27,11 +32,6 @@ from registry.models import (
     Shard,
     VariantSet,
 )
-from registry.predictions import prediction_row
-from registry.pride import write_question_pride
-from registry.protocols import protocol_definition, store_protocol
-from registry.scores import write_question_scores
-from registry.variants import VariantShown, parse_variants
 from tests.spec.tables import INSERTED, Answers, Case, same
 
 _SERIAL = count()

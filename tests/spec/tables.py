@@ -98,7 +98,7 @@ class Case:
         return [self._outcome(prompt) for prompt in self.prompts]
 
     def _outcome(self, prompt: Prompt) -> VariantOutcome:
-        # Written out here, apart from registry.predictions, so that the two are held against each other.
+        # Written out here, apart from registry.results.predictions, so that the two are held against each other.
         identity = tuple(range(len(self.texts)))
         weights = prompt.weights
         if weights is None and prompt.logprobs is not None:

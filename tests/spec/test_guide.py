@@ -21,9 +21,9 @@ from registry.metrics.guide import (
     PAPERS,
     formula_is_for,
 )
-from registry.protocol_comparison import Pair, compare
+from registry.prompting.variants import VARIANT_KINDS
 from registry.statistics.guessing import at_least, guessing_table
-from registry.variants import VARIANT_KINDS
+from registry.studies.protocol_comparison import Pair, compare
 
 ENTRIES = {**GUIDE, **{comparison.name: comparison.entry for comparison in BETWEEN}}
 FORMULAS = [

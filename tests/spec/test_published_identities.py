@@ -16,8 +16,8 @@ import pytest
 from registry.metrics.catalogue import pct_drop
 from registry.metrics.cora import consistency_index, cora
 from registry.metrics.runs import Runs, accuracy_range, accuracy_variance
-from registry.ranks import ranks
-from registry.variants import QuestionShape, divergent
+from registry.prompting.variants import QuestionShape, divergent
+from registry.statistics.competition_ranks import ranks
 from tests.spec.published import Interval, by, exact, printed, rows
 
 # Gupta et al.

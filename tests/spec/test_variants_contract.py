@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from registry.labels import scheme_labels
-from registry.variants import (
+from registry.prompting.labels import scheme_labels
+from registry.prompting.variants import (
     RANDOM_RANKS,
     VARIANT_KINDS,
     QuestionShape,

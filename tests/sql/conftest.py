@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import Engine, make_url
 
 from registry.db import get_engine, write_session
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.outputs import ImportRequest, import_outputs
-from registry.roles import RoleNames, apply_roles
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings
 from tests import services
 from tests.population import add_benchmark, question, write_lines

@@ -8,8 +8,8 @@ from sqlalchemy import inspect, text
 
 from registry.db import get_engine
 from registry.errors import QueryRefusedError
-from registry.sql.guard import checked
-from registry.sql.runner import ask, run_query
+from registry.schema.public_sql.guard import checked
+from registry.schema.public_sql.runner import ask, run_query
 from tests.population import table_counts
 from tests.sql.attacks import ATTACKS, Attack
 from tests.sql.conftest import Asked
@@ -95,7 +95,7 @@ def test_a_sort_of_very_many_rows_ends_at_the_limit_of_memory_or_temporary_files
 def test_one_instruction_of_sqlite_that_runs_for_minutes_is_ended_with_its_process(
     sqlite_asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("registry.sql.runner.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("registry.schema.public_sql.runner.GRACE_SECONDS", 0.2)
     settings = sqlite_asked.settings.model_copy(update={"sql_seconds": 0.3})
     doubled = ", ".join(f"t{n + 1} AS MATERIALIZED (SELECT x || x AS x FROM t{n})" for n in range(17))
     query = f"WITH t0 AS (SELECT 'aaaa' AS x), {doubled} SELECT instr(x || x, x || 'b') FROM t17"

@@ -7,13 +7,13 @@ from io import StringIO
 
 import pytest
 
-from registry.audiences import Audience
 from registry.errors import DatabaseError, QueryRefusedError
+from registry.schema.audiences import Audience
+from registry.schema.public_sql import as_csv, as_json, checked, documented_views, run_query
+from registry.schema.public_sql.guard import FUNCTIONS, Dialect
+from registry.schema.public_sql.results import QueryResult
+from registry.schema.views import VIEWS
 from registry.settings import Settings
-from registry.sql import as_csv, as_json, checked, documented_views, run_query
-from registry.sql.guard import FUNCTIONS, Dialect
-from registry.sql.results import QueryResult
-from registry.views import VIEWS
 from tests.docs.pages import DOCS, Block, blocks, code, sections
 from tests.sql.conftest import Asked
 

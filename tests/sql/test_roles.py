@@ -10,15 +10,15 @@ from click.testing import CliRunner, Result
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from registry.bulk import MANY_ROWS, renew_statistics
-from registry.cli.database import roles_command
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError, UsageError
-from registry.evaluations import find_evaluation
-from registry.migrate import upgrade
-from registry.roles import RoleNames, apply_roles, script
+from registry.lookups import find_evaluation
+from registry.operations.migrate import upgrade
+from registry.results.bulk import MANY_ROWS, renew_statistics
+from registry.schema.public_sql import run_query
+from registry.schema.roles import RoleNames, apply_roles, script
 from registry.settings import Settings, get_settings
-from registry.sql import run_query
+from shuffleboard.cli.database import roles_command
 from tests import services
 from tests.commands import shuffleboard_json
 from tests.fake_scorer import FakeScorer

@@ -7,15 +7,15 @@ import pytest
 from sqlalchemy import select
 from statsmodels.stats.contingency_tables import mcnemar
 
-from registry.analyses import analyses_of
-from registry.comparing import compare_evaluations, cora_document, noise_document, replicates_of
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, QueueError, UsageError
+from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics.pride import ALPHA
-from registry.models import QuestionPride
-from registry.outputs import ImportRequest, import_outputs
-from registry.pride import pride_document
-from registry.reports import evaluation_metrics
+from registry.results.analyses import analyses_of
+from registry.results.pride import pride_document
+from registry.results.reports import evaluation_metrics
+from registry.studies.comparing import compare_evaluations, cora_document, noise_document, replicates_of
+from registry.tables import QuestionPride
 from registry.verification import verify_evaluation
 from tests.boards.outputs import import_all
 from tests.outputs.conftest import four_options, registries, registry

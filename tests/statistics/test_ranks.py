@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from registry.errors import MetricInputError
-from registry.ranks import ranks
 from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
+from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import Tier, indistinguishable, rank_intervals, tiers
 
 NAN = np.nan

@@ -13,8 +13,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, select, update
 from werkzeug.serving import make_server
 
-from registry.account_models import AuditEvent
-from registry.client import Client
+from registry.account_tables import AuditEvent
 from registry.db import read_session, write_session
 from registry.errors import (
     AuthenticationError,
@@ -24,8 +23,9 @@ from registry.errors import (
     QueueError,
     UsageError,
 )
-from registry.models import BenchmarkVersion, Evaluation, ModelRevision
 from registry.settings import Settings
+from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
+from shuffleboard.client import Client
 from tests.population import question, write_lines
 from tests.submissions.conftest import FILES, HUB, actions, work
 from tests.web.accounts import token_of

@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner
 from sqlalchemy import Engine, select
 
-from registry.cli import cli
 from registry.db import read_session
 from registry.errors import QueueError, RemoteError, ShuffleboardError, UsageError
-from registry.models import BenchmarkVersion
+from registry.notices.webhooks import signature
 from registry.settings import Settings
-from registry.webhooks import signature
+from registry.tables import BenchmarkVersion
+from shuffleboard.cli import cli
 from tests.docs.pages import DOCS, blocks
 from tests.submissions.conftest import FILES, actions, ask
 
@@ -46,7 +46,7 @@ def test_a_submission_is_shown_and_approved(
     assert (shown["estimate"]["prompts"], shown["requester"]) == (30, "submitter")
     assert "together" in run("submissions", "show", first)
     # Without a broker the files are hashed here.
-    monkeypatch.setattr("registry.cli.submissions.inspect_here", lambda *_asked: FILES)
+    monkeypatch.setattr("shuffleboard.cli.submissions.inspect_here", lambda *_asked: FILES)
     approved = run("submissions", "approve", first, "--reason", "welcome", "--json")
     assert (approved["decided_by"], len(approved["evaluations"])) == ("command line", 2)
     with pytest.raises(QueueError, match="was approved by command line at"):

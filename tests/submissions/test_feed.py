@@ -8,12 +8,12 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine, select, update
 
-from registry.accounts import OPERATOR
+from registry.boards.submissions import approve
 from registry.db import write_session
-from registry.models import BenchmarkVersion, Evaluation
+from registry.people.accounts import OPERATOR
+from registry.proof.withdrawals import withdraw
 from registry.settings import Settings
-from registry.submissions import approve
-from registry.withdrawals import withdraw
+from registry.tables import BenchmarkVersion, Evaluation
 from tests.submissions.conftest import FILES, ask, work
 
 ATOM = "{http://www.w3.org/2005/Atom}"

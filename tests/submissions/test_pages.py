@@ -8,11 +8,11 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, update
 
-from registry.accounts import OPERATOR
+from registry.boards.submissions import approve
 from registry.db import write_session
-from registry.models import BenchmarkVersion
+from registry.people.accounts import OPERATOR
 from registry.settings import Settings
-from registry.submissions import approve
+from registry.tables import BenchmarkVersion
 from tests.submissions.conftest import FILES, HUB, ask, notices, work
 from tests.web.accounts import csrf_of
 from tests.web.seed import HOSTILE

@@ -8,18 +8,10 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
 
-from registry.account_models import Submission, SubmissionEvaluation
-from registry.accounts import OPERATOR
+from registry.account_tables import Submission, SubmissionEvaluation
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
-from registry.db import read_session, write_session
-from registry.errors import ForbiddenError, ModelError, NotFoundError, QueueError, UsageError
-from registry.evaluations import EvaluationRequest, move, submit
-from registry.model_revisions import ModelFiles, RevisionRequest, add_revision
-from registry.models import Evaluation, ModelRevision
-from registry.notices import notify
-from registry.settings import Settings
-from registry.submissions import (
+from registry.boards.submissions import (
     MAX_OPEN,
     Wish,
     advance,
@@ -33,6 +25,14 @@ from registry.submissions import (
     submission_estimate,
     withdraw,
 )
+from registry.db import read_session, write_session
+from registry.errors import ForbiddenError, ModelError, NotFoundError, QueueError, UsageError
+from registry.notices import notify
+from registry.people.accounts import OPERATOR
+from registry.queue.evaluations import EvaluationRequest, move, submit
+from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.settings import Settings
+from registry.tables import Evaluation, ModelRevision
 from tests.submissions.conftest import FILES, HUB, actions, ask, notices, viewer, work
 
 

@@ -14,16 +14,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select, update
 
-from registry import webhooks
-from registry.account_models import Account, Notice, Webhook, WebhookDelivery
-from registry.accounts import OPERATOR
-from registry.addresses import allowed_hosts, checked_addresses, is_public, parse_url
+from registry.account_tables import Account, Notice, Webhook, WebhookDelivery
 from registry.benchmarks import set_visibility
 from registry.db import database_now, read_session, write_session
 from registry.errors import NotFoundError, UsageError
-from registry.notices import notify
-from registry.settings import Settings
-from registry.webhooks import (
+from registry.notices import notify, webhooks
+from registry.notices.addresses import allowed_hosts, checked_addresses, is_public, parse_url
+from registry.notices.webhooks import (
     MAX_ATTEMPTS,
     Due,
     Outcome,
@@ -35,6 +32,8 @@ from registry.webhooks import (
     signature,
     try_webhook,
 )
+from registry.people.accounts import OPERATOR
+from registry.settings import Settings
 from tests.scripted_server import Answer, ScriptedServer, scripted_server
 from tests.submissions.conftest import ask, viewer
 
@@ -391,8 +390,8 @@ def test_a_webhook_is_tried_once(lite: Engine, near: Settings) -> None:
 def test_names_of_what_is_not_public_are_not_sent(
     lite: Engine, settings: Settings, visibility: str, named: bool
 ) -> None:
-    from registry.evaluations import EvaluationRequest, submit
     from registry.notices import evaluation_failed
+    from registry.queue.evaluations import EvaluationRequest, submit
     from tests.population import add_model
 
     with write_session(lite) as session:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.digests import canonical_json, sha256_file, sha256_text, specification_digest
-from registry.manifest import LEAF_COLUMNS, encode, leaf_digest
+from registry.proof.manifest import LEAF_COLUMNS, encode, leaf_digest
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_leaf_changes_with_every_value_and_with_the_rows_it_covers() -> None:
 
 
 def test_every_column_of_a_prediction_is_sealed_except_database_ids() -> None:
-    from registry.models import Prediction
+    from registry.tables import Prediction
 
     columns = {column.name for column in Prediction.__table__.columns}
     pointers = {"reused_from_evaluation_id"}

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from registry.endpoints import (
+from registry.errors import ModelError, UsageError
+from registry.prompting.prompts import Prompt
+from registry.revisions.endpoints import (
     Endpoint,
     answered_from_partial,
     canonical_url,
@@ -18,8 +20,6 @@ from registry.endpoints import (
     is_loopback,
     load_endpoints,
 )
-from registry.errors import ModelError, UsageError
-from registry.prompts import Prompt
 from registry.settings import Settings
 from tests.scripted_server import Answer, Asked, ScriptedServer, in_turn, scripted_server
 from workers.endpoint import EndpointEngine, EndpointPrompt, EndpointText, open_endpoint

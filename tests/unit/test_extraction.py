@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from registry.extraction import Extracted, extract, rule_counts
-from registry.protocols import protocol_definition
+from registry.prompting.extraction import Extracted, extract, rule_counts
+from registry.prompting.protocols import protocol_definition
 
 DATA = Path(__file__).parent.parent / "data"
 MATCH = protocol_definition("match-dash")

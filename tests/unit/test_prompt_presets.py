@@ -3,9 +3,9 @@
 import pytest
 
 from registry.errors import ProtocolError
-from registry.prompts import Prompt, QuestionText, build_prompt
-from registry.protocols import PRESETS, protocol_definition
-from registry.variants import QuestionShape, VariantShown, parse_variants
+from registry.prompting.prompts import Prompt, QuestionText, build_prompt
+from registry.prompting.protocols import PRESETS, protocol_definition
+from registry.prompting.variants import QuestionShape, VariantShown, parse_variants
 
 QUESTION = QuestionText("q1", "high_school_physics", None, "What falls?", ("a stone", "a cloud", "light"), 0)
 WITH_PASSAGE = QuestionText("q2", None, "A stone is heavy.", "What falls?", ("a stone", "a cloud", "light"), 0)

@@ -5,9 +5,9 @@ import hashlib
 import pytest
 
 from registry.errors import ProtocolError
-from registry.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
-from registry.protocols import protocol_definition
-from registry.variants import VariantShown
+from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
+from registry.prompting.protocols import protocol_definition
+from registry.prompting.variants import VariantShown
 
 SYMBOLS = protocol_definition("symbols")
 IDENTITY = VariantShown(0, "original", (0, 1, 2))

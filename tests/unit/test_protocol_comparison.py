@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.protocol_comparison import Pair, compare, parse_protocol
+from registry.studies.protocol_comparison import Pair, compare, parse_protocol
 from tests.spec.published import Interval, by, printed, rows
 
 

@@ -11,13 +11,13 @@ import pytest
 from registry.boards.definition import evaluations_asked, read_suite_file
 from registry.digests import specification_digest
 from registry.errors import IngestError
-from registry.protocols import (
+from registry.prompting.protocols import (
     PRESETS,
     protocol_definition,
     read_protocol_file,
 )
-from registry.protocols.custom import custom_definition, shipped_definitions
-from registry.protocols.store import known_definitions
+from registry.prompting.protocols.custom import custom_definition, shipped_definitions
+from registry.prompting.protocols.store import known_definitions
 
 DIGESTS = {
     "symbols": "1db823e9a9449f569f8a0033e5812a47314a4cc9b7c56443454e8293fbffa904",
@@ -263,7 +263,7 @@ def test_a_definition_is_plain_json() -> None:
 
 
 def suite_files() -> list[Path]:
-    return sorted(Path(str(files("registry") / "suites")).glob("*.toml"))
+    return sorted(Path(str(files("registry.boards") / "suites")).glob("*.toml"))
 
 
 @pytest.mark.parametrize("path", suite_files(), ids=lambda path: path.stem)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from registry.cli.common import _cell, show
 from registry.errors import ShuffleboardError, UsageError
-from registry.evaluations import SHARD_PROMPTS, PlannedQuestion, plan_shards
+from registry.queue.evaluations import SHARD_PROMPTS, PlannedQuestion, plan_shards
 from registry.settings import Settings, get_settings
+from shuffleboard.cli.common import _cell, show
 
 
 def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from registry.errors import VariantError
-from registry.variants import (
+from registry.prompting.variants import (
     RANDOM_RANKS,
     VARIANT_KINDS,
     QuestionShape,

@@ -23,10 +23,10 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import write_session
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import BenchmarkVersion
-from registry.outputs import ImportRequest, import_outputs
-from registry.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.prompting.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.tables import BenchmarkVersion
 from tests.population import write_lines
 from tests.web.seed import question_ids
 

@@ -26,11 +26,11 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import write_session
-from registry.evaluations import EvaluationRequest, submit
-from registry.models import BenchmarkVersion, Model, ModelRevision, Question, Worker
-from registry.queue import ShardResult, claim, finish
-from registry.seal import seal
-from registry.shards import ShardPrompt, shard_prompts
+from registry.proof.seal import seal
+from registry.queue.claims import ShardResult, claim, finish
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.queue.shards import ShardPrompt, shard_prompts
+from registry.tables import BenchmarkVersion, Model, ModelRevision, Question, Worker
 
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>{{ 7*7 }}"
 SECRET = "the hidden question"
@@ -163,7 +163,7 @@ def evaluate(
 def park(session: Session, evaluation_id: int) -> None:
     """Puts the rest of an evaluation off for a day, still queued."""
     from registry.db import database_now
-    from registry.models import Shard
+    from registry.tables import Shard
 
     waiting = update(Shard).where(Shard.evaluation_id == evaluation_id, Shard.state == "queued")
     session.execute(waiting.values(not_before=database_now(86_400)))

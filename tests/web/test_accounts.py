@@ -7,10 +7,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select, update
 
-from registry import accounts
-from registry.account_models import Account, ApiToken
+from registry.account_tables import Account, ApiToken
 from registry.db import get_engine, read_session, write_session
 from registry.errors import UsageError
+from registry.people import accounts
 from registry.settings import Settings
 from tests.web.accounts import (
     PASSWORD,
@@ -326,7 +326,7 @@ def test_forwarded_addresses_hold_only_behind_a_trusted_proxy(database: str, eng
             headers={"X-Forwarded-For": "192.0.2.7"},
         )
         with read_session(engine) as session:
-            from registry.account_models import AuditEvent
+            from registry.account_tables import AuditEvent
 
             newest = session.scalars(select(AuditEvent).order_by(AuditEvent.id.desc()).limit(1)).one()
             assert newest.address == wanted

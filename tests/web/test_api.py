@@ -6,7 +6,7 @@ from sqlalchemy import text, update
 from registry.db import database_now, read_session, write_session
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.models import Worker
+from registry.tables import Worker
 from tests.web.seed import SECRET
 
 ADDRESSES = (

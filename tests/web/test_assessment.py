@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import expect
 from sqlalchemy import update
 
-from registry.assessment import assess
 from registry.db import get_engine, read_session, write_session
 from registry.metrics import METRICS
-from registry.models import BenchmarkVersion
+from registry.studies.assessment import assess
+from registry.tables import BenchmarkVersion
 from tests.assessment.conftest import postgresql_assessed, sqlite_assessed  # noqa: F401 - fixtures
 from tests.assessment.outputs import BENCHMARKS, MODELS
 from tests.web.test_browser import page, served

@@ -13,8 +13,8 @@ from flask import Flask
 from sqlalchemy import Engine, text
 
 from registry.db import get_engine
-from registry.models import Base
 from registry.settings import Settings
+from registry.tables import Base
 from tests.submissions.conftest import fill
 from tests.web.accounts import bearer, refusals, token_of
 from web import create_app

@@ -9,7 +9,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
-from registry.models import BoardSnapshot
+from registry.tables import BoardSnapshot
 from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, right
 from tests.web.test_charts import cells
 

@@ -10,9 +10,9 @@ from sqlalchemy import Engine
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
-from registry.cli import cli
 from registry.db import get_engine, write_session
 from registry.settings import Settings
+from shuffleboard.cli import cli
 from tests.population import add_benchmark, question
 from tests.submissions.conftest import work
 from tests.web.test_browser import page, served

@@ -5,8 +5,8 @@ from statistics import mean
 
 import pytest
 
-from registry.comparing import compare_evaluations
 from registry.db import read_session
+from registry.studies.comparing import compare_evaluations
 from tests.web.outputs import MODELS
 from tests.web.seed import HOSTILE, evaluate, right
 from tests.web.test_charts import cells, specifications

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from werkzeug.test import TestResponse
 
 from registry.db import write_session
-from registry.models import BenchmarkVersion, Model
+from registry.tables import BenchmarkVersion, Model
 from tests.web.accounts import add_one_of_each_role, signed_in
 from tests.web.conftest import Site, own
 from tests.web.seed import HOSTILE, SECRET
@@ -85,7 +85,7 @@ def set_visibility(own: Site, visibility: str) -> None:
 
 def _secret_version(own: Site) -> int:
     from registry.db import read_session
-    from registry.models import Evaluation
+    from registry.tables import Evaluation
 
     with read_session(own.engine) as session:
         return session.get_one(Evaluation, own.seeded.secret_evaluation).benchmark_version_id

@@ -8,7 +8,7 @@ from math import comb
 import pytest
 
 from registry.db import write_session
-from registry.published import load_published
+from registry.studies.published import load_published
 from tests.web.seed import evaluate, first
 from tests.web.test_charts import cells
 from tests.web.test_pages import parsed, text_of

@@ -7,10 +7,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, update
 
-from registry import queue
 from registry.db import database_now, get_engine, write_session
-from registry.evaluations import move
-from registry.models import Shard, Worker
+from registry.queue import claims
+from registry.queue.evaluations import move
+from registry.tables import Shard, Worker
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
 from web import create_app
@@ -39,12 +39,12 @@ def score_one(
 ) -> None:
     """Scores the next shard, as if it had taken so many tokens and seconds."""
     with write_session(engine) as session:
-        held = queue.claim(session, worker, queues=["cpu"], lease_seconds=LONG)
+        held = claims.claim(session, worker, queues=["cpu"], lease_seconds=LONG)
         assert held is not None
     found = FakeScorer().score(engine, held, lambda: False)
     with write_session(engine) as session:
-        result = queue.ShardResult(found.rows, found.fingerprint, *tokens, seconds)
-        assert queue.finish(session, held, result)
+        result = claims.ShardResult(found.rows, found.fingerprint, *tokens, seconds)
+        assert claims.finish(session, held, result)
 
 
 def words(html: str) -> str:
@@ -86,7 +86,7 @@ def test_work_without_a_worker_says_so(own_engine, site, tmp_path: Path) -> None
     "columns",
     [
         pytest.param({"queues": ["gpu"]}, id="of another queue"),
-        pytest.param({"last_seen": database_now(-queue.ALIVE_SECONDS - 1)}, id="that is silent"),
+        pytest.param({"last_seen": database_now(-claims.ALIVE_SECONDS - 1)}, id="that is silent"),
         pytest.param({"stopped_at": database_now()}, id="that has stopped"),
     ],
 )
@@ -173,7 +173,7 @@ def test_a_worker_is_shown_with_what_it_does(own_engine, site, tmp_path: Path) -
     add_worker(own_engine, versions={"shuffleboard": "0.1.0+abc"})
     assert "bench cpu cpu idle" in words(site.get("/queue").text)
     with write_session(own_engine) as session:
-        queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=LONG)
+        claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=LONG)
     text = words(site.get("/queue").text)
     assert "bench cpu cpu scoring" in text
     assert "0.1.0+abc" in text

@@ -9,11 +9,11 @@ from playwright.sync_api import Page, expect, sync_playwright
 from sqlalchemy import Engine
 from werkzeug.serving import make_server
 
-from registry import queue
 from registry.db import get_engine, write_session
-from registry.evaluations import move
-from registry.models import Worker
-from registry.seal import seal
+from registry.proof.seal import seal
+from registry.queue import claims
+from registry.queue.evaluations import move
+from registry.tables import Worker
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
 from web import create_app
@@ -49,11 +49,11 @@ def opened(sqlite_database: str, chromium: Path) -> Iterator[Page]:
 
 def score_one(engine: Engine) -> None:
     with write_session(engine) as session:
-        held = queue.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+        held = claims.claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
     assert held is not None
     result = FakeScorer().score(engine, held, lambda: False)
     with write_session(engine) as session:
-        assert queue.finish(session, held, result)
+        assert claims.finish(session, held, result)
 
 
 def test_the_page_follows_an_evaluation_from_its_submission_to_its_seal(

@@ -14,8 +14,8 @@ from sqlalchemy.exc import DBAPIError
 
 from registry.db import get_engine, write_session
 from registry.errors import UsageError
+from shuffleboard.cli.serve import listen
 from web import create_app
-from web.cli import listen
 from web.responses import session
 
 
@@ -65,7 +65,7 @@ def test_the_web_lives_without_torch():
     program = (
         "import sys\n"
         f"for name in {blocked!r}.split(): sys.modules[name] = None\n"
-        "import web.cli\n"
+        "import shuffleboard.cli.serve\n"
         "assert web.create_app(database_url='sqlite://').test_client().get('/metrics-guide').status_code == 200\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -89,7 +89,7 @@ def test_an_unknown_host_is_refused():
 
 def test_serve_answers_on_the_address_it_prints_and_stops_when_told(database):
     environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": database}
-    command = [sys.executable, "-m", "registry.cli", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         line = server.stderr.readline()

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from registry.db import MAX_ROW_ID
 from registry.metrics import METRICS
-from registry.models import EVALUATION_STATES, MODEL_KINDS
+from registry.tables import EVALUATION_STATES, MODEL_KINDS
 from web import board, parameters, queries
 from web.parameters import Arguments
 

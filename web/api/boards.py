@@ -3,10 +3,11 @@
 from flask import Response, request, url_for
 from sqlalchemy import func, select
 
-from registry import documents
+from registry.api import documents
 from registry.boards.reading import snapshot_as_of, snapshots_of
-from registry.boards.store import board_definition, current_boards, find_suite, suite_definition
-from registry.models import Board, Suite
+from registry.boards.store import board_definition, current_boards, suite_definition
+from registry.lookups import find_suite
+from registry.tables import Board, Suite
 from web import parameters
 from web.api import arguments
 from web.api.operations import answer, get

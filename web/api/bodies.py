@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from registry.db import MAX_INTEGER, MAX_ROW_ID
-from registry.models import QUEUES
+from registry.tables import QUEUES
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="Letters, digits, '.', '_' and '-'.")]
 Reference = Annotated[str, Field(min_length=1, max_length=400, description="NAME, or NAME@VERSION.")]

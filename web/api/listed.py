@@ -3,11 +3,11 @@
 from flask import Response, request, url_for
 from sqlalchemy import select
 
-from registry import documents
+from registry.api import documents
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
-from registry.models import Protocol
-from registry.published import published_rows
+from registry.studies.published import published_rows
+from registry.tables import Protocol
 from web import listings, parameters, queries
 from web.api import arguments
 from web.api.operations import answer, get, page

@@ -15,8 +15,8 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from registry import __version__
+from registry.api.documents import Problem
 from registry.digests import DIGEST_LENGTH
-from registry.documents import Problem
 from registry.metrics import METRICS
 from web.api.operations import MAX_UPLOAD, OPERATIONS, Operation, answer, blueprint
 

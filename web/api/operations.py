@@ -46,7 +46,7 @@ class Upload:
 
 @dataclass(frozen=True)
 class Operation:
-    """A route of the API. answers: the type of its document, of registry.documents; None: it answers nothing (204).
+    """A route of the API. answers: the type of its document, of registry.api.documents; None: it answers nothing (204).
 
     scope: what a viewer must be able to do. body: the type of the JSON document that it takes. statuses: what it
     answers where nothing was wrong, with when. conflicts: whether it may answer 409. paged: it has a Link header.

@@ -6,11 +6,12 @@ from typing import Any
 from flask import Response, request
 from sqlalchemy import func, select
 
-from registry import accounts, documents
-from registry.account_models import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
+from registry.account_tables import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
+from registry.api import documents
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError
-from registry.sql import as_json
+from registry.people import accounts
+from registry.schema.public_sql import as_json
 from web import parameters, sql
 from web.api import arguments, bodies
 from web.api.operations import answer, change, get, nothing, page

@@ -5,8 +5,8 @@ from typing import Final
 from flask import Response, request
 from sqlalchemy import func, select
 
-from registry import documents
-from registry.provenance import compare_provenance
+from registry.api import documents
+from registry.proof.provenance import compare_provenance
 from web import parameters, proof, queries
 from web.api import arguments
 from web.api.operations import answer, get, page

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from flask import Response, request
 
-from registry import documents
+from registry.api import documents
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.models import Evaluation
-from registry.provenance import more_provenance
+from registry.proof.provenance import more_provenance
+from registry.tables import Evaluation
 from web import board, parameters, queries, standings
 from web.api import arguments
 from web.api.operations import answer, get, linked, next_address, page

@@ -4,12 +4,9 @@ from typing import Any
 
 from flask import Response, request
 
-from registry import documents
-from registry.account_models import SUBMISSION_STATES, Account
-from registry.db import read_session, write_session
-from registry.dispatch import send_hints
-from registry.errors import AuthenticationError
-from registry.submissions import (
+from registry.account_tables import SUBMISSION_STATES, Account
+from registry.api import documents
+from registry.boards.submissions import (
     Wish,
     approve,
     find_submission,
@@ -21,7 +18,9 @@ from registry.submissions import (
     submission_estimate,
     withdraw,
 )
-from registry.webhooks import (
+from registry.db import read_session, write_session
+from registry.errors import AuthenticationError
+from registry.notices.webhooks import (
     add_webhook,
     current_webhooks,
     recent_deliveries,
@@ -29,6 +28,7 @@ from registry.webhooks import (
     try_webhook,
     webhook_document,
 )
+from registry.queue.hints import send_hints
 from web import parameters
 from web.api import arguments, bodies
 from web.api.operations import answer, change, get, nothing, page

@@ -6,19 +6,20 @@ from typing import Any, Final, NoReturn
 from flask import Response, request, url_for
 from sqlalchemy.orm import Session
 
-from registry import accounts, documents
+from registry.api import documents
 from registry.benchmarks import import_benchmark, read_benchmark, set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite, submit_board, submit_suite
+from registry.boards.submissions import check_hub_name
 from registry.db import MAX_INTEGER, write_session
-from registry.dispatch import hints_of, send_hints
 from registry.errors import ModelError, UsageError
-from registry.estimate import Plan, estimates
-from registry.evaluations import EvaluationRequest, move, submit
-from registry.model_revisions import RevisionRequest, add_revision
-from registry.models import VISIBILITIES, BenchmarkVersion, Evaluation, ModelRevision
-from registry.reports import evaluation_metrics
-from registry.submissions import check_hub_name
+from registry.people import accounts
+from registry.queue.estimate import Plan, estimates
+from registry.queue.evaluations import EvaluationRequest, move, submit
+from registry.queue.hints import hints_of, send_hints
+from registry.results.reports import evaluation_metrics
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.tables import VISIBILITIES, BenchmarkVersion, Evaluation, ModelRevision
 from web import parameters
 from web.api import arguments, bodies
 from web.api.operations import Upload, answer, change, get
@@ -350,7 +351,7 @@ def import_outputs_file(files: dict[str, Path]) -> Response:
     """Imports other people's outputs; importing again makes a new replicate. The file is checked as a whole first."""
     given = request.args
     # numpy comes with it.
-    from registry.outputs import Comparison, ImportRequest, import_outputs
+    from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
 
     wanted = ImportRequest(
         files["file"],

@@ -16,8 +16,8 @@ from typing import Any, Final
 import httpx2
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from registry.endpoints import Endpoint, host_of, is_loopback
 from registry.errors import ModelError
+from registry.revisions.endpoints import Endpoint, host_of, is_loopback
 from registry.settings import Settings
 from workers.errors import EngineError, InterruptedScoringError
 

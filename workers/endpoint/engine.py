@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from registry.endpoints import canonical_url, find_endpoint, host_of, load_endpoints
 from registry.errors import ModelError
-from registry.model_revisions import ModelFiles, RevisionRequest
+from registry.revisions.endpoints import canonical_url, find_endpoint, host_of, load_endpoints
+from registry.revisions.store import ModelFiles, RevisionRequest
 from registry.settings import Settings
 from workers.endpoint.answers import (
     Token,

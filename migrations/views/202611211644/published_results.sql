@@ -1,6 +1,6 @@
 -- published_results: one row per number that a paper prints, as printed. Never measured here.
 -- printed keeps the digits; value is the number in the paper's unit. registry_metric and registry_value: the same in this
--- registry's name and unit, NULL where there is no such metric. Transcription: registry/published/README.md.
+-- registry's name and unit, NULL where there is no such metric. Transcription: registry/studies/published/README.md.
 select
     published_result.paper,
     published_result.paper_table,

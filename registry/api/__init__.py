@@ -1,0 +1,1 @@
+"""The types of the answers that the HTTP API gives."""

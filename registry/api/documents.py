@@ -1,0 +1,1259 @@
+"""What the HTTP API answers, as types: its OpenAPI document is made from them, and `shuffleboard.client` returns them.
+
+Times are texts in ISO 8601, UTC. Numbers are as stored; null means undefined, or not known yet. Arrays run by position
+where a prediction is concerned. Keys are only ever added.
+"""
+
+from typing import Annotated, Any, NotRequired
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256, hexadecimal.")]
+Interval = Annotated[list[float], Field(min_length=2, max_length=2, description="Low and high of a 95 % interval.")]
+RankInterval = Annotated[list[int], Field(min_length=2, max_length=2, description="Lowest and highest rank, 95 %.")]
+
+
+class Problem(TypedDict):
+    """An error, after RFC 9457. `detail` names the thing, its value and what to do."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+
+
+# Metrics
+
+
+class MetricValues(TypedDict):
+    """Every metric by name; null where it is undefined."""
+
+    accuracy: float | None
+    accuracy_normalized: float | None
+    average_accuracy: float | None
+    worst_accuracy: float | None
+    best_accuracy: float | None
+    strong_accuracy: float | None
+    retest_accuracy: float | None
+    pct_drop: float | None
+    sensitivity_gap: float | None
+    fluctuation_rate: float | None
+    prob_mass: float | None
+    brier_score: float | None
+    entropy: float | None
+    pride_accuracy: float | None
+    mcqa_plus: float | None
+    majority_vote: float | None
+    bmca_50: float | None
+    bmca_60: float | None
+    bmca_70: float | None
+    bmca_80: float | None
+    bmca_90: float | None
+    bmca_100: float | None
+    consistency_index: float | None
+    cora: float | None
+    score: float | None
+    accuracy_mean_all: float | None
+    accuracy_mean_moved: float | None
+    accuracy_median_moved: float | None
+    accuracy_abs_diff: float | None
+    accuracy_variance: float | None
+    accuracy_min: float | None
+    accuracy_max: float | None
+    accuracy_range: float | None
+    npsq_correct: float | None
+    npsq_accuracy: float | None
+    choice_only_accuracy: float | None
+    choice_sensitivity: float | None
+    choice_sensitivity_normalized: float | None
+
+
+class QuestionMetricValues(TypedDict):
+    """The metrics that a single question has; null where it is undefined or not scored yet."""
+
+    accuracy: float | None
+    accuracy_normalized: float | None
+    average_accuracy: float | None
+    worst_accuracy: float | None
+    best_accuracy: float | None
+    strong_accuracy: float | None
+    retest_accuracy: float | None
+    sensitivity_gap: float | None
+    fluctuation_rate: float | None
+    prob_mass: float | None
+    brier_score: float | None
+    entropy: float | None
+    pride_accuracy: float | None
+    mcqa_plus: float | None
+    majority_vote: float | None
+    bmca_50: float | None
+    bmca_60: float | None
+    bmca_70: float | None
+    bmca_80: float | None
+    bmca_90: float | None
+    bmca_100: float | None
+    score: float | None
+    npsq_correct: float | None
+    npsq_accuracy: float | None
+    choice_only_accuracy: float | None
+    choice_sensitivity: float | None
+    choice_sensitivity_normalized: float | None
+
+
+class ScopeMetric(TypedDict):
+    """A metric over a scope of questions: `all`, `unflagged`, `subject:…`, `category:…`."""
+
+    scope: str
+    metric: str
+    definition_version: int
+    value: float | None
+    n: Annotated[int, Field(description="Over how many questions.")]
+    interval_low: float | None
+    interval_high: float | None
+    computed_at: Time | None
+
+
+class MetricDefinition(TypedDict):
+    """What a metric is. `low` and `high`: its range, null where it is unbounded."""
+
+    metric: str
+    label: str
+    better: Annotated[str, Field(json_schema_extra={"enum": ["higher", "lower", "neither"]})]
+    unit: str
+    low: float | None
+    high: float | None
+    definition_version: int
+    view: Annotated[str, Field(description="The SQL view that computes it.")]
+    summary: str
+    source: str
+    guide: Annotated[str, Field(description="Where the guide explains it.")]
+
+
+class MetricList(TypedDict):
+    """Every metric, in the guide's order."""
+
+    items: list[MetricDefinition]
+
+
+# Evaluations
+
+
+class Progress(TypedDict):
+    """How far an evaluation is. Rate and time left are null until something was measured."""
+
+    evaluation: int
+    state: str
+    complete: bool
+    questions: int
+    prompts: int
+    prompts_done: int
+    shards: int
+    shards_done: int
+    shards_leased: int
+    shards_failed: int
+    failures: int
+    crashes: int
+    workers: int
+    no_worker: Annotated[bool, Field(description="It waits on a queue that no live worker serves.")]
+    prompts_per_second: float | None
+    seconds_left: float | None
+    tokens_naive: int | None
+    tokens_computed: int | None
+    tokens_saved: int | None
+    error: None
+
+
+class LeaderboardRow(MetricValues):
+    """An evaluation with its metrics. `rank`: among those who were asked the same; null until it is sealed."""
+
+    evaluation_id: int
+    model: str
+    revision: int
+    family: str | None
+    parameters: int | None
+    kind: str
+    dtype: str | None
+    quantisation: str | None
+    benchmark: str
+    benchmark_version: str
+    protocol: str
+    shots: int
+    variants: str
+    replicate: int
+    state: str
+    complete: bool
+    questions: int
+    scored: int
+    sealed_at: Time | None
+    prompts: int
+    question_filter: Annotated[dict[str, Any], Field(description="Which questions of the benchmark were asked.")]
+    mixed_engines: Annotated[bool, Field(description="Its shards were scored by different engines.")]
+    copies_withdrawn: Annotated[bool, Field(description="Results were copied from what was withdrawn since.")]
+    rank: int | None
+    n: Annotated[dict[str, int | None], Field(description="Metric to over how many questions it is.")]
+    intervals: Annotated[dict[str, Interval | None], Field(description="Metric to its 95 % interval.")]
+    progress: Progress | None
+
+
+class Leaderboard(TypedDict):
+    """A page of the leaderboard: complete evaluations first, in the order asked for."""
+
+    rows: list[LeaderboardRow]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+    scope: str
+    ranked_by: str
+    sort: str
+    order: str
+
+
+class EvaluationHeader(TypedDict):
+    """What identifies an evaluation."""
+
+    evaluation_id: int
+    model: str
+    revision: int
+    benchmark: str
+    benchmark_version: str
+    protocol: str
+    shots: int
+    variants: str
+    replicate: int
+    state: str
+    complete: bool
+    questions: int
+    prompts: int
+    created_at: Time
+    started_at: Time | None
+    sealed_at: Time | None
+
+
+class ListedEvaluation(EvaluationHeader):
+    """An evaluation in a list, with its progress."""
+
+    priority: int
+    progress: Progress
+
+
+class EvaluationList(TypedDict):
+    """A page of evaluations, newest first."""
+
+    items: list[ListedEvaluation]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
+class ModelIdentity(TypedDict):
+    """Exactly what was loaded. `location` is null where it is a folder on a worker."""
+
+    kind: str
+    location: str | None
+    commit: str | None
+    dtype: str | None
+    quantisation: str | None
+    weights_digest: str | None
+    tokenizer_digest: str | None
+
+
+class BenchmarkIdentity(TypedDict):
+    """Exactly what was asked."""
+
+    content_digest: Digest
+    file_digest: Digest
+    licence: str | None
+    source: str | None
+
+
+class ShardProvenance(TypedDict):
+    """Who scored a slice of an evaluation, when and on what."""
+
+    shard: int
+    state: str
+    prompts: int
+    failures: int
+    crashes: int
+    claims: int
+    error: str | None
+    host: str | None
+    device: str | None
+    claimed_at: Time | None
+    finished_at: Time | None
+    elapsed_s: float | None
+    tokens_naive: int | None
+    tokens_computed: int | None
+    engine_fingerprint_digest: str | None
+
+
+class PromptDigests(TypedDict):
+    """How many prompts' digests are kept, and one digest over them; null where nothing says what was asked."""
+
+    count: int
+    digest: Digest | None
+
+
+class Tokens(TypedDict):
+    """Tokens of all prompts, those that were computed, and those that shared beginnings and copies saved."""
+
+    naive: int | None
+    computed: int | None
+    saved: int | None
+
+
+class CopySource(TypedDict):
+    """A sealed evaluation that results were copied from; its number is null where this registry does not hold it."""
+
+    seal: Digest
+    evaluation: int | None
+    predictions: int
+    withdrawn: bool
+
+
+class Copies(TypedDict):
+    """Results that were copied from other evaluations. copied_by: evaluations that hold copies of these results."""
+
+    predictions: int
+    sources: list[CopySource]
+    withdrawn: Annotated[bool, Field(description="A source was withdrawn since.")]
+    copied_by: list[int]
+
+
+class Withdrawn(TypedDict):
+    """That an evaluation no longer counts, and why. superseded_by: the seal of the one that stands for it."""
+
+    kind: Annotated[str, Field(json_schema_extra={"enum": ["withdrawn", "superseded"]})]
+    reason: str
+    actor: str
+    at: Time
+    superseded_by: Digest | None
+    superseding_evaluation: int | None
+
+
+class PlaceInChain(TypedDict):
+    """The link that holds an evaluation's seal."""
+
+    position: int
+    digest: Digest
+    previous: Digest
+    labels: Digest | None
+    at: Time
+
+
+class Link(PlaceInChain):
+    """A link of the chain: `digest` is taken over all else, and through `previous` over every link before."""
+
+    kind: Annotated[str, Field(json_schema_extra={"enum": ["seal", "withdrawal", "snapshot"]})]
+    subject: Annotated[Digest, Field(description="The seal, the snapshot's digest, or that of a withdrawal.")]
+
+
+class ChainPage(TypedDict):
+    """A page of the chain, the newest link first. head: the digest of the last link, which stands for all."""
+
+    head: Digest | None
+    items: list[Link]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
+class ProvenanceDifference(TypedDict):
+    """What differs between two provenances, and what does not: group to fact to value, or to both values."""
+
+    evaluations: list[int]
+    same: dict[str, dict[str, Any]]
+    different: dict[str, dict[str, list[Any]]]
+
+
+class Flip(TypedDict):
+    """A prompt with different answers in two runs: option ordinals, null for no valid answer."""
+
+    question_id: int
+    external_id: str
+    variant: int
+    shown: list[int]
+    one: int | None
+    other: int | None
+    one_probabilities: list[float] | None
+    other_probabilities: list[float] | None
+
+
+class LargestChange(TypedDict):
+    """The prompt whose probabilities changed most."""
+
+    change: float
+    external_id: str
+    variant: int
+
+
+class Changes(TypedDict):
+    """How many prompts' largest change of a probability is within which power of ten; "0": more than a tenth."""
+
+    none: int
+    up_to: dict[str, int]
+
+
+class MetricChange(TypedDict):
+    """A metric of both evaluations, over all questions."""
+
+    metric: str
+    one: float | None
+    other: float | None
+    change: float | None
+
+
+class Drift(TypedDict):
+    """What changed from one evaluation to another that put the same prompts to the same model."""
+
+    evaluations: list[int]
+    prompts: int
+    flipped: int
+    flips: list[Flip]
+    largest_change: float | None
+    largest_change_at: LargestChange | None
+    changes: Changes
+    with_probabilities: int
+    texts_differ: int
+    metrics: list[MetricChange]
+    engine: Annotated[dict[str, list[Any]], Field(description="Facts that differ in what scored them.")]
+
+
+class Provenance(TypedDict):
+    """Where an evaluation's numbers come from. Engine fingerprints stand once, under their digest."""
+
+    specification: dict[str, Any]
+    specification_digest: Digest
+    model: ModelIdentity
+    benchmark: BenchmarkIdentity
+    protocol_digest: Digest
+    variant_set_digest: Digest
+    seeds: Annotated[dict[str, int | str], Field(description="What was drawn, to its seed.")]
+    prompts: PromptDigests
+    tokens: Tokens
+    copies: Copies
+    withdrawals: list[Withdrawn]
+    seal_version: int | None
+    chain: PlaceInChain | None
+    requester: str | None
+    seal: Digest | None
+    mixed_engines: bool
+    engine_fingerprints: dict[str, dict[str, Any]]
+    shards: list[ShardProvenance]
+
+
+class EvaluationDocument(EvaluationHeader):
+    """One evaluation with progress, metrics and provenance."""
+
+    progress: Progress
+    metrics: MetricValues
+    scopes: list[ScopeMetric]
+    provenance: Provenance
+
+
+class QuestionResult(QuestionMetricValues):
+    """What an evaluation made of a question: metrics and the counts behind them. `stored` below `expected`: not scored.
+
+    variants: those with exactly the question's own options; valid, correct: with a valid and with the right answer;
+    agreeing: with the answer of the first.
+    """
+
+    evaluation_id: int
+    question_id: int
+    external_id: str
+    subject: str | None
+    flagged: Annotated[bool, Field(description="Its options refer to each other or are sorted numbers.")]
+    expected: int
+    stored: int
+    scored: bool
+    variants: int
+    valid: int
+    correct: int
+    agreeing: int
+
+
+class EvaluationQuestion(QuestionResult):
+    """A question of an evaluation with its text."""
+
+    text: str
+
+
+class EvaluationQuestions(TypedDict):
+    """A page of an evaluation's questions, in the benchmark's order. `counts`: how many each filter keeps."""
+
+    items: list[EvaluationQuestion]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+    counts: dict[str, int]
+
+
+class Prediction(TypedDict):
+    """One prompt's result. `shown[p]` is the option at position p; inserted options are negative."""
+
+    evaluation_id: int
+    question_id: int
+    external_id: str
+    subject: str | None
+    variant: int
+    variant_name: str | None
+    shown: list[int]
+    question_shown: bool
+    own_options: bool
+    unchanged: bool
+    answer: int
+    chosen_position: int | None
+    chosen_option: int | None
+    correct: bool
+    tied: bool
+    extraction_rule: str | None
+    label_logprobs: list[float] | None
+    label_probabilities: list[float] | None
+    label_mass: float | None
+    answer_probability: float | None
+    brier_score: float | None
+    entropy: float | None
+    prompt_digest: str | None
+    logprobs_without_question: list[float] | None
+    accuracy_normalized: bool | None
+    npsq_correct: float | None
+    npsq_accuracy: bool | None
+    choice_only_accuracy: bool | None
+    choice_sensitivity: bool | None
+    choice_sensitivity_normalized: bool | None
+    generation: str | None
+    extracted: str | None
+    generation_tokens: int | None
+    generation_finished: bool | None
+
+
+class PredictionPage(TypedDict):
+    """Predictions by question and variant, from `cursor` on. `next_cursor` is null on the last page."""
+
+    items: list[Prediction]
+    limit: int
+    next_cursor: str | None
+    next: str | None
+
+
+class Question(TypedDict):
+    """A benchmark's question. `answer` is the ordinal of the right option."""
+
+    question_id: int
+    external_id: str
+    ordinal: int
+    subject: str | None
+    context: str | None
+    text: str
+    answer: int
+    refers_to_options: bool
+    sorted_numeric: bool
+    benchmark: str
+    benchmark_version: str
+    benchmark_version_id: int
+    options: list[str]
+
+
+class EvaluationQuestionDocument(TypedDict):
+    """A question as one evaluation asked it, with its predictions by variant."""
+
+    evaluation_id: int
+    question: Question
+    expected: int
+    inserted: Annotated[dict[str, str], Field(description="Inserted option (negative ordinal) to its text.")]
+    predictions: list[Prediction]
+
+
+class QuestionOutcome(EvaluationHeader):
+    """What one evaluation made of a question."""
+
+    priority: int
+    outcome: QuestionResult
+
+
+class QuestionDocument(TypedDict):
+    """A question and its outcome in every evaluation that asks it, newest first."""
+
+    question: Question
+    items: list[QuestionOutcome]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
+# What is registered
+
+
+class ListedModel(TypedDict):
+    """A model, with its revisions and public evaluations counted."""
+
+    model: str
+    family: str | None
+    developer: str | None
+    parameters: int | None
+    licence: str | None
+    url: str | None
+    created_at: Time
+    revisions: int
+    evaluations: int
+
+
+class ModelList(TypedDict):
+    """Every model, by name."""
+
+    items: list[ListedModel]
+
+
+class ModelRevision(TypedDict):
+    """One set of weights with one tokenizer in one precision."""
+
+    revision: int
+    kind: str
+    location: str | None
+    requested_revision: str | None
+    commit: str | None
+    dtype: str | None
+    quantisation: str | None
+    adapter: str | None
+    weights_digest: str | None
+    tokenizer_digest: str | None
+    chat_template_digest: str | None
+    state: str
+    created_at: Time
+
+
+class ModelDocument(TypedDict):
+    """A model with its revisions, newest first, and its rows of the leaderboard."""
+
+    model: str
+    family: str | None
+    developer: str | None
+    parameters: int | None
+    licence: str | None
+    url: str | None
+    created_at: Time
+    revisions: list[ModelRevision]
+    evaluations: list[LeaderboardRow]
+
+
+class BenchmarkVersion(TypedDict):
+    """One content of a benchmark."""
+
+    benchmark: str
+    benchmark_version_id: int
+    version: str
+    content_digest: Digest
+    file_digest: Digest
+    language: str
+    split: str
+    licence: str | None
+    source: str | None
+    visibility: str
+    shuffle_seed: int | None
+    questions: int
+    few_shot_examples: int
+    created_at: Time
+    evaluations: int
+
+
+class BenchmarkList(TypedDict):
+    """Every benchmark version that may be seen, newest first within each name."""
+
+    items: list[BenchmarkVersion]
+
+
+class BenchmarkDocument(TypedDict):
+    """A benchmark's public versions, newest first, and its rows of the leaderboard."""
+
+    benchmark: str
+    versions: list[BenchmarkVersion]
+    evaluations: list[LeaderboardRow]
+
+
+class Protocol(TypedDict):
+    """How models are asked and their answers read. `digest` names the definition for good."""
+
+    protocol: str
+    shots: int
+    digest: Digest
+    definition: dict[str, Any]
+    created_at: Time
+
+
+class ProtocolList(TypedDict):
+    """Every protocol that the registry holds, by name, shots and age."""
+
+    items: list[Protocol]
+
+
+class PublishedResult(TypedDict):
+    """A number that a paper prints, as printed. `registry_metric`: ours of the same meaning, or null."""
+
+    paper: str
+    paper_table: str
+    section: str | None
+    model: str | None
+    benchmark: str | None
+    protocol: str | None
+    target: str | None
+    metric: str
+    printed: str
+    value: float
+    unit: str | None
+    rank: int | None
+    standard_deviation: float | None
+    registry_metric: str | None
+    registry_value: float | None
+
+
+class PublishedList(TypedDict):
+    """A page of printed numbers, in the order of their tables."""
+
+    items: list[PublishedResult]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
+# The queue
+
+
+class Overall(TypedDict):
+    """All that is queued or running, together."""
+
+    evaluations: int
+    prompts: int
+    prompts_done: int
+    shards_failed: int
+    prompts_per_second: float
+    seconds_left: float | None
+    tokens_naive: int
+    tokens_computed: int
+    tokens_saved: int
+
+
+class LiveWorker(TypedDict):
+    """A worker that has shown a sign of life lately."""
+
+    host: str
+    device: str
+    queues: list[str] | None
+    versions: dict[str, str]
+    loaded_model: str | None
+    loaded_revision: int | None
+    scoring: bool
+    started_at: Time
+    last_seen: Time
+
+
+class Queue(TypedDict):
+    """A page of unfinished evaluations, newest first, and who works."""
+
+    overall: Overall
+    queues_without_worker: list[str]
+    workers: list[LiveWorker]
+    differing_versions: Annotated[
+        dict[str, dict[str, int]], Field(description="Package to version to workers, where they differ.")
+    ]
+    items: list[ListedEvaluation]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
+# Suites and boards
+
+
+class Named(TypedDict):
+    """A suite by name and version."""
+
+    name: str
+    version: int
+
+
+class NamedSuite(Named):
+    """A suite by name, version and digest."""
+
+    digest: Digest
+
+
+class ListedSuite(NamedSuite):
+    """A suite: what is asked of every model."""
+
+    title: str
+    created_at: Time
+
+
+class SuiteList(TypedDict):
+    """The newest version of every suite, by name."""
+
+    items: list[ListedSuite]
+
+
+class SuiteDocument(ListedSuite):
+    """A suite with its definition, as its file has it."""
+
+    definition: dict[str, Any]
+
+
+class ListedBoard(TypedDict):
+    """A board: a suite on certain benchmarks, with the columns to show."""
+
+    board: str
+    version: int
+    digest: Digest
+    title: str
+    suite: Named
+    columns: list[str]
+    url: str
+
+
+class BoardList(TypedDict):
+    """The newest version of every public board, by name."""
+
+    items: list[ListedBoard]
+
+
+class BoardColumn(TypedDict):
+    """A column of a board: a metric on a set of variants."""
+
+    name: str
+    metric: str
+    variants: str
+    protocol: str | None
+    better: str
+    definition_version: int
+
+
+class BoardEntry(TypedDict):
+    """One evaluation that a board asks of every model."""
+
+    task: str
+    benchmark: str
+    version: str
+    content_digest: Digest
+    protocol: str
+    shots: int
+    protocol_digest: Digest
+    variants: str
+    question_filter: dict[str, Any]
+    questions: int
+
+
+class BoardEvaluation(TypedDict):
+    """The sealed evaluation behind an entry of a board. Old snapshots say nothing of its engines and copies."""
+
+    evaluation: int
+    seal: Digest
+    replicate: int
+    mixed_engines: NotRequired[bool]
+    copies_withdrawn: NotRequired[bool]
+
+
+class BoardValue(TypedDict):
+    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete."""
+
+    value: float | None
+    n: int
+    interval: Interval | None
+    rank: int | None
+    rank_interval: RankInterval | None
+    tier: int | None
+
+
+class BoardRow(TypedDict):
+    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet."""
+
+    model: str
+    revision: int
+    identity: dict[str, Any]
+    family: str | None
+    parameters: int | None
+    dtype: str | None
+    quantisation: str | None
+    complete: bool
+    evaluations: list[BoardEvaluation | None]
+    values: Annotated[dict[str, BoardValue], Field(description="Column to value.")]
+
+
+class Bootstrap(TypedDict):
+    """How the intervals of a board were drawn."""
+
+    resamples: int
+    seed: int
+    confidence: str
+
+
+class Board(TypedDict):
+    """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database."""
+
+    snapshot_version: int
+    board: str
+    board_version: int
+    board_digest: Digest
+    suite: NamedSuite
+    title: str
+    text: str
+    sort: str
+    columns: list[BoardColumn]
+    entries: list[BoardEntry]
+    bootstrap: Bootstrap
+    sealed_evaluations: int
+    withdrawals: NotRequired[int]
+    rows: list[BoardRow]
+    as_of: Time
+    digest: Digest
+    permalink: str
+    sql: str
+
+
+class ListedSnapshot(TypedDict):
+    """A board as it stood at a time: where to find it."""
+
+    as_of: Time
+    digest: Digest
+    board_version: int
+    url: str
+
+
+class SnapshotList(TypedDict):
+    """Every snapshot of a board, newest first."""
+
+    items: list[ListedSnapshot]
+
+
+# What was written
+
+
+class RegisteredModel(TypedDict):
+    """A model revision that was asked for. `added`: whether it is new; usable once its state is `ready`."""
+
+    model: str
+    revision: int
+    kind: str
+    state: str
+    dtype: str | None
+    quantisation: str | None
+    url: str
+    added: bool
+
+
+class ImportedBenchmark(TypedDict):
+    """A benchmark version that was sent. `imported`: whether it is new."""
+
+    benchmark: str
+    version: str
+    visibility: str
+    questions: int
+    few_shot_examples: int
+    content_digest: Digest
+    imported: bool
+
+
+class ChangedVisibility(TypedDict):
+    """Who may see a benchmark from now on, and in which versions that was set."""
+
+    benchmark: str
+    visibility: str
+    versions: list[str]
+
+
+class AskedEvaluations(TypedDict):
+    """Every evaluation that was asked for, and those of them that are new."""
+
+    evaluations: list[int]
+    new: list[int]
+
+
+class EvaluationState(TypedDict):
+    """How an evaluation stands after it was moved."""
+
+    evaluation: int
+    state: str
+
+
+class ImportedOutputs(TypedDict):
+    """The evaluation that outputs became. `stated`: what the file states as its score, beside ours."""
+
+    evaluation: int
+    stated: dict[str, Any] | None
+
+
+class EvaluationMetrics(TypedDict):
+    """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for."""
+
+    evaluation: int
+    metrics: MetricValues
+    questions: int
+    scored: int
+    complete: bool
+    per_question: NotRequired[dict[str, MetricValues]]
+
+
+class Verification(TypedDict):
+    """What does not match of a sealed evaluation; `ok`: nothing. `questions`: those with a wrong leaf."""
+
+    evaluation: int
+    seal: Digest | None
+    seal_version: int | None
+    ok: bool
+    problems: list[str]
+    questions: list[str]
+
+
+class ImportedSuite(TypedDict):
+    """A suite that was sent. `new`: whether it is a new version."""
+
+    suite: str
+    version: int
+    digest: Digest
+    new: bool
+
+
+class ImportedBoard(TypedDict):
+    """A board that was sent. `new`: whether it is a new version."""
+
+    board: str
+    version: int
+    digest: Digest
+    new: bool
+
+
+class EstimatedEvaluation(TypedDict):
+    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null."""
+
+    evaluation: int | None
+    benchmark: str
+    variants: str
+    protocol: str
+    shots: int
+    questions: int
+    prompts: int
+    prompts_left: int
+    tokens_naive: int | None
+    tokens_shared: int | None
+    seconds: float | None
+    reason: str | None
+
+
+class EstimatedOfModel(EstimatedEvaluation):
+    """The same of a model that is registered. `prompts_sampled`: how many were tokenised."""
+
+    model: str
+    revision: int
+    prompts_sampled: int
+
+
+class Estimate(TypedDict):
+    """What some evaluations would cost together; null where a part is not known. `workers`: how many are alive."""
+
+    estimates: list[EstimatedOfModel]
+    prompts: int
+    prompts_left: int
+    tokens_naive: int | None
+    tokens_shared: int | None
+    seconds: float | None
+    workers: int
+
+
+# Submissions and webhooks
+
+
+class SubmittedModel(TypedDict):
+    """A model as it was asked for. `location`: on the hub; `endpoint`: the name of one."""
+
+    name: str
+    kind: str
+    location: NotRequired[str]
+    endpoint: NotRequired[str]
+    revision: str | None
+    dtype: str | None
+
+
+class Submission(TypedDict):
+    """Somebody's wish that a model be put to a suite. `revision`: what was registered; `problem`: why nothing came."""
+
+    submission: int
+    state: str
+    suite: str
+    model: SubmittedModel
+    note: str | None
+    requester: str
+    created_at: Time
+    decided_by: str | None
+    decided_at: Time | None
+    reason: str | None
+    revision: str | None
+    revision_state: str | None
+    evaluations: list[int]
+    finished_at: Time | None
+    problem: str | None
+
+
+class SubmissionList(TypedDict):
+    """A page of submissions: those that wait for a decision first, then the newest."""
+
+    items: list[Submission]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
+class SubmissionEstimate(TypedDict):
+    """What a submission would cost. `problem`: why it could not be queued; then nothing else is known."""
+
+    estimates: list[EstimatedEvaluation]
+    questions: NotRequired[int]
+    prompts: NotRequired[int]
+    prompts_left: NotRequired[int]
+    tokens_naive: NotRequired[int | None]
+    tokens_shared: NotRequired[int | None]
+    seconds: NotRequired[float | None]
+    workers: NotRequired[int]
+    problem: str | None
+
+
+class Webhook(TypedDict):
+    """An address that is told of notices. `kinds`: which; null: all."""
+
+    webhook: int
+    url: str
+    kinds: list[str] | None
+    created_at: Time
+
+
+class NewWebhook(Webhook):
+    """A webhook with the secret that signs what is sent: shown this once."""
+
+    secret: str
+
+
+class Delivery(TypedDict):
+    """A notice on its way to a webhook. `delivery`: the id it is sent with."""
+
+    webhook: int
+    delivery: str
+    kind: str
+    at: Time
+    state: str
+    attempts: int
+    status: int | None
+    error: str | None
+
+
+class WebhookList(TypedDict):
+    """Every webhook, and the newest deliveries."""
+
+    items: list[Webhook]
+    deliveries: list[Delivery]
+
+
+class DeliveryOutcome(TypedDict):
+    """What came of trying a webhook: its status, or why there was none."""
+
+    delivered: bool
+    status: int | None
+    error: str | None
+
+
+class QueryAnswer(TypedDict):
+    """The rows of a query, or the first of them; columns may repeat. Times are UTC text, bytes hexadecimal digits."""
+
+    columns: list[str]
+    rows: list[list[Any]]
+    truncated: bool
+    notes: list[str]
+    elapsed_s: float
+
+
+class SavedQuery(TypedDict):
+    """A query under a permanent address: `slug` is its name there."""
+
+    slug: str
+    name: str
+    query: str
+    public: bool
+    owner: str
+    created_at: Time
+
+
+class SavedQueryList(TypedDict):
+    """The saved queries that the viewer may open."""
+
+    items: list[SavedQuery]
+
+
+class Account(TypedDict):
+    """A person or program. `password`: whether it can sign in."""
+
+    account: str
+    role: str
+    password: bool
+    disabled: bool
+    created_at: Time
+    last_login_at: Time | None
+
+
+class AccountList(TypedDict):
+    """Every account, by name."""
+
+    items: list[Account]
+
+
+class Token(TypedDict):
+    """A token, but not its secret: only its first letters are known."""
+
+    id: int
+    account: str
+    name: str
+    begins: str
+    scopes: list[str]
+    created_at: Time
+    last_used_at: Time | None
+    expires_at: Time | None
+    revoked_at: Time | None
+
+
+class NewToken(Token):
+    """A token with its secret: shown this once."""
+
+    token: str
+
+
+class TokenList(TypedDict):
+    """The tokens of an account, newest first."""
+
+    items: list[Token]
+
+
+class AuditEvent(TypedDict):
+    """Who did what, or was refused it."""
+
+    id: int
+    at: Time
+    actor: str
+    action: str
+    target: str | None
+    outcome: str
+    address: str | None
+    details: dict[str, Any] | None
+
+
+class AuditList(TypedDict):
+    """A page of the audit trail, newest first."""
+
+    items: list[AuditEvent]
+    total: int
+    page: int
+    per_page: int
+    next: str | None

@@ -1,0 +1,455 @@
+"""Submissions: somebody asks that a model be put to a suite, a maintainer decides, workers score.
+
+A submitter names a model on the hub or on an endpoint that the deployment allows, never a path, an address or a kind of
+file. Functions take the session first and never commit.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from sqlalchemy import ColumnElement, CursorResult, Engine, func, select, update
+from sqlalchemy.orm import Session
+
+from registry.account_tables import Account, Submission, SubmissionEvaluation
+from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
+from registry.boards.suite_estimate import suite_estimate
+from registry.db import MAX_ROW_ID, database_now, one_at_a_time, read_session, write_session
+from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
+from registry.lookups import find_suite
+from registry.names import check_name
+from registry.notices import notify
+from registry.people.accounts import Viewer, record
+from registry.queue.hints import hints_of
+from registry.revisions.endpoints import load_endpoints
+from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
+from registry.settings import Settings
+from registry.tables import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Suite
+
+MAX_NOTE: Final = 2000
+MAX_OPEN: Final = 20
+"""Submissions of one account that may wait for a decision at once."""
+ENDED: Final = ("complete", "failed", "cancelled")
+
+_PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
+HUB_NAME: Final = re.compile(rf"{_PART}/{_PART}")
+REVISION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9_])?")
+SERVED_MODEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,198}[A-Za-z0-9])?")
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a submitter says of a model: `hub` or `endpoint`, one of them.
+
+    hub: "owner/name". endpoint: its name. revision: of the hub, by default its main branch; on an endpoint the model's
+    name there, which has to be given. name: in this registry, by default the last part of the hub's.
+    """
+
+    hub: str | None = None
+    endpoint: str | None = None
+    revision: str | None = None
+    dtype: str | None = None
+    name: str | None = None
+
+
+def checked_model(wish: Wish, settings: Settings) -> dict[str, Any]:
+    """A wish as it is stored, with defaults filled in. Raises UsageError that names what cannot be."""
+    if (wish.hub is None) == (wish.endpoint is None):
+        raise UsageError("give either the model's name on the hub or the name of an endpoint")
+    if wish.endpoint is not None:
+        return _on_endpoint(wish, settings)
+    hub = check_hub_name(wish.hub or "")
+    # The main branch is what no revision means: the same wish, and the same model revision.
+    revision = None if wish.revision in (None, "", "main") else wish.revision
+    if revision is not None and (not REVISION.fullmatch(revision) or ".." in revision or "//" in revision):
+        raise UsageError(f"revision {revision[:100]!r}: give a branch, a tag or a commit, such as main")
+    dtype = wish.dtype or "float32"
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype {dtype[:40]!r}: use one of {', '.join(DTYPES)}")
+    name = check_name("model", wish.name or hub.split("/")[1])
+    return {"name": name, "kind": "huggingface", "location": hub, "revision": revision, "dtype": dtype}
+
+
+def check_hub_name(name: str) -> str:
+    """`owner/name` as the hub writes it. Raises UsageError for anything else: paths, addresses, lone names."""
+    # A folder beside this process would be taken for the model; which there are is nobody's affair.
+    if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name or name.endswith(".git") or is_local(name):
+        raise UsageError(
+            f"{name[:100]!r} is no model of the hub; give owner/name, such as HuggingFaceTB/SmolLM2-135M. Files and "
+            "addresses are registered by those who keep the machine"
+        )
+    return name
+
+
+def _on_endpoint(wish: Wish, settings: Settings) -> dict[str, Any]:
+    endpoint = check_endpoint(wish.endpoint or "", settings)
+    if not wish.revision or not SERVED_MODEL.fullmatch(wish.revision) or ".." in wish.revision:
+        raise UsageError(f"model {(wish.revision or '')[:100]!r} on endpoint {endpoint}: give its name there")
+    if wish.dtype is not None:
+        raise UsageError("the precision of a model on an endpoint is its server's; leave dtype out")
+    name = check_name("model", wish.name or wish.revision.rsplit("/", 1)[-1])
+    return {"name": name, "kind": "openai", "endpoint": endpoint, "revision": wish.revision, "dtype": None}
+
+
+def check_endpoint(name: str, settings: Settings) -> str:
+    """The name of an endpoint that the deployment allows. Raises UsageError for another one, and for an address."""
+    known = load_endpoints(settings.endpoints)
+    if name not in known:
+        listed = ", ".join(sorted(known)) or "none is set up here"
+        raise UsageError(f"endpoint {name[:100]!r}: give the name of one that is allowed ({listed}), never an address")
+    return name
+
+
+def revision_request(model: dict[str, Any], settings: Settings) -> RevisionRequest:
+    """What is registered for a stored wish. Checked again: endpoints may have changed since it was asked for."""
+    if model["kind"] == "openai":
+        endpoint = check_endpoint(model["endpoint"], settings)
+        address = load_endpoints(settings.endpoints)[endpoint].url_prefix
+        return RevisionRequest("openai", address, model["revision"], key_reference=endpoint).checked()
+    hub = check_hub_name(model["location"])
+    return RevisionRequest("huggingface", hub, model["revision"], model["dtype"]).checked()
+
+
+# Asking
+
+
+def request_submission(
+    session: Session,
+    seen: Session,
+    viewer: Viewer,
+    wish: Wish,
+    suite: str,
+    note: str | None,
+    settings: Settings,
+    *,
+    address: str | None = None,
+) -> tuple[Submission, bool]:
+    """Stores what a submitter asks for and returns it with whether it is new.
+
+    seen: a session that sees what the viewer may see, for the suite. The same wish that still waits is the one that is
+    there. Raises ForbiddenError, UsageError and NotFoundError, and QueueError when too many of the account's wait.
+    """
+    viewer.require("submit")
+    assert viewer.account_id is not None
+    model = checked_model(wish, settings)
+    row = find_suite(seen, suite)
+    if not says_its_benchmarks(session, row):
+        raise UsageError(
+            f"suite {row.name} is for any benchmarks, and no board says which; ask for one that names its own, or a "
+            "maintainer for a board on it"
+        )
+    text = (note or "").strip() or None
+    if text is not None and (len(text) > MAX_NOTE or "\x00" in text):
+        raise UsageError(f"note: give up to {MAX_NOTE:,} characters of plain text")
+    one_at_a_time(session, f"submissions of {viewer.account_id}")
+    waiting = list(session.scalars(select(Submission).filter_by(account_id=viewer.account_id, state="requested")))
+    reference = f"{row.name}@{row.version}"
+    for known in waiting:
+        if known.suite == reference and known.model == model:
+            return known, False
+    if len(waiting) >= MAX_OPEN:
+        raise QueueError(
+            f"{len(waiting)} submissions of {viewer.name} wait for a decision already; wait for one, or withdraw one"
+        )
+    submission = Submission(account_id=viewer.account_id, suite=reference, model=model, note=text)
+    session.add(submission)
+    session.flush()
+    _tell(session, submission, "requested")
+    details = {"suite": reference, "model": model["name"]}
+    record(session, viewer, "submission.request", str(submission.id), address=address, details=details)
+    return submission, True
+
+
+def says_its_benchmarks(session: Session, suite: Suite) -> bool:
+    """Whether it is known what a suite is to be put to: it names its benchmarks, or a board on it does."""
+    return not suite_definition(suite).needs_benchmarks or any(
+        board.suite.name == suite.name and board_definition(board).benchmarks for board in current_boards(session)
+    )
+
+
+def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Submission:
+    """The submission of that number, if it is the viewer's own or they maintain; else NotFoundError."""
+    row = session.get(Submission, submission_id) if 0 < submission_id <= MAX_ROW_ID else None
+    if row is None or not (viewer.may("maintain") or row.account_id == viewer.account_id):
+        whose = "here" if viewer.may("maintain") else f"of {viewer.name}"
+        raise NotFoundError(f"no submission {submission_id} {whose}; the list of submissions has those there are")
+    return row
+
+
+def listed_submissions(
+    session: Session, viewer: Viewer, *, state: str | None = None, own: bool = False, limit: int, offset: int = 0
+) -> tuple[list[Submission], int]:
+    """Submissions that the viewer may see, those that wait for a decision first, and how many there are.
+
+    own: only the viewer's, also for maintainers.
+    """
+    conditions: list[ColumnElement[bool]] = []
+    if own or not viewer.may("maintain"):
+        conditions.append(Submission.account_id == viewer.account_id)
+    if state is not None:
+        conditions.append(Submission.state == state)
+    total = session.scalar(select(func.count()).select_from(Submission).where(*conditions)) or 0
+    order = ((Submission.state != "requested"), Submission.id.desc())
+    query = select(Submission).where(*conditions).order_by(*order).limit(limit).offset(offset)
+    return list(session.scalars(query)), total
+
+
+def submission_document(session: Session, submission: Submission) -> dict[str, Any]:
+    """What is reported of a submission; evaluations: those it asked for, by number."""
+    ids = select(SubmissionEvaluation.evaluation_id).filter_by(submission_id=submission.id)
+    revision = (
+        None if submission.model_revision_id is None else session.get(ModelRevision, submission.model_revision_id)
+    )
+    return {
+        "submission": submission.id,
+        "state": submission.state,
+        "suite": submission.suite,
+        "model": submission.model,
+        "note": submission.note,
+        "requester": session.get_one(Account, submission.account_id).name,
+        "created_at": submission.created_at,
+        "decided_by": _decider(session, submission),
+        "decided_at": submission.decided_at,
+        "reason": submission.reason,
+        "revision": None if revision is None else f"{revision.model.name}@{revision.number}",
+        "revision_state": None if revision is None else revision.state,
+        "evaluations": list(session.scalars(ids.order_by(SubmissionEvaluation.evaluation_id))),
+        "finished_at": submission.finished_at,
+    }
+
+
+def _decider(session: Session, submission: Submission) -> str | None:
+    if submission.decided_at is None:
+        return None
+    return "command line" if submission.decided_by is None else session.get_one(Account, submission.decided_by).name
+
+
+# Deciding
+
+
+def submission_estimate(session: Session, submission: Submission, settings: Settings) -> dict[str, Any]:
+    """What the submission would cost, as a maintainer is shown it; `problem` says why it could not be submitted."""
+    try:
+        revision = _registered(session, submission, settings)
+        return suite_estimate(session, submission.suite, revision) | {"problem": None}
+    except ShuffleboardError as error:
+        return {"estimates": [], "problem": str(error)}
+
+
+def _registered(session: Session, submission: Submission, settings: Settings) -> ModelRevision | None:
+    """The revision that the wish means, where it is registered already."""
+    request = revision_request(submission.model, settings)
+    query = select(ModelRevision).join(Model).where(Model.name == submission.model["name"])
+    return next((row for row in session.scalars(query) if request_of(row) == request), None)
+
+
+def approve(
+    session: Session,
+    viewer: Viewer,
+    submission_id: int,
+    settings: Settings,
+    *,
+    reason: str | None = None,
+    queue: str = "cpu",
+    priority: int = 0,
+    files: ModelFiles | None = None,
+    address: str | None = None,
+) -> tuple[Submission, list[tuple[int, str]]]:
+    """Registers the model and queues what the suite lacks of it; returns the submission and the hints to send.
+
+    A model whose files no worker has hashed yet is only registered: what it is asked is queued by `advance` as soon as
+    it is ready. files: its digests, where they are known. Raises QueueError, naming who decided, when it does not wait
+    for a decision any more, and whatever registering and submitting raise; then nothing is stored.
+    """
+    viewer.require("maintain")
+    submission = find_submission(session, viewer, submission_id)
+    estimate = submission_estimate(session, submission, settings)
+    _decide(session, viewer, submission, "approved", reason, estimate | {"queue": queue, "priority": priority})
+    if estimate["problem"] is not None:
+        raise QueueError(f"submission {submission.id} cannot be queued: {estimate['problem']}")
+    request = revision_request(submission.model, settings)
+    revision, _ = add_revision(session, submission.model["name"], request, files=files)
+    submission.model_revision_id = revision.id
+    session.flush()
+    hints = _submit(session, submission, revision) if revision.state == "ready" else []
+    _tell(session, submission, "approved")
+    details = {"revision": f"{revision.model.name}@{revision.number}", "suite": submission.suite}
+    record(session, viewer, "submission.approve", str(submission.id), address=address, details=details)
+    return submission, hints
+
+
+def reject(
+    session: Session, viewer: Viewer, submission_id: int, settings: Settings, reason: str, *, address: str | None = None
+) -> Submission:
+    """Rejects a submission, with the reason that its submitter reads. Raises QueueError as `approve` does."""
+    viewer.require("maintain")
+    if not reason.strip():
+        raise UsageError("reason: say why, so that whoever asked can do better")
+    submission = find_submission(session, viewer, submission_id)
+    estimate = submission_estimate(session, submission, settings)
+    _decide(session, viewer, submission, "rejected", reason, estimate)
+    _tell(session, submission, "rejected")
+    record(session, viewer, "submission.reject", str(submission.id), address=address)
+    return submission
+
+
+def withdraw(session: Session, viewer: Viewer, submission_id: int, *, address: str | None = None) -> Submission:
+    """Takes a submission back, for who asked for it, while it waits. A withdrawn one stays so."""
+    viewer.require("submit")
+    submission = find_submission(session, viewer, submission_id)
+    if submission.account_id != viewer.account_id:
+        raise UsageError(f"submission {submission.id} is somebody else's; reject it instead")
+    if submission.state != "withdrawn":
+        _move(session, submission, state="withdrawn")
+        _tell(session, submission, "withdrawn")
+        record(session, viewer, "submission.withdraw", str(submission.id), address=address)
+    return submission
+
+
+def _decide(
+    session: Session, viewer: Viewer, submission: Submission, state: str, reason: str | None, estimate: dict[str, Any]
+) -> None:
+    text = (reason or "").strip() or None
+    if text is not None and (len(text) > MAX_NOTE or "\x00" in text):
+        raise UsageError(f"reason: give up to {MAX_NOTE:,} characters of plain text")
+    _move(
+        session,
+        submission,
+        state=state,
+        reason=text,
+        decided_by=viewer.account_id,
+        decided_at=database_now(),
+        estimate=estimate,
+    )
+
+
+def _move(session: Session, submission: Submission, **values: Any) -> None:
+    """Moves a submission that waits; of two at once one wins and the other is told who it was."""
+    moved = session.execute(
+        update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values)
+    )
+    assert isinstance(moved, CursorResult)
+    session.refresh(submission)
+    if moved.rowcount != 1:
+        decider = _decider(session, submission)
+        by = f" by {decider} at {submission.decided_at:%Y-%m-%d %H:%M} UTC" if decider else ""
+        raise QueueError(f"submission {submission.id} was {submission.state}{by}; it does not wait any more")
+
+
+def _submit(session: Session, submission: Submission, revision: ModelRevision) -> list[tuple[int, str]]:
+    """Queues what the suite lacks of the revision, links all of it, and returns hints at what is new."""
+    asked = submission.estimate or {}
+    found = submit_suite(
+        session,
+        f"{revision.model.name}@{revision.number}",
+        submission.suite,
+        queue=asked.get("queue", "cpu"),
+        priority=asked.get("priority", 0),
+        requester=session.get_one(Account, submission.account_id).name,
+    )
+    for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):
+        session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id))
+    session.flush()
+    return [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
+
+
+# Going on
+
+
+def advance(engine: Engine) -> list[tuple[int, str]]:
+    """Queues approved submissions whose model has become ready and ends those whose evaluations have all ended.
+
+    Returns hints at what was queued. Harmless when it runs twice at once, and may be killed at any moment.
+    """
+    with read_session(engine) as session:
+        query = select(Submission.id).where(Submission.state == "approved", Submission.finished_at.is_(None))
+        waiting = session.scalars(query.order_by(Submission.id)).all()
+    hints: list[tuple[int, str]] = []
+    for submission_id in waiting:
+        try:
+            with write_session(engine) as session:
+                hints += _advance(session, submission_id)
+        except ShuffleboardError as error:
+            _log.warning("submission_failed", submission=submission_id, error=str(error))
+            with write_session(engine) as session:
+                row = _locked(session, submission_id)
+                if row is not None:
+                    _finish(session, row, str(error))
+    return hints
+
+
+def _locked(session: Session, submission_id: int) -> Submission | None:
+    """The submission, if it still goes on and nobody else is at it."""
+    return session.scalar(
+        select(Submission)
+        .where(Submission.id == submission_id, Submission.state == "approved", Submission.finished_at.is_(None))
+        .with_for_update(skip_locked=True)
+    )
+
+
+def _advance(session: Session, submission_id: int) -> Sequence[tuple[int, str]]:
+    submission = _locked(session, submission_id)
+    if submission is None:
+        return []
+    states = session.scalars(
+        select(Evaluation.state)
+        .join(SubmissionEvaluation, SubmissionEvaluation.evaluation_id == Evaluation.id)
+        .where(SubmissionEvaluation.submission_id == submission.id)
+    ).all()
+    if states:
+        if all(state in ENDED for state in states):
+            _finish(session, submission, None, [state for state in ENDED for one in states if one == state])
+        return []
+    revision = session.get_one(ModelRevision, submission.model_revision_id)
+    if revision.state == "ready":
+        return _submit(session, submission, revision)
+    if revision.state == "failed":
+        _finish(session, submission, f"the model cannot be used: {revision.error or 'no reason is known'}")
+    return []
+
+
+def _finish(session: Session, submission: Submission, problem: str | None, states: Sequence[str] = ()) -> None:
+    submission.finished_at = session.scalar(select(database_now()))
+    session.flush()
+    counts = {state: states.count(state) for state in dict.fromkeys(states)}
+    # A reason of a worker may name a file: those who maintain find it with the model.
+    _tell(session, submission, "finished", evaluations=counts, queued=problem is None)
+
+
+def problem_of(session: Session, submission: Submission, *, whole: bool) -> str | None:
+    """Why nothing was queued for a submission that has ended; None where something was, or it goes on.
+
+    whole: with the worker's own words, which may name its files.
+    """
+    linked = select(SubmissionEvaluation.evaluation_id).filter_by(submission_id=submission.id).limit(1)
+    if submission.finished_at is None or session.scalar(linked) is not None:
+        return None
+    revision = session.get(ModelRevision, submission.model_revision_id)
+    if revision is not None and revision.state == "failed":
+        return f"the model cannot be used: {revision.error}" if whole else "the model cannot be fetched or used"
+    return "the suite could not be put to the model; the worker's log says why"
+
+
+def _tell(session: Session, submission: Submission, what: str, **more: Any) -> None:
+    """Writes a notice of what became of a submission; names stand in it only where all of its suite is public."""
+    told: dict[str, Any] = {"submission": submission.id, "state": submission.state, **more}
+    if names_public_benchmarks(session, submission.suite):
+        told |= {"suite": submission.suite, "model": submission.model["name"]}
+    notify(session, f"submission.{what}", str(submission.id), told, submission_id=submission.id)
+
+
+def names_public_benchmarks(session: Session, suite: str) -> bool:
+    """Whether every benchmark that a suite asks is there and public in all of its versions."""
+    try:
+        asked = evaluations_of_suite(session, find_suite(session, suite))
+    except ShuffleboardError:
+        return False
+    names = {item.benchmark.partition("@")[0] for item in asked}
+    found = session.execute(
+        select(Benchmark.name, BenchmarkVersion.visibility).join(BenchmarkVersion).where(Benchmark.name.in_(names))
+    ).all()
+    return {name for name, _ in found} == names and all(visibility == "public" for _, visibility in found)

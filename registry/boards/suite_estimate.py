@@ -1,0 +1,169 @@
+"""What a suite would cost a model that may not be registered yet. It only reads.
+
+Prompts are counted exactly. Tokens are those that other models needed for the same questions asked in the same way, as
+far as any was asked: the model's own tokenizer is not at hand. Seconds follow from the model's own measured rate.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.boards.definition import Asked
+from registry.boards.store import Entry, evaluations_of_entry, evaluations_of_suite
+from registry.digests import specification_digest
+from registry.errors import ProtocolError
+from registry.lookups import find_suite, find_version
+from registry.prompting.protocols import find_definition
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
+from registry.queue.claims import live_workers
+from registry.queue.estimate import tokens_per_second
+from registry.queue.evaluations import build_specification, question_filter
+from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Protocol, Question, Shard, VariantSet
+
+SUMS = ("questions", "prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds")
+
+
+def suite_estimate(
+    session: Session, suite: str, revision: ModelRevision | None = None, *, queue: str = "cpu"
+) -> dict[str, Any]:
+    """The cost of each evaluation of a suite, and their sums; None where something is not known, with the reason.
+
+    revision: the model's, where it is registered: what is scored already is then not counted again.
+    Raises the ShuffleboardError that submitting the suite would raise, as far as reading can tell.
+    """
+    usable = revision if revision is not None and revision.state == "ready" else None
+    rows = [
+        _estimate(session, asked, usable, queue) for asked in evaluations_of_suite(session, find_suite(session, suite))
+    ]
+    sums = {name: _sum(row[name] for row in rows) for name in SUMS}
+    return {"estimates": rows, **sums, "workers": live_workers(session)}
+
+
+def _estimate(session: Session, asked: Asked, revision: ModelRevision | None, queue: str) -> dict[str, Any]:
+    version = find_version(session, asked.benchmark)
+    protocol = find_definition(session, asked.protocol, asked.shots)
+    if asked.shots > version.few_shot_examples:
+        raise ProtocolError(
+            f"{asked.shots} shots asked for, but the few-shot pool of {version.benchmark.name} holds "
+            f"{version.few_shot_examples}"
+        )
+    variants = parse_variants(asked.variants)
+    questions, prompts = _count(session, version, asked, variants)
+    known = None if revision is None else _known(session, asked, revision, version, protocol, variants)
+    left = prompts if known is None else _left(session, known)
+    row: dict[str, Any] = {
+        "evaluation": None if known is None else known.id,
+        "benchmark": version.benchmark.name,
+        "variants": variants.name,
+        "protocol": asked.protocol,
+        "shots": asked.shots,
+        "questions": questions,
+        "prompts": prompts,
+        "prompts_left": left,
+    }
+    if not left:
+        return row | {"tokens_naive": 0, "tokens_shared": 0, "seconds": 0.0, "reason": None}
+    naive, shared = _tokens_of_others(session, version, protocol, variants)
+    rate = None if revision is None else tokens_per_second(session, revision.id, queue)
+    reason = None
+    if shared is None:
+        reason = "no model was asked these questions in this way yet"
+    elif rate is None:
+        reason = f"the model was not scored on the queue {queue} yet"
+    if "answer" in protocol:
+        rate, reason = None, "how much the model will write is not known; tokens are those of the prompts"
+    return row | {
+        "tokens_naive": None if naive is None else round(naive * left),
+        "tokens_shared": None if shared is None else round(shared * left),
+        "seconds": None if rate is None or shared is None else round(shared * left / rate, 1),
+        "reason": reason,
+    }
+
+
+def _count(
+    session: Session, version: BenchmarkVersion, asked: Asked, variants: VariantSetDefinition
+) -> tuple[int, int]:
+    """(questions, prompts). How many variants a question has follows from its options and its answer."""
+    kept = (
+        select(Question.n_options, Question.answer)
+        .where(Question.benchmark_version_id == version.id, ~Question.few_shot)
+        .order_by(Question.ordinal)
+    )
+    if asked.subjects:
+        kept = kept.where(Question.subject.in_(asked.subjects))
+    if asked.options is not None:
+        kept = kept.where(Question.n_options == asked.options)
+    chosen = (kept.limit(asked.limit) if asked.limit is not None else kept).subquery()
+    shapes = session.execute(
+        select(chosen.c.n_options, chosen.c.answer, func.count()).group_by(chosen.c.n_options, chosen.c.answer)
+    ).all()
+    return (
+        sum(count for _, _, count in shapes),
+        sum(
+            count * len(variants.variants(QuestionShape("", n_options, answer))) for n_options, answer, count in shapes
+        ),
+    )
+
+
+def _known(
+    session: Session,
+    asked: Asked,
+    revision: ModelRevision,
+    version: BenchmarkVersion,
+    protocol: dict[str, Any],
+    variants: VariantSetDefinition,
+) -> Evaluation | None:
+    """The evaluation that answers it already or is at work on it, as submitting the suite would find it."""
+    asked_questions = question_filter(limit=asked.limit, subjects=asked.subjects, options=asked.options)
+    protocol_row = session.scalar(select(Protocol).filter_by(digest=specification_digest(protocol)))
+    set_row = session.scalar(select(VariantSet).filter_by(digest=specification_digest(variants.specification())))
+    if protocol_row is None or set_row is None:
+        return None
+    entry = Entry(asked.task, version, protocol_row, set_row, asked_questions, 0)
+    sealed = evaluations_of_entry(session, entry, revision).get(revision.id)
+    if sealed is not None:
+        return sealed
+    engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
+    specification = build_specification(revision, version, protocol, variants, engine, asked_questions)
+    return session.scalar(
+        select(Evaluation)
+        .filter_by(specification_digest=specification_digest(specification))
+        .order_by(Evaluation.replicate.desc())
+        .limit(1)
+    )
+
+
+def _left(session: Session, evaluation: Evaluation) -> int:
+    undone = select(func.sum(Shard.prompts)).where(Shard.evaluation_id == evaluation.id, Shard.state != "done")
+    return session.scalar(undone) or 0
+
+
+def _tokens_of_others(
+    session: Session, version: BenchmarkVersion, protocol: dict[str, Any], variants: VariantSetDefinition
+) -> tuple[float | None, float | None]:
+    """Tokens of a prompt that any model needed: on its own, and with common beginnings counted once."""
+    prompts, naive, computed = session.execute(
+        select(func.sum(Shard.prompts), func.sum(Shard.tokens_naive), func.sum(Shard.tokens_computed))
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .join(Protocol, Protocol.id == Evaluation.protocol_id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+        .where(
+            Evaluation.benchmark_version_id == version.id,
+            Protocol.digest == specification_digest(protocol),
+            VariantSet.digest == specification_digest(variants.specification()),
+            Shard.state == "done",
+            Shard.tokens_computed > 0,
+        )
+    ).one()
+    if not prompts or naive is None or computed is None:
+        return None, None
+    return float(naive) / float(prompts), float(computed) / float(prompts)
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum, None where a part of it is not known."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return sum(known) if len(known) == len(listed) else None

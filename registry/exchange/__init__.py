@@ -1,0 +1,1 @@
+"""Results from and to other programs: recorded outputs, exports, archives."""

@@ -1,0 +1,437 @@
+"""Reading a crate into a registry: every file is checked against the metadata, and the seal is computed anew.
+
+Nothing of a crate is believed: not its paths, not its digests, not its seal. What does not come out is refused, with
+the question that it is about, and then nothing is stored.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Any, Final, NoReturn
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import Engine, func, insert, select
+from sqlalchemy.exc import StatementError
+from sqlalchemy.orm import Session
+
+from registry.benchmarks.contract import content_digest
+from registry.boards.snapshots import refresh_boards
+from registry.db import one_at_a_time, write_session
+from registry.digests import sha256_file, sha256_text, specification_digest
+from registry.errors import IngestError, SealError
+from registry.exchange.crates import layout
+from registry.names import check_name
+from registry.prompting.protocols import store_protocol
+from registry.proof import chain
+from registry.proof.manifest import SEAL_VERSION, Leaf, manifest, question_leaves
+from registry.proof.seal import complete
+from registry.proof.withdrawals import withdrawal_digest
+from registry.queue.claims import fingerprint_id
+from registry.results.analyses import store_analysis
+from registry.results.bulk import insert_predictions, renew_statistics
+from registry.results.pride import write_question_pride
+from registry.results.scores import write_question_scores
+from registry.revisions.store import model_identity
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    EvaluationMetric,
+    EvaluationQuestion,
+    Generation,
+    Model,
+    ModelRevision,
+    Prediction,
+    Question,
+    QuestionOption,
+    Shard,
+    Variant,
+    VariantSet,
+    Withdrawal,
+    Worker,
+)
+from registry.verification import alike
+
+BATCH: Final = 5000
+LISTED: Final = 5
+MAX_METADATA: Final = 10_000_000
+"""Bytes of the metadata, and of the document of the evaluation: they are read whole."""
+
+
+def import_crate(engine: Engine, path: Path) -> int:
+    """Stores a crate's evaluation, sealed with the same seal, and returns its id here.
+
+    Raises IngestError for files that are not as the metadata says or contradict each other, and for an evaluation that
+    is here already; SealError, naming questions, where the seal or the metrics do not come out.
+    """
+    folder = path.parent if path.name == layout.METADATA else path
+    _check_files(folder)
+    document = _document(folder)
+    try:
+        with write_session(engine) as session:
+            evaluation_id = _Import(session, folder, document).run()
+    except (LookupError, TypeError, ValueError, AttributeError, StatementError) as error:
+        # A file that its author made up can lack any key and hold any value: none of them is a fault of this code.
+        raise IngestError(
+            f"{folder.name}: a value is missing or not of its kind ({str(error).splitlines()[0][:300]}); take the "
+            "crate from its source again"
+        ) from error
+    refresh_boards(engine)
+    return evaluation_id
+
+
+def _reject(name: str, problem: str) -> NoReturn:
+    message = f"{name}: {problem}"
+    raise IngestError(message)
+
+
+def _read_json(path: Path) -> Any:
+    if path.stat().st_size > MAX_METADATA:
+        _reject(path.name, f"is larger than {MAX_METADATA} bytes; this is no crate of an evaluation")
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        _reject(path.name, "is no JSON document in UTF-8; take the crate from its source again")
+
+
+def _check_files(folder: Path) -> None:
+    """Every file that the metadata names lies in the folder and is what it says; those of a crate are all named."""
+    found = _read_json(folder / layout.METADATA)
+    graph = found.get("@graph") if isinstance(found, dict) else None
+    if not isinstance(graph, list) or not all(isinstance(entity, dict) for entity in graph):
+        _reject(layout.METADATA, "has no @graph of entities; it is no RO-Crate")
+    listed = set()
+    for entity in graph:
+        kinds = entity.get("@type")
+        if "File" not in (kinds if isinstance(kinds, list) else [kinds]):
+            continue
+        name = entity.get("@id")
+        _check_file(folder, name, entity.get("sha256"))
+        listed.add(name)
+    missing = [name for name in layout.FILES if name not in listed]
+    if missing:
+        _reject(layout.METADATA, f"does not list {', '.join(missing)}; the crate is not whole")
+
+
+def _check_file(folder: Path, name: Any, digest: Any) -> None:
+    # Before anything is opened: a path that leads out of the folder would read somebody else's files.
+    parts = PurePosixPath(name).parts if isinstance(name, str) else ()
+    if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\x00" in name:
+        _reject(layout.METADATA, f"the file {str(name)[:200]!r} lies outside the crate; it is refused")
+    path = folder.joinpath(*parts)
+    inside = folder.resolve()
+    if any(place.is_symlink() for place in (path, *path.parents) if inside in place.resolve().parents):
+        _reject(name, "is a link; a crate holds files alone")
+    if not path.resolve().is_relative_to(inside):
+        _reject(layout.METADATA, f"the file {name!r} lies outside the crate; it is refused")
+    if not path.is_file():
+        _reject(name, "is missing; take the crate from its source again")
+    if not isinstance(digest, str) or sha256_file(path) != digest:
+        _reject(name, "is not the file that the metadata describes (SHA-256 differs); take the crate again")
+
+
+def _document(folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = _read_json(folder / layout.EVALUATION)
+    if not isinstance(document, dict) or document.get("crate_version") != layout.CRATE_VERSION:
+        version = document.get("crate_version") if isinstance(document, dict) else None
+        _reject(layout.EVALUATION, f"is of version {version}; this code reads version {layout.CRATE_VERSION}")
+    for key, kind in {
+        "seal": str,
+        "specification": dict,
+        "evaluation": dict,
+        "model": dict,
+        "model_revision": dict,
+        "benchmark_version": dict,
+        "variant_set": dict,
+        "shards": list,
+        "analyses": list,
+        "withdrawals": list,
+    }.items():
+        if not isinstance(document.get(key), kind):
+            _reject(layout.EVALUATION, f"has no {key!r} of the right kind; the crate is not whole")
+    facts = document["evaluation"]
+    if specification_digest(document["specification"]) != facts.get("specification_digest"):
+        _reject(layout.EVALUATION, "its specification is not the one that its digest was taken over")
+    if not 1 <= facts.get("seal_version", 0) <= SEAL_VERSION:
+        _reject(layout.EVALUATION, f"its seal is of version {facts.get('seal_version')}; upgrade this registry's code")
+    return document
+
+
+def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
+    try:
+        with pq.ParquetFile(folder / name) as file:
+            for batch in file.iter_batches(BATCH):
+                yield from batch.to_pylist()
+    except (pa.ArrowInvalid, OSError) as error:
+        _reject(name, f"cannot be read as Parquet ({str(error)[:200]})")
+
+
+def _columns(table: Any, row: Mapping[str, Any], *without: str) -> dict[str, Any]:
+    """A row's columns as the database takes them; keys that the table does not have are left out."""
+    known = [name for name in table.__table__.columns.keys() if name in row and name not in without]  # noqa: SIM118
+    return {name: _plain(table, name, row[name]) for name in known}
+
+
+def _plain(table: Any, name: str, value: Any) -> Any:
+    # In evaluation.json documents stand as they are, in Parquet as text.
+    if isinstance(value, (dict, list)):
+        return value
+    return layout.from_file(table, name, value)
+
+
+class _Import:
+    """One crate on its way into a registry, within one transaction."""
+
+    def __init__(self, session: Session, folder: Path, document: dict[str, Any]) -> None:
+        self.session = session
+        self.folder = folder
+        self.document = document
+        self.specification: dict[str, Any] = document["specification"]
+
+    def run(self) -> int:
+        one_at_a_time(self.session, "submit")
+        self._refuse_known()
+        version = self._benchmark_version()
+        revision = self._model_revision()
+        protocol = store_protocol(self.session, self.specification["protocol"])
+        variant_set = self._variant_set()
+        facts = _columns(Evaluation, self.document["evaluation"], "sealed_at")
+        evaluation = Evaluation(
+            **facts,
+            specification=self.specification,
+            model_revision=revision,
+            benchmark_version=version,
+            protocol=protocol,
+            variant_set=variant_set,
+            state="running",
+        )
+        self.session.add(evaluation)
+        self.session.flush()
+        ids = self._asked(evaluation, version)
+        self._predictions(evaluation, ids)
+        renew_statistics(self.session, evaluation.prompts)
+        write_question_scores(self.session, evaluation.id)
+        write_question_pride(self.session, evaluation.id)
+        leaves = self._check_seal(evaluation)
+        sealed_at = datetime.fromisoformat(self.document["evaluation"]["sealed_at"])
+        complete(self.session, evaluation, self.document["seal"], leaves, sealed_at)
+        self._check_metrics(evaluation)
+        self._said_of_it(evaluation)
+        return evaluation.id
+
+    def _refuse_known(self) -> None:
+        digest = self.document["evaluation"]["specification_digest"]
+        replicate = self.document["evaluation"]["replicate"]
+        known = self.session.scalar(select(Evaluation).filter_by(specification_digest=digest, replicate=replicate))
+        if known is None:
+            return
+        if known.seal == self.document["seal"]:
+            _reject(self.folder.name, f"is here already: evaluation {known.id} has the same seal")
+        _reject(
+            self.folder.name,
+            f"evaluation {known.id} is replicate {replicate} of the same specification, with other results; two of one "
+            "number cannot be kept beside each other, so import it into a registry without that one",
+        )
+
+    # What it refers to
+
+    def _benchmark_version(self) -> BenchmarkVersion:
+        wanted = self.specification["benchmark"]
+        rows = list(_rows(self.folder, layout.QUESTIONS))
+        parts: dict[bool, list[list[Any]]] = {False: [], True: []}
+        for row in rows:
+            content = [row[key] for key in ("external_id", "subject", "context", "text", "options", "answer")]
+            parts[bool(row["few_shot"])].append(content)
+        if content_digest(parts[False], parts[True]) != wanted["content_digest"]:
+            _reject(layout.QUESTIONS, "its questions are not those that the specification names")
+        one_at_a_time(self.session, "import benchmark")
+        name = check_name("benchmark", wanted["name"])
+        benchmark = self.session.scalar(select(Benchmark).filter_by(name=name))
+        if benchmark is None:
+            benchmark = Benchmark(name=name)
+            self.session.add(benchmark)
+            self.session.flush()
+        for version in benchmark.versions:
+            if version.content_digest == wanted["content_digest"]:
+                return version
+        labels = _columns(BenchmarkVersion, self.document["benchmark_version"], "content_digest")
+        if labels["version"] in {version.version for version in benchmark.versions}:
+            labels["version"] = wanted["content_digest"][:12]
+        version = BenchmarkVersion(benchmark=benchmark, content_digest=wanted["content_digest"], **labels)
+        self.session.add(version)
+        self.session.flush()
+        self._store_questions(version.id, rows)
+        return version
+
+    def _store_questions(self, version_id: int, rows: list[dict[str, Any]]) -> None:
+        ids = self.session.scalars(
+            insert(Question).returning(Question.id, sort_by_parameter_order=True),
+            [{"benchmark_version_id": version_id, **_columns(Question, row, "options")} for row in rows],
+        ).all()
+        self.session.execute(
+            insert(QuestionOption),
+            [
+                {"question_id": question_id, "ordinal": ordinal, "text": text}
+                for question_id, row in zip(ids, rows, strict=True)
+                for ordinal, text in enumerate(row["options"])
+            ],
+        )
+
+    def _model_revision(self) -> ModelRevision:
+        wanted = self.specification["model"]
+        one_at_a_time(self.session, "models")
+        name = check_name("model", wanted["name"])
+        model = self.session.scalar(select(Model).filter_by(name=name))
+        if model is None:
+            model = Model(**_columns(Model, self.document["model"], "name"), name=name)
+            self.session.add(model)
+            self.session.flush()
+        for revision in model.revisions:
+            if model_identity(revision) == wanted:
+                return revision
+        facts = _columns(ModelRevision, self.document["model_revision"], "number")
+        template = facts.get("chat_template")
+        if (None if template is None else sha256_text(template)) != facts.get("chat_template_digest"):
+            _reject(layout.EVALUATION, "the chat template is not the one that its digest was taken over")
+        newest = self.session.scalar(select(func.max(ModelRevision.number)).filter_by(model_id=model.id)) or 0
+        revision = ModelRevision(**facts, model=model, number=newest + 1, state="ready")
+        self.session.add(revision)
+        self.session.flush()
+        if model_identity(revision) != wanted:
+            _reject(layout.EVALUATION, "the model's digests and settings are not those that the specification names")
+        return revision
+
+    def _variant_set(self) -> VariantSet:
+        wanted, given = self.specification["variants"], self.document["variant_set"]
+        digest = specification_digest(wanted)
+        row = self.session.scalar(select(VariantSet).filter_by(digest=digest))
+        if row is None:
+            if any(given.get(key) != wanted[key] for key in ("kind", "version", "parameters")):
+                _reject(layout.EVALUATION, "the variants are not those that the specification names")
+            row = VariantSet(**_columns(VariantSet, given), digest=digest)
+            self.session.add(row)
+            self.session.flush()
+        known = set(self.session.scalars(select(Variant.n_options).filter_by(variant_set_id=row.id)))
+        new = [_columns(Variant, item) for item in given["variants"] if item["n_options"] not in known]
+        if new:
+            self.session.execute(insert(Variant), [{"variant_set_id": row.id, **item} for item in new])
+        return row
+
+    # Its rows
+
+    def _asked(self, evaluation: Evaluation, version: BenchmarkVersion) -> dict[str, int]:
+        """Stores the shards and what each asks; returns external question id to question id."""
+        shards: dict[int, int] = {}
+        for item in self.document["shards"]:
+            worker, fingerprint = item["worker"], item["engine_fingerprint"]
+            if worker is not None and self.session.get(Worker, worker["id"]) is None:
+                # It worked for another registry: here it never lived.
+                facts = _columns(Worker, worker)
+                facts["stopped_at"] = facts.get("stopped_at") or facts["last_seen"]
+                self.session.add(Worker(**facts))
+                self.session.flush()
+            shard = Shard(
+                **_columns(Shard, item),
+                evaluation_id=evaluation.id,
+                worker_id=None if worker is None else worker["id"],
+                engine_fingerprint_id=None if fingerprint is None else fingerprint_id(self.session, fingerprint),
+            )
+            self.session.add(shard)
+            self.session.flush()
+            shards[shard.ordinal] = shard.id
+        query = select(Question.external_id, Question.id).where(
+            Question.benchmark_version_id == version.id, ~Question.few_shot
+        )
+        ids: dict[str, int] = {row.external_id: row.id for row in self.session.execute(query)}
+        rows = []
+        for row in _rows(self.folder, layout.ASKED):
+            if row["question"] not in ids or row["shard"] not in shards:
+                _reject(layout.ASKED, f"question {row['question']!r} or shard {row['shard']} is not in the crate")
+            rows.append(
+                {
+                    "evaluation_id": evaluation.id,
+                    "question_id": ids[row["question"]],
+                    "n_variants": row["n_variants"],
+                    "shard_id": shards[row["shard"]],
+                }
+            )
+        self.session.execute(insert(EvaluationQuestion), rows)
+        asked = {row["question_id"] for row in rows}
+        return {name: question_id for name, question_id in ids.items() if question_id in asked}
+
+    def _predictions(self, evaluation: Evaluation, ids: Mapping[str, int]) -> None:
+        sources = dict[str, int | None]()
+        batch: list[dict[str, Any]] = []
+        keys = set[tuple[int, int]]()
+        for row in _rows(self.folder, layout.PREDICTIONS):
+            values = self._of_question(layout.PREDICTIONS, row, ids) | {"evaluation_id": evaluation.id}
+            values |= _columns(Prediction, row, "reused_from_evaluation_id")
+            seal = values.get("reused_from_seal")
+            if seal is not None:
+                if seal not in sources:
+                    sources[seal] = self.session.scalar(select(Evaluation.id).filter_by(seal=seal).limit(1))
+                values["reused_from_evaluation_id"] = sources[seal]
+            batch.append(values)
+            keys.add((values["question_id"], values["variant"]))
+            if len(batch) == BATCH:
+                insert_predictions(self.session, batch)
+                batch = []
+        insert_predictions(self.session, batch)
+        texts = [
+            self._of_question(layout.GENERATIONS, row, ids)
+            | {"evaluation_id": evaluation.id}
+            | _columns(Generation, row)
+            for row in _rows(self.folder, layout.GENERATIONS)
+        ]
+        for text in texts:
+            if (text["question_id"], text["variant"]) not in keys:
+                name = next(name for name, question_id in ids.items() if question_id == text["question_id"])
+                _reject(layout.GENERATIONS, f"question {name!r}, variant {text['variant']} has no prediction")
+        if texts:
+            self.session.execute(insert(Generation), texts)
+
+    def _of_question(self, file: str, row: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
+        if row["question"] not in ids:
+            _reject(file, f"question {row['question']!r} was not asked")
+        return {"question_id": ids[row["question"]]}
+
+    # Whether it comes out
+
+    def _check_seal(self, evaluation: Evaluation) -> list[Leaf]:
+        leaves = list(question_leaves(self.session, evaluation.id, evaluation.seal_version))
+        if specification_digest(manifest(self.session, evaluation, leaves)) == self.document["seal"]:
+            return leaves
+        stated = {(row["question"], row["few_shot"]): row["leaf"] for row in _rows(self.folder, layout.LEAVES)}
+        changed = [leaf.external_id for leaf in leaves if stated.get((leaf.external_id, leaf.few_shot)) != leaf.leaf]
+        listed = ", ".join(changed[:LISTED]) + (f" and {len(changed) - LISTED} more" if len(changed) > LISTED else "")
+        what = f"question {listed}" if changed else "its specification or who scored its shards"
+        raise SealError(
+            f"{self.folder.name}: the seal does not come out: {what} is not as it was sealed; nothing is imported"
+        )
+
+    def _check_metrics(self, evaluation: Evaluation) -> None:
+        """Metrics that the crate states in the same definition are the same here."""
+        names = [name for name in layout.METRIC_COLUMNS if name not in ("scope", "metric", "definition_version")]
+        computed = {
+            (row.scope, row.metric, row.definition_version): {name: getattr(row, name) for name in names}
+            for row in self.session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation.id))
+        }
+        for row in _rows(self.folder, layout.METRICS):
+            here = computed.get((row["scope"], row["metric"], row["definition_version"]))
+            if here is not None and not alike({name: row[name] for name in names}, here):
+                raise SealError(
+                    f"{self.folder.name}: metric {row['metric']} ({row['scope']}) is {row['value']} in the crate, and "
+                    f"{here['value']} over its predictions; nothing is imported"
+                )
+
+    def _said_of_it(self, evaluation: Evaluation) -> None:
+        """Analyses and withdrawals that came along."""
+        for item in self.document["analyses"]:
+            store_analysis(self.session, evaluation.id, item["kind"], item["parameters"], item["result"])
+        for item in self.document["withdrawals"]:
+            row = Withdrawal(**_columns(Withdrawal, item), evaluation_id=evaluation.id)
+            self.session.add(row)
+            self.session.flush()
+            chain.append(self.session, "withdrawal", withdrawal_digest(evaluation, row))

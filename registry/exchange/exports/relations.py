@@ -1,0 +1,319 @@
+"""The relations of an export: their columns with types, and their rows, read in batches on either engine."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import bindparam, text
+from sqlalchemy.orm import Session
+
+from registry.benchmarks.canary import canary
+from registry.exchange.exports.selection import Selection
+from registry.metrics.catalogue import ALL_NAMES
+
+BATCH: Final = 10_000
+"""Rows in memory at once, and in one row group of a Parquet file."""
+
+INTEGER, DOUBLE, BOOLEAN, TEXT, TIME, DIGEST, JSON = "integer", "double", "boolean", "text", "time", "digest", "json"
+INTEGERS, DOUBLES, TEXTS = "integer[]", "double[]", "text[]"
+
+# Column to type. A name means the same in every relation, but for those that a relation lists itself.
+TYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(ALL_NAMES, DOUBLE),
+    **dict.fromkeys(
+        ("answer_probability", "brier_score", "entropy", "elapsed_s", "interval_high", "interval_low", "label_mass"),
+        DOUBLE,
+    ),
+    **dict.fromkeys(("logprob_nats", "logprob_without_question_nats", "matching_s", "probability"), DOUBLE),
+    **dict.fromkeys(("registry_value", "standard_deviation", "value"), DOUBLE),
+    **dict.fromkeys(("answer", "chosen_option", "chosen_position", "claims", "crashes", "definition_version"), INTEGER),
+    **dict.fromkeys(("evaluation_id", "expected", "failures", "generation_tokens", "interval_resamples"), INTEGER),
+    **dict.fromkeys(("interval_seed", "n", "n_options", "option", "ordinal", "parameters", "position"), INTEGER),
+    **dict.fromkeys(
+        ("prompts", "question_id", "questions", "rank", "replicate", "revision", "scored", "seal_version"), INTEGER
+    ),
+    **dict.fromkeys(
+        ("shard", "shots", "stored", "superseding_evaluation_id", "tokens_computed", "tokens_naive"), INTEGER
+    ),
+    **dict.fromkeys(("variant", "withdrawal"), INTEGER),
+    **dict.fromkeys(("complete", "copies_withdrawn", "correct", "current", "few_shot", "flagged"), BOOLEAN),
+    **dict.fromkeys(("generation_finished", "mixed_engines", "own_options", "question_shown"), BOOLEAN),
+    **dict.fromkeys(("refers_to_options", "sorted_numeric", "tied", "unchanged"), BOOLEAN),
+    **dict.fromkeys(("at", "claimed_at", "computed_at", "created_at", "finished_at", "sealed_at", "started_at"), TIME),
+    **dict.fromkeys(
+        ("content_digest", "engine_fingerprint_digest", "prompt_digest", "protocol_digest", "seal"), DIGEST
+    ),
+    **dict.fromkeys(("specification_digest", "superseded_by", "tokenizer_digest", "weights_digest"), DIGEST),
+    **dict.fromkeys(("engine_fingerprint", "extra", "protocol_definition", "specification"), JSON),
+    "shown": INTEGERS,
+    **dict.fromkeys(("label_logprobs", "label_probabilities", "logprobs_without_question"), DOUBLES),
+    "options": TEXTS,
+    **dict.fromkeys(("actor", "benchmark", "benchmark_version", "canary", "chosen_option_text", "context"), TEXT),
+    **dict.fromkeys(("commit", "device", "dtype", "error", "external_id", "extracted", "extraction_rule"), TEXT),
+    **dict.fromkeys(
+        ("family", "generation", "host", "interval_method", "kind", "language", "licence", "location"), TEXT
+    ),
+    **dict.fromkeys(("metric", "model", "paper", "paper_table", "printed", "protocol", "quantisation"), TEXT),
+    **dict.fromkeys(("reason", "registry_metric", "scope", "section", "source", "split", "state", "subject"), TEXT),
+    **dict.fromkeys(("target", "text", "unit", "variant_name", "variants"), TEXT),
+}
+
+_EVALUATIONS: Final = """
+    SELECT
+        evaluation.id AS evaluation_id, model.name AS model, model_revision.number AS revision, model.family,
+        model.parameters, model_revision.kind, model_revision.location, model_revision.revision AS "commit",
+        model_revision.dtype, model_revision.quantisation, model_revision.weights_digest,
+        model_revision.tokenizer_digest, benchmark.name AS benchmark, benchmark_version.version AS benchmark_version,
+        benchmark_version.content_digest, benchmark_version.language, benchmark_version.split,
+        benchmark_version.licence, benchmark_version.source, protocol.name AS protocol, protocol.shots,
+        protocol.digest AS protocol_digest, protocol.definition AS protocol_definition, variant_set.name AS variants,
+        evaluation.replicate, evaluation.state, (evaluation.seal IS NOT NULL) AS complete, evaluation.questions,
+        evaluation.prompts, evaluation.created_at, evaluation.started_at, evaluation.sealed_at, evaluation.seal,
+        evaluation.seal_version, evaluation.specification_digest, evaluation.specification
+    FROM evaluation
+    JOIN model_revision ON model_revision.id = evaluation.model_revision_id
+    JOIN model ON model.id = model_revision.model_id
+    JOIN benchmark_version ON benchmark_version.id = evaluation.benchmark_version_id
+    JOIN benchmark ON benchmark.id = benchmark_version.benchmark_id
+    JOIN protocol ON protocol.id = evaluation.protocol_id
+    JOIN variant_set ON variant_set.id = evaluation.variant_set_id
+"""
+_QUESTIONS: Final = """
+    SELECT
+        question.id AS question_id, benchmark.name AS benchmark, benchmark_version.version AS benchmark_version,
+        question.external_id, question.few_shot, question.ordinal, question.subject, question.context, question.text,
+        question_option.text AS options, question.answer, question.n_options, question.refers_to_options,
+        question.sorted_numeric, question.extra, benchmark_version.content_digest AS canary
+    FROM question
+    JOIN benchmark_version ON benchmark_version.id = question.benchmark_version_id
+    JOIN benchmark ON benchmark.id = benchmark_version.benchmark_id
+    JOIN question_option ON question_option.question_id = question.id
+    WHERE question.benchmark_version_id = :id
+    ORDER BY question.few_shot, question.ordinal, question_option.ordinal
+"""
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A relation of an export.
+
+    name: of its file. per: what it is read for, one after the other: an evaluation, a benchmark version, or nothing,
+    for relations that are small, or about no benchmark. query: with `:id` where it is read for something. view: for
+    those that are a view as it is. types: of columns that mean something else than elsewhere.
+    """
+
+    name: str
+    summary: str
+    per: str
+    query: str
+    view: str | None = None
+    order: str = ""
+    types: Mapping[str, str] = field(default_factory=dict)
+    whole_only: bool = False
+
+    def type_of(self, column: str) -> str:
+        """The type of a column; one that nobody has given a type yet goes as text."""
+        return self.types.get(column, TYPES.get(column, TEXT))
+
+
+def _view(name: str, view: str, summary: str, order: str, **more: Any) -> Relation:
+    query = f"SELECT * FROM {view} WHERE evaluation_id = :id ORDER BY {order}"  # noqa: S608 - our own names
+    return Relation(name, summary, "evaluation", query, view, order, **more)
+
+
+RELATIONS: Final[Mapping[str, Relation]] = {
+    relation.name: relation
+    for relation in (
+        Relation(
+            "evaluations",
+            "One row per evaluation: what was asked of which model, how, when, and its seal.",
+            "selection",
+            f"{_EVALUATIONS} WHERE evaluation.id IN :ids ORDER BY evaluation.id",
+        ),
+        _view(
+            "provenance",
+            "evaluation_provenance",
+            "One row per shard: who computed it, on what, with which versions.",
+            "shard",
+        ),
+        _view(
+            "withdrawals",
+            "withdrawals",
+            "One row each time that an evaluation was withdrawn or superseded.",
+            "withdrawal",
+        ),
+        Relation(
+            "leaderboard",
+            "One row per evaluation specification, with its metrics over the whole benchmark.",
+            "selection",
+            "SELECT * FROM leaderboard WHERE evaluation_id IN :ids ORDER BY evaluation_id",
+            "leaderboard",
+        ),
+        _view(
+            "evaluation_metrics",
+            "evaluation_metrics",
+            "One row per sealed evaluation, scope and metric, with its interval.",
+            "scope, metric",
+        ),
+        _view(
+            "question_metrics",
+            "question_metrics",
+            "One row per question of an evaluation, with its metrics.",
+            "question_id",
+            types={"scored": BOOLEAN},
+        ),
+        _view(
+            "predictions",
+            "prediction_detail",
+            "One row per prompt: what was shown, answered and written.",
+            "question_id, variant",
+            types=dict.fromkeys(
+                (
+                    "accuracy_normalized",
+                    "npsq_accuracy",
+                    "choice_only_accuracy",
+                    "choice_sensitivity",
+                    "choice_sensitivity_normalized",
+                ),
+                BOOLEAN,
+            ),
+        ),
+        _view(
+            "option_probability",
+            "option_probability",
+            "One row per prompt and position shown, with its probabilities.",
+            "question_id, variant, position",
+        ),
+        Relation(
+            "questions", "One row per question, with its options in the benchmark's order.", "version", _QUESTIONS
+        ),
+        Relation(
+            "published_results",
+            "One row per number that a paper prints.",
+            "nothing",
+            "SELECT * FROM published_results ORDER BY paper, paper_table, coalesce(section, ''), coalesce(model, ''), "
+            "coalesce(benchmark, ''), coalesce(protocol, ''), coalesce(target, ''), metric, printed",
+            "published_results",
+            whole_only=True,
+        ),
+    )
+}
+
+
+def chosen_relations(selection: Selection) -> list[Relation]:
+    """The relations that go into an export: numbers of papers belong to no evaluation, and so to no filter."""
+    return [relation for relation in RELATIONS.values() if selection.whole or not relation.whole_only]
+
+
+def columns_of(session: Session, relation: Relation) -> list[str]:
+    """Names of a relation's columns, also where it has no rows."""
+    query = text(relation.query)
+    parameters: dict[str, Any] = {}
+    if ":ids" in relation.query:
+        query = query.bindparams(bindparam("ids", expanding=True))
+        parameters = {"ids": [-1]}
+    elif ":id" in relation.query:
+        parameters = {"id": -1}
+    return list(session.execute(query, parameters).keys())
+
+
+def batches(session: Session, relation: Relation, selection: Selection) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a relation as column name to value, at most BATCH at a time; the same values on both engines.
+
+    Times are aware, digests hexadecimal, lists lists, and JSON documents texts with sorted keys.
+    """
+    batch: list[dict[str, Any]] = []
+    for row in _rows(session, relation, selection):
+        batch.append(row)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _rows(session: Session, relation: Relation, selection: Selection) -> Iterator[dict[str, Any]]:
+    if relation.per == "version":
+        for version_id in selection.version_ids:
+            yield from _questions(_stream(session, relation, {"id": version_id}))
+    elif relation.per == "evaluation":
+        for evaluation_id in selection.evaluation_ids:
+            yield from _stream(session, relation, {"id": evaluation_id})
+    elif relation.per == "selection":
+        # Beyond some ten thousands neither engine takes that many parameters.
+        for start in range(0, len(selection.evaluation_ids), BATCH):
+            yield from _stream(session, relation, {"ids": selection.evaluation_ids[start : start + BATCH]})
+    else:
+        yield from _stream(session, relation, {})
+
+
+def _stream(session: Session, relation: Relation, parameters: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    query = text(relation.query)
+    if "ids" in parameters:
+        query = query.bindparams(bindparam("ids", expanding=True))
+    result = session.execute(query, parameters, execution_options={"yield_per": BATCH})
+    readers = [(column, _READERS[relation.type_of(column)]) for column in result.keys()]  # noqa: SIM118 - not a dictionary
+    if relation.name == "questions":
+        # Its rows are options still, and its canary a digest.
+        readers = [
+            (column, _READERS[TEXT if column == "options" else relation.type_of(column)]) for column, _ in readers
+        ]
+        readers = [(column, _digest if column == "canary" else reader) for column, reader in readers]
+    for row in result:
+        yield {
+            column: None if value is None else read(value) for (column, read), value in zip(readers, row, strict=True)
+        }
+
+
+def _questions(options: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Rows of options to rows of questions with lists of options."""
+    current: dict[str, Any] | None = None
+    for row in options:
+        if current is not None and row["question_id"] == current["question_id"]:
+            current["options"].append(row["options"])
+            continue
+        if current is not None:
+            yield current
+        current = {**row, "options": [row["options"]], "canary": canary(row["canary"])}
+    if current is not None:
+        yield current
+
+
+def _digest(value: Any) -> str:
+    return bytes(value).hex()
+
+
+def _time(value: Any) -> datetime:
+    if isinstance(value, str):
+        return datetime.fromisoformat(value)
+    aware: datetime = value.astimezone(UTC)
+    return aware
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return list(json.loads(value) if isinstance(value, str) else value)
+
+
+def _doubles(value: Any) -> Sequence[float]:
+    return [float(item) for item in _list(value)]
+
+
+def _document(value: Any) -> str:
+    document = json.loads(value) if isinstance(value, str) else value
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, allow_nan=False)
+
+
+_READERS: Final[Mapping[str, Any]] = {
+    INTEGER: int,
+    DOUBLE: float,
+    BOOLEAN: bool,
+    TEXT: str,
+    TIME: _time,
+    DIGEST: _digest,
+    JSON: _document,
+    INTEGERS: _list,
+    DOUBLES: _doubles,
+    TEXTS: _list,
+}

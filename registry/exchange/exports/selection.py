@@ -1,0 +1,133 @@
+"""What an export holds: who it is for, and which evaluations of what they may see."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NoReturn
+
+from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
+
+from registry.db import database_now
+from registry.errors import NotFoundError
+from registry.lookups import find_evaluation, find_revision, find_version
+from registry.names import split_reference
+from registry.schema.audiences import AUDIENCES, SEES, Audience
+from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
+
+
+@dataclass(frozen=True)
+class ExportRequest:
+    """What is asked for. Filters are joined by "and"; an empty one restricts nothing.
+
+    benchmarks: NAME (all its versions) or NAME@VERSION. models: NAME (all its revisions) or NAME@REVISION.
+    organisation: who publishes the results, for formats that ask for it.
+    """
+
+    format: str
+    audience: Audience = "public"
+    evaluations: tuple[int, ...] = ()
+    benchmarks: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    organisation: str | None = None
+    code_version: str = ""
+
+    def filters(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {
+            "evaluations": list(self.evaluations),
+            "benchmarks": list(self.benchmarks),
+            "models": list(self.models),
+        }
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rows of an export, determined once: all of its relations are read in the same transaction.
+
+    evaluation_ids: ascending. version_ids: benchmark versions whose questions go along.
+    whole: no filter was given, so that what belongs to no evaluation goes along as well.
+    """
+
+    request: ExportRequest
+    as_of: datetime
+    schema_revision: str
+    whole: bool
+    evaluation_ids: tuple[int, ...] = ()
+    version_ids: tuple[int, ...] = field(default=())
+
+
+def select_rows(session: Session, request: ExportRequest, schema_revision: str) -> Selection:
+    """The evaluations and benchmark versions that a request's audience may see and its filters name.
+
+    Raises NotFoundError for a filter that names something unknown, or something that this audience may not see: then it
+    says which one may.
+    """
+    seen = SEES[request.audience]
+    for evaluation_id in request.evaluations:
+        version = find_evaluation(session, evaluation_id).benchmark_version
+        _require_visible(f"evaluation {evaluation_id}", [version], request.audience)
+    versions = select(BenchmarkVersion.id).where(BenchmarkVersion.visibility.in_(seen))
+    query = select(Evaluation.id, Evaluation.benchmark_version_id)
+    if request.benchmarks:
+        named = [version for name in request.benchmarks for version in _versions(session, name, request.audience)]
+        versions = versions.where(BenchmarkVersion.id.in_(named))
+        query = query.where(Evaluation.benchmark_version_id.in_(named))
+    if request.models:
+        revisions = [revision for name in request.models for revision in _revisions(session, name)]
+        query = query.where(Evaluation.model_revision_id.in_(revisions))
+    if request.evaluations:
+        query = query.where(Evaluation.id.in_(request.evaluations))
+    allowed = tuple(session.scalars(versions.order_by(BenchmarkVersion.id)))
+    found = session.execute(query.where(Evaluation.benchmark_version_id.in_(allowed)).order_by(Evaluation.id)).all()
+    asked = {row.benchmark_version_id for row in found}
+    by_evaluation = bool(request.evaluations or request.models)
+    if by_evaluation and not found:
+        _reject_nothing(session, request, query)
+    as_of = session.scalars(select(database_now())).one()
+    return Selection(
+        request,
+        as_of,
+        schema_revision,
+        not (by_evaluation or request.benchmarks),
+        tuple(row.id for row in found),
+        tuple(version for version in allowed if version in asked) if by_evaluation else allowed,
+    )
+
+
+def _reject_nothing(session: Session, request: ExportRequest, query: Select[int, int]) -> NoReturn:
+    """Says why no evaluation is left: those that the filters name may be for another audience."""
+    matching = query.join(BenchmarkVersion).with_only_columns(BenchmarkVersion.visibility).distinct()
+    visibilities = set(session.scalars(matching))
+    for audience in AUDIENCES[AUDIENCES.index(request.audience) + 1 :]:
+        if visibilities.intersection(SEES[audience]):
+            raise NotFoundError(
+                f"the evaluations of {', '.join(request.models)} are not for the audience {request.audience!r}; "
+                f"--audience {audience} holds some"
+            )
+    raise NotFoundError("no evaluation is named by all of the filters; leave one out (shuffleboard evaluations list)")
+
+
+def _versions(session: Session, reference: str, audience: Audience) -> Sequence[int]:
+    """The versions that a name means, of which the audience may see at least one; NAME alone means them all."""
+    version = find_version(session, reference)
+    if split_reference(reference)[1] is not None:
+        _require_visible(f"benchmark {reference}", [version], audience)
+        return [version.id]
+    _require_visible(f"benchmark {reference}", version.benchmark.versions, audience)
+    return [row.id for row in version.benchmark.versions]
+
+
+def _revisions(session: Session, reference: str) -> Sequence[int]:
+    revision = find_revision(session, reference)
+    if split_reference(reference)[1] is not None:
+        return [revision.id]
+    query = select(ModelRevision.id).where(ModelRevision.model_id == revision.model_id)
+    return session.scalars(query).all()
+
+
+def _require_visible(what: str, versions: Sequence[BenchmarkVersion], audience: Audience) -> None:
+    if any(version.visibility in SEES[audience] for version in versions):
+        return
+    holding = next(name for name in AUDIENCES if any(version.visibility in SEES[name] for version in versions))
+    raise NotFoundError(f"{what} is not for the audience {audience!r}; --audience {holding} holds it")

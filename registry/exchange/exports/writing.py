@@ -1,0 +1,163 @@
+"""One export: a folder that appears whole, with its files, `manifest.json` and `README.md`."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from registry.benchmarks.canary import canary, canary_id
+from registry.db import read_session
+from registry.digests import sha256_file
+from registry.errors import UsageError
+from registry.exchange.exports.every_eval_ever import every_eval_ever
+from registry.exchange.exports.readme import readme
+from registry.exchange.exports.relations import batches, chosen_relations, columns_of
+from registry.exchange.exports.selection import ExportRequest, Selection, select_rows
+from registry.exchange.exports.tables import WRITERS, utc_text, write_rows
+from registry.operations.migrate import head
+from registry.tables import Benchmark, BenchmarkVersion
+
+Report = Callable[[str, int, int | None], None]
+"""Called with what is written, how many rows so far, and of how many (None while that is not known)."""
+Entry = dict[str, Any]
+"""What the manifest says of one file: `file`, `rows`, and what else the format knows of it."""
+Format = Callable[[Session, Selection, Path, Report], list[Entry]]
+"""Writes an export's files into an empty folder and returns an entry for each. Digests are added afterwards."""
+
+MANIFEST: Final = "manifest.json"
+README: Final = "README.md"
+
+
+def _tables(session: Session, selection: Selection, folder: Path, report: Report, *, format_: str) -> list[Entry]:
+    """One file for each relation."""
+    entries = []
+    for relation in chosen_relations(selection):
+        columns = {column: relation.type_of(column) for column in columns_of(session, relation)}
+        name = f"{relation.name}.{format_}"
+
+        def counted(relation: Any = relation) -> Iterator[list[dict[str, Any]]]:
+            written = 0
+            for batch in batches(session, relation, selection):
+                yield batch
+                written += len(batch)
+                report(relation.name, written, None)
+
+        rows = write_rows(WRITERS[format_], folder / name, columns, counted())
+        report(relation.name, rows, rows)
+        entry: Entry = {
+            "file": name,
+            "relation": relation.name,
+            "summary": relation.summary,
+            "rows": rows,
+            "columns": [{"name": column, "type": kind} for column, kind in columns.items()],
+        }
+        entries.append(entry | ({"view": relation.view} if relation.view else {}))
+    return entries
+
+
+FORMATS: Final[Mapping[str, Format]] = {
+    **{name: partial(_tables, format_=name) for name in WRITERS},
+    "every-eval-ever": every_eval_ever,
+}
+"""Name of a format to what writes it; one line adds one."""
+
+
+def export(engine: Engine, request: ExportRequest, out: Path, report: Report | None = None) -> dict[str, Any]:
+    """Writes an export into the new folder `out` and returns its manifest.
+
+    Everything is read in one transaction. The folder is made beside `out` under another name and renamed when it is
+    complete, so that nothing half-written is ever there.
+    Raises UsageError where `out` holds something already, or cannot be written; NotFoundError for a filter that names
+    something unknown, or something that the audience may not see.
+    """
+    writer = FORMATS.get(request.format)
+    if writer is None:
+        raise UsageError(f"format {request.format!r} is unknown; use {', '.join(FORMATS)}")
+    _require_free(out)
+    with _snapshot(engine) as session:
+        selection = select_rows(session, request, head())
+        with _folder(out) as folder:
+            entries = writer(session, selection, folder, report or (lambda _what, _done, _total: None))
+            for entry in entries:
+                path = folder / entry["file"]
+                entry |= {"bytes": path.stat().st_size, "sha256": sha256_file(path)}
+            manifest = _manifest(session, selection, entries)
+            (folder / README).write_text(readme(manifest), encoding="utf-8")
+            text = json.dumps(manifest, ensure_ascii=False, indent=2, allow_nan=False)
+            (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    return manifest
+
+
+@contextmanager
+def _snapshot(engine: Engine) -> Iterator[Session]:
+    """A session whose queries all see the registry as it was at the first of them."""
+    if engine.dialect.name == "postgresql":
+        engine = engine.execution_options(isolation_level="REPEATABLE READ")
+    with read_session(engine) as session:
+        yield session
+
+
+def _require_free(out: Path) -> None:
+    if out.is_dir() and not any(out.iterdir()):
+        return
+    if out.exists() or out.is_symlink():
+        what = "holds files already" if out.is_dir() else "is no folder"
+        raise UsageError(f"{out}: {what}; name a new folder with --out, or remove this one")
+
+
+@contextmanager
+def _folder(out: Path) -> Iterator[Path]:
+    """A folder that becomes `out` when all went well, and is removed otherwise."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written ({error.strerror}); name another folder with --out") from None
+    try:
+        yield folder
+        folder.chmod(0o755)
+        folder.rename(out)
+    except OSError as error:
+        raise UsageError(
+            f"{out}: cannot be written ({error.strerror or error}); name another folder with --out"
+        ) from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _manifest(session: Session, selection: Selection, entries: list[Entry]) -> dict[str, Any]:
+    request = selection.request
+    query = (
+        select(Benchmark.name, BenchmarkVersion.version, BenchmarkVersion.content_digest, BenchmarkVersion.licence)
+        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
+        .where(BenchmarkVersion.id.in_(selection.version_ids))
+        .order_by(Benchmark.name, BenchmarkVersion.id)
+    )
+    return {
+        "format": request.format,
+        "audience": request.audience,
+        "filters": request.filters(),
+        "as_of": utc_text(selection.as_of),
+        "schema_revision": selection.schema_revision,
+        "code_version": request.code_version,
+        "evaluations": len(selection.evaluation_ids),
+        "benchmarks": [
+            {
+                "benchmark": row.name,
+                "version": row.version,
+                "content_digest": row.content_digest,
+                "licence": row.licence,
+                "canary_id": canary_id(row.content_digest),
+                "canary": canary(row.content_digest),
+            }
+            for row in session.execute(query)
+        ],
+        "files": entries,
+    }

@@ -1,0 +1,7 @@
+"""Other people's outputs: one reader per format, one check, one way into the database."""
+
+from registry.exchange.outputs.importer import ImportRequest, import_outputs
+from registry.exchange.outputs.programs import log_file, log_questions
+from registry.exchange.outputs.stated import Comparison
+
+__all__ = ["Comparison", "ImportRequest", "import_outputs", "log_file", "log_questions"]

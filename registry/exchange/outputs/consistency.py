@@ -1,0 +1,99 @@
+"""IBM/cat's released outputs, one answer a line.
+
+`{"question_id", "variant_type", "variant_index", "options": [texts as shown], "correct", "chosen", "model_choice",
+"raw"}`: `chosen` is the position answered, null where the output began with no label shown. Types are numbered in the
+order `standard_MC`, `standard_MC_shuffled`, then by name; a variant's ordinal counts on through the types kept.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from registry.benchmarks.lines import Place, read_lines, shown
+from registry.errors import UsageError
+from registry.exchange.outputs.record import (
+    KnownQuestion,
+    Recorded,
+    check_position,
+    check_variant,
+    find_question,
+    match_options,
+    optional_text,
+    with_answer_at,
+)
+
+KEYS = frozenset({"question_id", "variant_type", "variant_index", "options", "chosen"})
+FIRST = ("standard_MC", "standard_MC_shuffled")
+NOTA = "none of the above"
+
+
+def parse_selection(text: str | None) -> tuple[tuple[str, int | None], ...]:
+    """`standard_MC:0,standard_MC_shuffled` as types with an index, or None for all of a type."""
+    if text is None:
+        return ()
+    selection: list[tuple[str, int | None]] = []
+    for item in text.split(","):
+        type_, colon, index = item.partition(":")
+        if not type_ or (colon and not index.isdigit()):
+            raise UsageError(f"--select {item!r}: give a variant type, or a type and an index such as standard_MC:0")
+        selection.append((type_, int(index) if colon else None))
+    return tuple(selection)
+
+
+def read_consistency(
+    path: Path, questions: Mapping[str, KnownQuestion], selection: Sequence[tuple[str, int | None]] = ()
+) -> Iterator[Recorded]:
+    """The lines of the selected variant types (all by default), with ordinals that count on through them."""
+    first_ordinal = _first_ordinals(path, selection)
+    for place, line in read_lines(path):
+        for key in KEYS:
+            if key not in line:
+                place.reject(f"key {key!r} is missing; lines of this layout need {', '.join(sorted(KEYS))}")
+        index = check_variant(place, line["variant_index"])
+        alone = first_ordinal.get((line["variant_type"], index))
+        whole = first_ordinal.get((line["variant_type"], None))
+        if alone is not None:
+            ordinal = alone
+        elif whole is not None:
+            ordinal = whole + index
+        else:
+            continue
+        question = find_question(place, questions, line["question_id"])
+        order = _order(place, question, line)
+        position = check_position(place, line["chosen"], len(order))
+        yield Recorded(place, question, ordinal, order, True, position, text=optional_text(place, line.get("raw")))
+
+
+def _order(place: Place, question: KnownQuestion, line: Mapping[str, Any]) -> tuple[int | str, ...]:
+    texts = line["options"]
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        place.reject(f"options {shown(texts)} is not a list of the texts shown")
+    own = [text for text in texts if text.strip().lower().rstrip(".") != NOTA or text in question.options]
+    matched = match_options(question, own)
+    if matched is None:
+        place.reject(f"options {shown(texts)} are not those of question {question.external_id}; check --benchmark")
+    rest = iter(matched)
+    order: tuple[int | str, ...] = tuple(next(rest) if text in own else "nota" for text in texts)
+    correct = line.get("correct")
+    if isinstance(correct, int) and not isinstance(correct, bool) and 0 <= correct < len(order):
+        order = with_answer_at(order, question, correct)
+    return order
+
+
+def _first_ordinals(path: Path, selection: Sequence[tuple[str, int | None]]) -> dict[tuple[str, int | None], int]:
+    """Ordinal at which each selected type begins, or which a single selected variant has."""
+    highest: dict[str, int] = {}
+    for place, line in read_lines(path):
+        if isinstance(line.get("variant_type"), str):
+            index = check_variant(place, line.get("variant_index"))
+            highest[line["variant_type"]] = max(highest.get(line["variant_type"], 0), index)
+    types = sorted(highest, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+    wanted = selection or tuple((name, None) for name in types)
+    ordinals: dict[tuple[str, int | None], int] = {}
+    following = 0
+    for type_, selected in wanted:
+        if type_ not in highest:
+            raise UsageError(f"--select {type_!r}: {path.name} holds the variant types {', '.join(types) or 'none'}")
+        ordinals[type_, selected] = following
+        following += 1 if selected is not None else highest[type_] + 1
+    return ordinals

@@ -1,0 +1,78 @@
+"""The outputs contract: `{"question_id": "…", "variant": 0, "order": [2, 0, 1], "position": 1}`, one prompt a line.
+
+`order[p]` is the option ordinal shown at position p, or a name for an inserted option. `position` is the answered
+position, null for no valid answer; `option` (an ordinal or an inserted name) may stand instead; where both are absent
+the answer is the highest probability. By position and optional: `probabilities`, `logprobs`,
+`logprobs_without_question`; and `text`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.benchmarks.lines import Place, read_lines, shown
+from registry.exchange.outputs.record import (
+    KnownQuestion,
+    Recorded,
+    check_numbers,
+    check_order,
+    check_position,
+    check_variant,
+    find_question,
+    optional_text,
+)
+
+REQUIRED = ("question_id", "variant", "order")
+
+
+def read_contract(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
+    """Each line of a file that keeps the outputs contract. Raises IngestError with file, line, value and remedy."""
+    for place, line in read_lines(path):
+        for key in REQUIRED:
+            if key not in line:
+                place.reject(f"key {key!r} is missing; a line needs question_id, variant and order")
+        question = find_question(place, questions, line["question_id"])
+        order = check_order(place, question, line["order"])
+        n_shown = len(order)
+        answered, position = _stated_answer(place, line, order)
+        recorded = Recorded(
+            place,
+            question,
+            check_variant(place, line["variant"]),
+            order,
+            answered,
+            position,
+            check_numbers(place, "probabilities", line.get("probabilities"), n_shown, low=0.0, high=math.inf),
+            check_numbers(place, "logprobs", line.get("logprobs"), n_shown, low=-math.inf, high=0.0),
+            check_numbers(
+                place,
+                "logprobs_without_question",
+                line.get("logprobs_without_question"),
+                n_shown,
+                low=-math.inf,
+                high=0.0,
+            ),
+            optional_text(place, line.get("text")),
+        )
+        if not answered and recorded.weights is None and recorded.logprobs is None:
+            place.reject("no answer: give position (null for no valid answer), option, probabilities or logprobs")
+        yield recorded
+
+
+def _stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str, ...]) -> tuple[bool, int | None]:
+    """(whether an answer is stated, its position)."""
+    if "position" in line:
+        position = check_position(place, line["position"], len(order))
+        option = line.get("option")
+        if option is not None and (position is None or order[position] != option):
+            place.reject(f"position {position} and option {shown(option)} say different things; keep one")
+        return True, position
+    if "option" not in line:
+        return False, None
+    option = line["option"]
+    if option is None:
+        return True, None
+    if isinstance(option, bool) or option not in order:
+        place.reject(f"option {shown(option)} is not among those shown: {list(order)}")
+    return True, order.index(option)

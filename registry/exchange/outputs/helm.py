@@ -1,0 +1,382 @@
+"""HELM's run folders: `scenario_state.json`, and beside it `stats.json` and `per_instance_stats.json` where they are.
+
+    {"adapter_spec": {"method": "multiple_choice_joint", …}, "request_states": [
+        {"instance": {"id": "id5", "input": {"text": "…"},
+                      "references": [{"output": {"text": "…"}, "tags": ["correct"]}, …]},
+         "train_trial_index": 0, "output_mapping": {"A": "…", …},
+         "result": {"success": true, "completions": [{"text": " C", "logprob": -0.3, "tokens": […]}]}}, …]}
+
+`multiple_choice_joint` shows all options and has a letter written. The `multiple_choice_separate` methods score each
+option by itself: the answer is the highest log-likelihood per token, or the highest difference to the log-likelihood
+without the question. Variant 0 is the first training trial. Read as crfm-helm 0.5 writes it, and checked against its
+`exact_match`.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place, shown
+from registry.errors import IngestError
+from registry.exchange.outputs.logs import Log, described, load_json, members, objects
+from registry.exchange.outputs.record import (
+    Item,
+    KnownQuestion,
+    QuestionFinder,
+    Recorded,
+    match_options,
+    with_answer_at,
+)
+
+FORMAT: Final = "helm"
+KEYS: Final = frozenset({"adapter_spec", "request_states"})
+STATE_FILE: Final = "scenario_state.json"
+JOINT: Final = "multiple_choice_joint"
+SEPARATE: Final = "multiple_choice_separate_original"
+CALIBRATED: Final = "multiple_choice_separate_calibrated"
+METHODS: Final = (JOINT, SEPARATE, CALIBRATED)
+METRIC: Final = "exact_match"
+CORRECT: Final = "correct"
+EQUAL_OPTIONS: Final = "HELM compares texts, and the answer's text stands at two options"
+TIE: Final = "HELM shares the point between equally likely options; here the first counts"
+
+Stats = dict[tuple[str, int], dict[str, float]]
+"""(instance id, training trial) to the means of its statistics."""
+
+
+def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, KnownQuestion]) -> Log:
+    """The answers of a run. path: its scenario_state.json, whose content is `document`.
+
+    Perturbed instances are left out, since their texts are not the benchmark's.
+    Raises IngestError for a method other than METHODS, a request that was not executed, and instances that are not
+    questions of the benchmark.
+    """
+    whole = Item(path, "adapter_spec")
+    specification = members(Place(path, 1), document, "adapter_spec", dict)
+    method = specification.get("method")
+    if method not in METHODS:
+        whole.reject(f"method {shown(method)} cannot be imported; of multiple choice there are {', '.join(METHODS)}")
+    finder = QuestionFinder(questions)
+    stats = _per_instance(path.with_name("per_instance_stats.json"))
+    recorded: list[Recorded] = []
+    splits: dict[str, int] = {}
+    left_out = shots = 0
+    for requests in _trials(path, document):
+        place, first = requests[0]
+        instance = first["instance"]
+        if instance.get("perturbation") is not None:
+            left_out += 1
+            continue
+        shots = max(shots, int(first.get("num_train_instances") or 0))
+        splits[str(instance.get("split"))] = splits.get(str(instance.get("split")), 0) + 1
+        texts, correct = references(place, instance)
+        question = finder.find(place, instance_id(place, instance), _text(place, instance), texts)
+        order = _order(place, question, texts, correct)
+        stated = stats.get((instance_id(place, instance), _trial(place, first)), {})
+        if method == JOINT:
+            recorded.append(_joint(place, first, specification, question, order, texts, stated))
+        else:
+            recorded.append(_separate(place, requests, method, question, order, texts, stated))
+    remarks = [f"{left_out} perturbed instances are left out: their texts are not the benchmark's"] if left_out else []
+    if not stats:
+        remarks.append(
+            f"no per_instance_stats.json beside {path.name}: single answers are not compared with their scores"
+        )
+    about = described({"run": _run_name(path), "model": specification.get("model"), "adapter": method})
+    return Log(FORMAT, recorded, about, METRIC, _overall(path.with_name("stats.json"), splits), shots, remarks)
+
+
+def helm_questions(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The questions of a run as lines of a benchmark file: unperturbed instances, each once."""
+    seen: set[str] = set()
+    for requests in _trials(path, document):
+        place, first = requests[0]
+        instance = first["instance"]
+        name = instance_id(place, instance)
+        if instance.get("perturbation") is not None or name in seen:
+            continue
+        seen.add(name)
+        texts, correct = references(place, instance)
+        subject = instance.get("sub_split")
+        yield (
+            place,
+            {
+                "id": name,
+                "subject": subject if isinstance(subject, str) else None,
+                "question": _text(place, instance),
+                "options": texts,
+                "answer": correct,
+                "split": instance.get("split"),
+            },
+        )
+
+
+def _trials(path: Path, document: Mapping[str, Any]) -> Iterator[list[tuple[Place, dict[str, Any]]]]:
+    """The requests of each instance in each training trial and perturbation, in file order."""
+    groups: dict[tuple[str, int, str], list[tuple[Place, dict[str, Any]]]] = {}
+    for number, request in enumerate(objects(Item(path, "document"), document, "request_states")):
+        place = Item(path, f"request {number}")
+        instance = members(place, request, "instance", dict)
+        key = (instance_id(place, instance), _trial(place, request), str(instance.get("perturbation")))
+        groups.setdefault(key, []).append((place, request))
+    yield from groups.values()
+
+
+def instance_id(place: Place, instance: Mapping[str, Any]) -> str:
+    """HELM's own id of an instance, such as id5."""
+    return members(place, instance, "id", str)
+
+
+def _trial(place: Place, request: Mapping[str, Any]) -> int:
+    return members(place, request, "train_trial_index", int)
+
+
+def _text(place: Place, instance: Mapping[str, Any]) -> str:
+    return members(place, members(place, instance, "input", dict), "text", str)
+
+
+def references(place: Place, instance: Mapping[str, Any]) -> tuple[list[str], int]:
+    """The options of an instance as shown, and the index of the right one. Rejects several right ones, and none."""
+    texts, correct = [], []
+    for index, reference in enumerate(objects(place, instance, "references")):
+        texts.append(members(place, members(place, reference, "output", dict), "text", str))
+        if CORRECT in members(place, reference, "tags", list):
+            correct.append(index)
+    if len(correct) != 1:
+        place.reject(
+            f"{len(correct)} of the {len(texts)} references are tagged correct; a question has one right option"
+        )
+    return texts, correct[0]
+
+
+def _order(place: Place, question: KnownQuestion, texts: Sequence[str], correct: int) -> tuple[int | str, ...]:
+    matched = match_options(question, texts)
+    assert matched is not None  # the finder compared them
+    order = with_answer_at(matched, question, correct)
+    if order[correct] != question.answer:
+        place.reject(
+            f"calls {shown(texts[correct])} the right option of question {question.external_id}, the benchmark "
+            f"{shown(question.options[question.answer])}; import the version of the benchmark that was asked"
+        )
+    return order
+
+
+def _completion(place: Place, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The most probable completion; None where the model refused to give one."""
+    result = request.get("result")
+    if not isinstance(result, dict):
+        place.reject("was not executed: it has no result; import a finished run, not a dry one")
+    completions = list(objects(place, result, "completions"))
+    if not completions:
+        return None
+    return max(completions, key=lambda completion: _logprob(place, completion))
+
+
+def _logprob(place: Place, document: Mapping[str, Any]) -> float:
+    value = document.get("logprob")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        place.reject(f"logprob {shown(value)} is not a finite number; the log is damaged")
+    return min(0.0, float(value))
+
+
+def _joint(
+    place: Place,
+    request: Mapping[str, Any],
+    specification: Mapping[str, Any],
+    question: KnownQuestion,
+    order: tuple[int | str, ...],
+    texts: Sequence[str],
+    stated: Mapping[str, float],
+) -> Recorded:
+    """A letter that was written, mapped to its option as HELM does: the text without blanks is a label, or nothing."""
+    mapping = members(place, request, "output_mapping", dict)
+    if list(mapping.values()) != list(texts):
+        place.reject(f"output_mapping {shown(mapping)} does not name the references in their order; the log is damaged")
+    labels = list(mapping)
+    completion = _completion(place, request)
+    variant = _trial(place, request)
+    score = stated.get(METRIC)
+    if completion is None:
+        return Recorded(place, question, variant, order, True, None, stated=score)
+    text = members(place, completion, "text", str)
+    written = _extracted(place, specification.get("output_mapping_pattern"), text.strip())
+    position = labels.index(written) if written in labels else None
+    equal = (
+        position is not None
+        and order[position] != question.answer
+        and texts[position].strip() == question.options[question.answer].strip()
+    )
+    return Recorded(
+        place,
+        question,
+        variant,
+        order,
+        True,
+        position,
+        logprobs=_label_logprobs(place, completion, labels),
+        text=text,
+        stated=score,
+        excuse=EQUAL_OPTIONS if equal else None,
+    )
+
+
+def _extracted(place: Place, pattern: Any, text: str) -> str:
+    if not pattern:
+        return text
+    try:
+        match = re.search(pattern, text)
+    except (re.error, TypeError) as error:
+        place.reject(f"output_mapping_pattern {shown(pattern)} is no regular expression ({error})")
+    if match is None:
+        return ""
+    return str(match.group(1) if match.groups() else match.group(0))
+
+
+def _label_logprobs(place: Place, completion: Mapping[str, Any], labels: Sequence[str]) -> tuple[float, ...] | None:
+    """Log-probabilities of the labels from the first token's alternatives, which HELM wrote until version 0.5.
+
+    None unless every label is among them: one that is lacking is unknown, not improbable.
+    """
+    tokens = list(objects(place, completion, "tokens"))
+    top = tokens[0].get("top_logprobs") if tokens else None
+    if not isinstance(top, dict):
+        return None
+    written = members(place, tokens[0], "text", str)
+    blank = written[: len(written) - len(written.lstrip())]
+    if not all(isinstance(top.get(blank + label), int | float) for label in labels):
+        return None
+    return tuple(_logprob(place, {"logprob": top[blank + label]}) for label in labels)
+
+
+def _separate(
+    place: Place,
+    requests: Sequence[tuple[Place, Mapping[str, Any]]],
+    method: str,
+    question: KnownQuestion,
+    order: tuple[int | str, ...],
+    texts: Sequence[str],
+    stated: Mapping[str, float],
+) -> Recorded:
+    """Each option's log-likelihood; the answer is chosen as HELM does, the first of equals."""
+    spans: dict[tuple[int, str], tuple[float, int] | None] = {}
+    for request_place, request in requests:
+        index = members(request_place, request, "reference_index", int)
+        mode = members(request_place, request, "request_mode", str)
+        if not 0 <= index < len(texts):
+            request_place.reject(f"reference_index {index} is outside 0 … {len(texts) - 1}; the log is damaged")
+        spans[index, mode] = _span(request_place, request, texts[index])
+    modes = ("original", "calibration") if method == CALIBRATED else ("original",)
+    for index in range(len(texts)):
+        for mode in modes:
+            if (index, mode) not in spans:
+                place.reject(
+                    f"no {mode} request for reference {index} of question {question.external_id}; import a whole run"
+                )
+    predicted = stated.get("predicted_index")
+    found = [spans[index, "original"] for index in range(len(texts))]
+    calibration = [spans.get((index, "calibration")) for index in range(len(texts))]
+    known = [span for span in found if span is not None]
+    if len(known) < len(texts) or (method == CALIBRATED and None in calibration):
+        if predicted is None or not 0 <= predicted < len(texts):
+            place.reject(
+                "its tokens do not spell the reference, so that its log-likelihood cannot be told from the prompt's, "
+                "and no per_instance_stats.json says which one was predicted; import the whole run folder"
+            )
+        return Recorded(
+            place,
+            question,
+            _trial(place, requests[0][1]),
+            order,
+            True,
+            int(predicted),
+            stated=stated.get(METRIC),
+            excuse=TIE,
+        )
+    if method == CALIBRATED:
+        scores = [span[0] - base[0] for span, base in zip(known, calibration, strict=True) if base is not None]
+    else:
+        scores = [total / tokens for total, tokens in known]
+    position = scores.index(max(scores))
+    if predicted is not None and int(predicted) != position:
+        place.reject(
+            f"per_instance_stats.json says that reference {int(predicted)} was predicted, its log-likelihoods say "
+            f"{position}; the files of the folder are not of one run"
+        )
+    return Recorded(
+        place,
+        question,
+        _trial(place, requests[0][1]),
+        order,
+        True,
+        position,
+        logprobs=tuple(total for total, _ in known),
+        stated=stated.get(METRIC),
+        excuse=TIE if scores.count(max(scores)) > 1 else None,
+    )
+
+
+def _span(place: Place, request: Mapping[str, Any], reference: str) -> tuple[float, int] | None:
+    """(log-likelihood, number of tokens) of the reference at the end of the echoed prompt.
+
+    HELM counts the tokens with the model's tokenizer; here the last tokens that spell the reference are taken. None
+    where none do, as with tokens that are parts of a character.
+    """
+    completion = _completion(place, request)
+    if completion is None:
+        return None
+    tokens = list(objects(place, completion, "tokens"))
+    spelt = ""
+    for length, token in enumerate(reversed(tokens), start=1):
+        spelt = members(place, token, "text", str) + spelt
+        if spelt.strip() == reference.strip():
+            return sum(_logprob(place, token) for token in tokens[-length:]), length
+        if len(spelt.strip()) > len(reference.strip()):
+            return None
+    return None
+
+
+def _per_instance(path: Path) -> Stats:
+    """What HELM computed of each unperturbed instance; nothing where the file is not there."""
+    if not path.is_file():
+        return {}
+    stats: Stats = {}
+    document = load_json(path)
+    for number, item in enumerate(objects(Item(path, "document"), {"instances": document}, "instances")):
+        place = Item(path, f"instance {number}")
+        if item.get("perturbation") is not None:
+            continue
+        means = {}
+        for stat in objects(place, item, "stats"):
+            name = members(place, stat, "name", dict)
+            if stat.get("count") and isinstance(stat.get("mean"), int | float) and name.get("perturbation") is None:
+                means[str(name.get("name"))] = float(stat["mean"])
+        stats[members(place, item, "instance_id", str), _trial(place, item)] = means
+    return stats
+
+
+def _overall(path: Path, splits: Mapping[str, int]) -> float | None:
+    """The exact_match that the run states over all of its instances: the mean of its splits' means, by their sizes."""
+    if not path.is_file():
+        return None
+    means: dict[str, float] = {}
+    for number, stat in enumerate(objects(Item(path, "document"), {"stats": load_json(path)}, "stats")):
+        name = members(Item(path, f"statistic {number}"), stat, "name", dict)
+        if name.get("name") == METRIC and name.get("perturbation") is None and name.get("sub_split") is None:
+            if not isinstance(stat.get("mean"), int | float):
+                raise IngestError(
+                    f"{path.name} statistic {number}: mean {shown(stat.get('mean'))} is not a number; remove the file"
+                )
+            means[str(name.get("split"))] = float(stat["mean"])
+    if not splits or not splits.keys() <= means.keys():
+        return None
+    return sum(means[split] * count for split, count in splits.items()) / sum(splits.values())
+
+
+def _run_name(path: Path) -> str | None:
+    specification = path.with_name("run_spec.json")
+    if not specification.is_file():
+        return None
+    document = load_json(specification)
+    return str(document.get("name")) if isinstance(document, dict) else None

@@ -1,0 +1,501 @@
+"""Imports recorded outputs as a sealed evaluation: the whole file is checked before a transaction is opened.
+
+The file is read twice, once to check it and once to store it, because the rows of a million prompts do not fit in
+memory while their keys do. Between the two it must not change.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine, insert, select
+from sqlalchemy.orm import Session
+
+from registry.benchmarks.lines import Place, read_lines
+from registry.boards.snapshots import refresh_boards
+from registry.db import read_session, write_session
+from registry.digests import sha256_file, specification_digest
+from registry.errors import IngestError, QueueError, UsageError, VariantError
+from registry.exchange.outputs.columns import is_table_of_columns, read_columns
+from registry.exchange.outputs.consistency import KEYS as CONSISTENCY_KEYS
+from registry.exchange.outputs.consistency import parse_selection, read_consistency
+from registry.exchange.outputs.contract import read_contract
+from registry.exchange.outputs.harness import KEYS as HARNESS_KEYS
+from registry.exchange.outputs.harness import read_harness
+from registry.exchange.outputs.logs import Log
+from registry.exchange.outputs.programs import log_file, read_log
+from registry.exchange.outputs.record import KnownQuestion, Recorded
+from registry.exchange.outputs.stated import Comparison, Difference
+from registry.lookups import find_revision, find_version
+from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.variants import (
+    DRAWN_KINDS,
+    QuestionShape,
+    VariantSetDefinition,
+    VariantShown,
+    inserted_ordinals,
+    parse_variants,
+)
+from registry.proof.seal import seal
+from registry.queue.claims import fingerprint_id
+from registry.queue.evaluations import build_specification, store_variant_set, store_variants
+from registry.results.bulk import insert_predictions, renew_statistics
+from registry.results.predictions import prediction_row
+from registry.results.scores import write_question_scores
+from registry.tables import Evaluation, EvaluationQuestion, Generation, Question, QuestionOption, Shard
+
+BATCH: Final = 20_000
+READER_VERSION: Final = 1
+SCORE_TOLERANCE: Final = 1e-9
+"""Stated scores of one answer are 0, 1 or a share; this much is rounding."""
+
+Reader = Callable[[], Iterator[Recorded]]
+Report = Callable[[str, int, int | None], None]
+"""Called with what is being done, how many lines are done, and of how many (None while that is not known)."""
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """What is imported: outputs in `path`, as those of a model on a benchmark under a kind of variants.
+
+    select: variant types of IBM/cat's layout. column: the model's column in a table of letters.
+    """
+
+    path: Path
+    model: str
+    benchmark: str
+    variants: str
+    protocol: str = "symbols"
+    shots: int = 0
+    select: str | None = None
+    column: str | None = None
+    requester: str | None = None
+
+
+@dataclass
+class Checked:
+    """What the first reading found: variants of each question, by question id, and names of inserted options.
+
+    without_question: log-probabilities of variants that leave the question out, by question id and order.
+    correct: lines whose answer is the right one. differences: scores that the file states otherwise, with an excuse.
+    """
+
+    variants: dict[int, set[int]] = field(default_factory=dict)
+    inserted: set[str] = field(default_factory=set)
+    without_question: dict[tuple[int, tuple[int, ...]], tuple[float, ...]] = field(default_factory=dict)
+    lines: int = 0
+    correct: int = 0
+    compared: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+
+def import_outputs(
+    engine: Engine,
+    request: ImportRequest,
+    report: Report | None = None,
+    compared: Callable[[Comparison], None] | None = None,
+) -> int:
+    """Imports a file and returns the id of its evaluation; importing again makes a new replicate.
+
+    An evaluation whose every expected prompt is in the file is sealed. One with prompts missing is stored as failed,
+    with the first missing prompt named, and is never ranked.
+    compared: called, once all is stored, with what a log of another program states beside what was computed.
+    Raises IngestError naming file, line, value and remedy; then nothing is stored.
+    """
+    file = log_file(request.path)
+    if file is not None:
+        request = replace(request, path=file)
+    tell = report or (lambda _what, _done, _total: None)
+    definition = parse_variants(request.variants)
+    with read_session(engine) as session:
+        version = find_version(session, request.benchmark)
+        revision = find_revision(session, request.model)
+        if revision.state != "ready":
+            raise QueueError(f"model {request.model} is not ready: {revision.error or 'its files are not hashed yet'}")
+        questions = _questions(session, version.id)
+    if file is None:
+        log = None
+        format_, reader = _reader(request, questions)
+    else:
+        log = _log(request, questions)
+        format_, reader = log.format, lambda: iter(log.recorded)
+    digest = sha256_file(request.path)
+    checked = _check(reader, definition, tell)
+    comparison = None if log is None else _comparison(log, checked, request)
+    definition = _with_inserted(definition, checked.inserted)
+    with write_session(engine) as session:
+        fingerprint = {"engine": "replay", "format": format_, "reader_version": READER_VERSION, "file_digest": digest}
+        if request.select or request.column:
+            fingerprint |= {"select": request.select, "column": request.column}
+        if log is not None and comparison is not None:
+            fingerprint |= {"log": log.about, "stated": comparison.fingerprint()}
+        evaluation = _store_evaluation(session, request, definition, questions, checked, fingerprint)
+        _store_rows(session, evaluation.id, reader, definition, checked, tell)
+        if sha256_file(request.path) != digest:
+            raise IngestError(f"{request.path.name}: changed while it was being imported; import it again")
+        tell("sealing", 0, None)
+        renew_statistics(session, evaluation.prompts)
+        write_question_scores(session, evaluation.id)
+        if evaluation.state != "failed":
+            seal(session, evaluation.id)
+        evaluation_id = evaluation.id
+    refresh_boards(engine)
+    if comparison is not None and compared is not None:
+        compared(comparison)
+    return evaluation_id
+
+
+def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
+    of_version = (Question.benchmark_version_id == version_id, ~Question.few_shot)
+    texts: dict[int, list[str]] = {}
+    options = (
+        select(QuestionOption.question_id, QuestionOption.text)
+        .join(Question, Question.id == QuestionOption.question_id)
+        .where(*of_version)
+        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+    )
+    for question_id, text in session.execute(options):
+        texts.setdefault(question_id, []).append(text)
+    query = select(
+        Question.id, Question.external_id, Question.ordinal, Question.text, Question.answer, Question.context
+    ).where(*of_version)
+    return {
+        row.external_id: KnownQuestion(
+            row.id, row.external_id, row.ordinal, row.text, tuple(texts[row.id]), row.answer, row.context
+        )
+        for row in session.execute(query.order_by(Question.ordinal))
+    }
+
+
+def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> tuple[str, Reader]:
+    """(name of the format, a function that reads the file from its start), recognised by the file's form."""
+    path = request.path
+    if path.is_file() and is_table_of_columns(path):
+        return "columns", lambda: read_columns(path, questions, request.column)
+    first = next(read_lines(path), None)
+    if first is None:
+        raise IngestError(f"{path.name}: holds no outputs; give one line per prompt")
+    keys = first[1].keys()
+    selection = parse_selection(request.select)
+    if keys >= CONSISTENCY_KEYS:
+        return "ibm-cat", lambda: read_consistency(path, questions, selection)
+    if request.select or request.column:
+        raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
+    if keys >= HARNESS_KEYS:
+        return "lm-evaluation-harness", lambda: read_harness(path, questions)
+    return "outputs", lambda: read_contract(path, questions)
+
+
+def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
+    if request.select or request.column:
+        raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
+    return read_log(request.path, questions)
+
+
+def _comparison(log: Log, checked: Checked, request: ImportRequest) -> Comparison:
+    """What the log states beside what its answers come to."""
+    remarks = list(log.remarks)
+    if log.shots is not None and log.shots != request.shots:
+        remarks.append(f"its prompts hold up to {log.shots} examples, but --shots says {request.shots}")
+    return Comparison(
+        log.metric,
+        log.stated,
+        checked.correct / checked.lines,
+        checked.lines,
+        checked.compared,
+        tuple(checked.differences),
+        tuple(remarks),
+    )
+
+
+def _compare(recorded: Recorded, checked: Checked) -> None:
+    """Counts a right answer, and holds it against the score that the file states for it.
+
+    Rejects a score that contradicts its answer, unless the formats are known to differ there.
+    """
+    correct = (
+        recorded.answered
+        and recorded.position is not None
+        and recorded.order[recorded.position] == recorded.question.answer
+    )
+    checked.correct += correct
+    if recorded.stated is None:
+        return
+    checked.compared += 1
+    if abs(recorded.stated - correct) <= SCORE_TOLERANCE:
+        return
+    name = recorded.question.external_id
+    if recorded.excuse is None:
+        recorded.place.reject(
+            f"its score for question {name} is {recorded.stated:g}, but its answer is {'right' if correct else 'wrong'}"
+            "; the log contradicts itself, so give its answers as JSON Lines if they hold"
+        )
+    checked.differences.append(Difference(name, recorded.variant, recorded.stated, float(correct), recorded.excuse))
+
+
+def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Checked:
+    """Reads the whole file once; raises IngestError for the first line that does not hold."""
+    checked = Checked()
+    known = inserted_ordinals(definition.kind)
+    expected: dict[int, dict[int, VariantShown]] = {}
+    for recorded in reader():
+        question = recorded.question
+        seen = checked.variants.setdefault(question.question_id, set())
+        if recorded.variant in seen:
+            recorded.place.reject(
+                f"question {question.external_id} variant {recorded.variant} stands on an earlier line already; each "
+                "prompt has one line"
+            )
+        seen.add(recorded.variant)
+        _compare(recorded, checked)
+        names = {item for item in recorded.order if isinstance(item, str)}
+        checked.inserted |= names
+        if definition.kind != "imported":
+            for name in names - known.keys():
+                allowed = ", ".join(known) or "none"
+                recorded.place.reject(
+                    f"order: {name!r} is no inserted option of {definition.kind} (it has: {allowed}); use --variants "
+                    "imported for variants of another kind"
+                )
+            if question.question_id not in expected:
+                expected[question.question_id] = _expected(recorded.place, definition, question)
+            variant = _check_variant(recorded, definition, expected[question.question_id], known)
+            if not variant.question_shown and recorded.logprobs is not None:
+                checked.without_question[question.question_id, variant.order] = recorded.logprobs
+        checked.lines += 1
+        if checked.lines % BATCH == 0:
+            tell("checking", checked.lines, None)
+    if not checked.lines:
+        raise IngestError("the file holds no outputs of what was selected; nothing is imported")
+    return checked
+
+
+def _expected(place: Place, definition: VariantSetDefinition, question: KnownQuestion) -> dict[int, VariantShown]:
+    try:
+        return {variant.ordinal: variant for variant in _variants(definition, question)}
+    except VariantError as error:
+        place.reject(str(error))
+
+
+def _variants(definition: VariantSetDefinition, question: KnownQuestion) -> list[VariantShown]:
+    return definition.variants(QuestionShape(question.external_id, len(question.options), question.answer))
+
+
+def _check_variant(
+    recorded: Recorded,
+    definition: VariantSetDefinition,
+    expected: Mapping[int, VariantShown],
+    known: Mapping[str, int],
+) -> VariantShown:
+    """The variant of a line. It must be one of its kind, in the kind's order where the kind fixes it."""
+    variant = expected.get(recorded.variant)
+    if variant is None:
+        recorded.place.reject(
+            f"variant {recorded.variant}: {definition.name} of {len(recorded.question.options)} options "
+            f"has the variants {min(expected)} to {max(expected)}; use --variants imported for others"
+        )
+    order = tuple(known[item] if isinstance(item, str) else item for item in recorded.order)
+    same_options = sorted(order) == sorted(variant.order)
+    drawn = definition.kind in DRAWN_KINDS and "shuffle" in variant.name
+    if not same_options or (not drawn and order != variant.order):
+        recorded.place.reject(
+            f"order {list(recorded.order)} is not variant {recorded.variant} of {definition.name}, which shows "
+            f"{list(variant.order)}; use --variants imported for other orders"
+        )
+    return replace(variant, order=order)
+
+
+def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> VariantSetDefinition:
+    if definition.kind != "imported":
+        return definition
+    return VariantSetDefinition("imported", {"inserted": "+".join(sorted(names))})
+
+
+def _store_evaluation(
+    session: Session,
+    request: ImportRequest,
+    definition: VariantSetDefinition,
+    questions: Mapping[str, KnownQuestion],
+    checked: Checked,
+    fingerprint: dict[str, object],
+) -> Evaluation:
+    revision = find_revision(session, request.model)
+    version = find_version(session, request.benchmark)
+    protocol_json = find_definition(session, request.protocol, request.shots)
+    # Another selection from the same file is another evaluation, not another replicate.
+    engine = {"name": "replay"} | ({"select": request.select} if request.select else {})
+    specification = build_specification(
+        revision, version, protocol_json, definition, engine, {"limit": None, "subjects": None}
+    )
+    digest = specification_digest(specification)
+    latest = session.scalar(
+        select(Evaluation.replicate)
+        .where(Evaluation.specification_digest == digest)
+        .order_by(Evaluation.replicate.desc())
+        .limit(1)
+    )
+    variant_set = store_variant_set(session, definition)
+    expected = {
+        question.question_id: _expected_ordinals(definition, question, checked) for question in questions.values()
+    }
+    if definition.kind != "imported":
+        shapes = {len(question.options): question for question in questions.values()}
+        names = {n: {v.ordinal: v.name for v in _variants(definition, question)} for n, question in shapes.items()}
+        store_variants(session, variant_set, names)
+    complete = {key for key, ordinals in expected.items() if ordinals and ordinals <= checked.variants.get(key, set())}
+    evaluation = Evaluation(
+        specification=specification,
+        specification_digest=digest,
+        replicate=0 if latest is None else latest + 1,
+        model_revision=revision,
+        benchmark_version=version,
+        protocol=store_protocol(session, protocol_json),
+        variant_set=variant_set,
+        requester=request.requester,
+        questions=len(questions),
+        prompts=sum(max(1, len(ordinals)) for ordinals in expected.values()),
+        state="running",
+    )
+    session.add(evaluation)
+    session.flush()
+    missing = _first_missing(questions, expected, checked)
+    parts: list[tuple[str, list[KnownQuestion], str | None]] = [
+        ("done", [q for q in questions.values() if q.question_id in complete], None)
+    ]
+    if missing is not None:
+        evaluation.state = "failed"
+        parts.append(("failed", [q for q in questions.values() if q.question_id not in complete], missing))
+    for ordinal, (state, members, error) in enumerate(parts):
+        shard = Shard(
+            evaluation_id=evaluation.id,
+            ordinal=ordinal,
+            queue="cpu",
+            state=state,
+            prompts=sum(len(checked.variants.get(question.question_id, ())) for question in members),
+            error=error,
+            engine_fingerprint_id=fingerprint_id(session, fingerprint),
+        )
+        session.add(shard)
+        session.flush()
+        if members:
+            session.execute(
+                insert(EvaluationQuestion),
+                [
+                    {
+                        "evaluation_id": evaluation.id,
+                        "question_id": question.question_id,
+                        "n_variants": max(1, len(expected[question.question_id])),
+                        "shard_id": shard.id,
+                    }
+                    for question in members
+                ],
+            )
+    return evaluation
+
+
+def _expected_ordinals(definition: VariantSetDefinition, question: KnownQuestion, checked: Checked) -> set[int]:
+    """Ordinals expected of a question: those of its kind; of imported orders, those in the file."""
+    if definition.kind == "imported":
+        return checked.variants.get(question.question_id, set())
+    try:
+        return {variant.ordinal for variant in _variants(definition, question)}
+    except VariantError:
+        return set()
+
+
+def _first_missing(
+    questions: Mapping[str, KnownQuestion], expected: Mapping[int, set[int]], checked: Checked
+) -> str | None:
+    """What to say of an incomplete import: how many questions lack prompts, and the first prompt."""
+    lacking = [
+        question
+        for question in questions.values()
+        if not expected[question.question_id]
+        or expected[question.question_id] - checked.variants.get(question.question_id, set())
+    ]
+    if not lacking:
+        return None
+    first = lacking[0]
+    absent = sorted(expected[first.question_id] - checked.variants.get(first.question_id, set()))
+    what = f"variant {absent[0]}" if absent else "all of its variants"
+    return (
+        f"incomplete: {len(lacking)} of {len(questions)} questions lack outputs, the first is {first.external_id} "
+        f"({what}); import a file that holds them all"
+    )
+
+
+def _store_rows(
+    session: Session,
+    evaluation_id: int,
+    reader: Reader,
+    definition: VariantSetDefinition,
+    checked: Checked,
+    tell: Report,
+) -> None:
+    inserted = definition.inserted()
+    ordinals = (
+        inserted_ordinals(definition.kind)
+        if definition.kind != "imported"
+        else {name: ordinal for ordinal, name in inserted.items()}
+    )
+    shapes: dict[int, dict[int, VariantShown]] = {}
+    done = 0
+    recorded = reader()
+    while batch := list(islice(recorded, BATCH)):
+        rows = [
+            _row(evaluation_id, item, _shown(item, definition, ordinals, shapes), inserted, checked.without_question)
+            for item in batch
+        ]
+        insert_predictions(session, rows)
+        texts = [
+            {**{key: row[key] for key in ("evaluation_id", "question_id", "variant")}, "text": item.text}
+            for row, item in zip(rows, batch, strict=True)
+            if item.text is not None
+        ]
+        if texts:
+            session.execute(insert(Generation), texts)
+        done += len(batch)
+        tell("storing", done, checked.lines)
+
+
+def _shown(
+    recorded: Recorded,
+    definition: VariantSetDefinition,
+    ordinals: Mapping[str, int],
+    shapes: dict[int, dict[int, VariantShown]],
+) -> VariantShown:
+    """The variant that a line is of, in the order it was shown, with all else that its kind changes."""
+    order = tuple(ordinals[item] if isinstance(item, str) else item for item in recorded.order)
+    if definition.kind == "imported":
+        return VariantShown(recorded.variant, "", order)
+    key = recorded.question.question_id
+    if key not in shapes:
+        shapes[key] = {variant.ordinal: variant for variant in _variants(definition, recorded.question)}
+    return replace(shapes[key][recorded.variant], order=order)
+
+
+def _row(
+    evaluation_id: int,
+    recorded: Recorded,
+    variant: VariantShown,
+    inserted: Mapping[int, str],
+    without_question: Mapping[tuple[int, tuple[int, ...]], tuple[float, ...]],
+) -> dict[str, Any]:
+    counterpart = recorded.logprobs_without_question
+    if counterpart is None and variant.question_shown:
+        counterpart = without_question.get((recorded.question.question_id, variant.order))
+    return prediction_row(
+        evaluation_id=evaluation_id,
+        question_id=recorded.question.question_id,
+        options=recorded.question.options,
+        answer=recorded.question.answer,
+        variant=variant,
+        inserted=inserted,
+        logprobs=recorded.logprobs,
+        weights=recorded.weights,
+        logprobs_without_question=counterpart,
+        position=recorded.position,
+        answered=recorded.answered,
+    )

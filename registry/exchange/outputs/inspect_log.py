@@ -1,0 +1,351 @@
+"""Logs of Inspect AI: `.eval` archives and `.json` files of a task with `multiple_choice()` and the scorer `choice()`.
+
+    {"version": 2, "status": "success", "eval": {"task": "…", "model": "…"}, "results": {"scores": […]}, "samples": [
+        {"id": "q1", "epoch": 1, "input": "…", "choices": ["…", …], "target": "C",
+         "output": {"completion": "ANSWER: C"},
+         "scores": {"choice": {"value": "C", "answer": "C", "explanation": "…"}}}, …]}
+
+An archive holds the same, the samples as `samples/*.json`. Choices that the dataset shuffled stand in a sample as they
+were shown. Where the solver shuffled them, a sample shows the dataset's order, and message, completion and answer are
+rewritten to it; the order that was shown stands in the score's explanation alone, and what was written in the events.
+Each epoch is a variant.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place, shown
+from registry.errors import IngestError
+from registry.exchange.outputs.logs import Log, archived_json, described, members, objects, open_archive, texts
+from registry.exchange.outputs.record import (
+    Item,
+    KnownQuestion,
+    QuestionFinder,
+    Recorded,
+    match_options,
+    with_answer_at,
+)
+from registry.prompting.labels import LETTERS
+
+FORMAT: Final = "inspect"
+KEYS: Final = frozenset({"version", "eval", "status"})
+SCORER: Final = "choice"
+METRIC: Final = "accuracy of choice()"
+SHUFFLED: Final = "Choices were shuffled before generating a response, the following was sent to the model:\n\n"
+SHUFFLED_ANSWER: Final = "\nShuffled answer:\nANSWER: "
+_VALUES: Final = {"C": 1.0, "I": 0.0, "N": 0.0, "P": 0.5}
+
+Samples = Iterable[tuple[Place, dict[str, Any]]]
+
+
+def inspect_document(path: Path, document: dict[str, Any]) -> tuple[dict[str, Any], Samples]:
+    """(header, samples) of a log in one JSON document."""
+    samples = objects(Item(path, "document"), document, "samples")
+    return document, ((Item(path, f"sample {number}"), sample) for number, sample in enumerate(samples, start=1))
+
+
+def inspect_archive(path: Path) -> tuple[dict[str, Any], Samples]:
+    """(header, samples) of an archive; each sample is read when its turn comes.
+
+    Raises IngestError where it is no log of Inspect. A run that was cut short has a journal and no header.
+    """
+    with open_archive(path) as archive:
+        names = archive.namelist()
+        header_name = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+        if header_name is None:
+            raise IngestError(f"{path.name}: is an archive, but not a log of Inspect AI: it has no header.json")
+        header = archived_json(path, archive, header_name)
+    if not isinstance(header, dict):
+        raise IngestError(f"{path.name} {header_name}: is not an object; fetch the log again")
+    entries = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+    return header, _archived_samples(path, entries)
+
+
+def _archived_samples(path: Path, entries: Sequence[str]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    with open_archive(path) as archive:
+        for name in entries:
+            sample = archived_json(path, archive, name)
+            place = Item(path, name)
+            if not isinstance(sample, dict):
+                place.reject("is not an object; fetch the log again")
+            yield place, sample
+
+
+def read_inspect(
+    path: Path, header: Mapping[str, Any], samples: Samples, questions: Mapping[str, KnownQuestion]
+) -> Log:
+    """The answers of a log. Samples that ended with an error are left out, as prompts that were not answered.
+
+    Raises IngestError for samples without choices, without a score of `choice()`, with several right choices, and for
+    those that are not questions of the benchmark.
+    """
+    finder = QuestionFinder(questions)
+    recorded, failed = [], 0
+    for place, sample in samples:
+        if sample.get("error") is not None:
+            failed += 1
+            continue
+        recorded.append(_recorded(place, sample, finder))
+    if not recorded:
+        raise IngestError(f"{path.name}: holds no finished sample; import the log of a finished run")
+    remarks = [f"{failed} samples ended with an error and are left out"] if failed else []
+    if header.get("status") not in (None, "success"):
+        remarks.append(f"the run did not end well: its status is {header['status']}")
+    description = members(Item(path, "header"), header, "eval", dict)
+    about = {key: description.get(key) for key in ("task", "run_id", "model", "created")}
+    packages = description.get("packages")
+    if isinstance(packages, dict):
+        about["inspect_ai"] = packages.get("inspect_ai")
+    return Log(FORMAT, recorded, described(about), METRIC, _overall(header), None, remarks)
+
+
+def inspect_questions(samples: Samples) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The questions of a log as lines of a benchmark file, each once, the choices in the order of the samples."""
+    seen: set[str] = set()
+    for place, sample in samples:
+        name = _id(place, sample)
+        if name in seen:
+            continue
+        seen.add(name)
+        choices = _choices(place, sample)
+        metadata = sample.get("metadata")
+        subject = metadata.get("subject") if isinstance(metadata, dict) else None
+        yield (
+            place,
+            {
+                "id": name,
+                "subject": subject if isinstance(subject, str) else None,
+                "question": _input(place, sample),
+                "options": choices,
+                "answer": _target(place, sample, len(choices)),
+            },
+        )
+
+
+def _id(place: Place, sample: Mapping[str, Any]) -> str:
+    value = sample.get("id")
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        place.reject(f"id {shown(value)} is neither text nor a whole number; the log is damaged")
+    return str(value)
+
+
+def _choices(place: Place, sample: Mapping[str, Any]) -> list[str]:
+    if not sample.get("choices"):
+        place.reject("has no choices; only multiple-choice tasks can be imported")
+    return texts(place, sample, "choices")
+
+
+def _input(place: Place, sample: Mapping[str, Any]) -> str:
+    """The question: the sample's input, or what its last user message says."""
+    value = sample.get("input")
+    if isinstance(value, str):
+        return value
+    messages = [message for message in objects(place, sample, "input") if message.get("role") == "user"]
+    if not messages:
+        place.reject("its input has no message of the user; give a task that asks the question there")
+    content = messages[-1].get("content")
+    if isinstance(content, list):
+        content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    if not isinstance(content, str):
+        place.reject(f"content {shown(content)} of its input is not text; only questions in text can be imported")
+    return content
+
+
+def _target(place: Place, sample: Mapping[str, Any], n_choices: int) -> int:
+    value = sample.get("target")
+    targets = value if isinstance(value, list) else [value]
+    if len(targets) != 1 or not isinstance(targets[0], str):
+        place.reject(f"target {shown(value)} is not one letter; a question has one right option")
+    index = _index(targets[0])
+    if index is None or index >= n_choices:
+        place.reject(
+            f"target {shown(value)} is not one letter of its {n_choices} choices; a question has one right option"
+        )
+    return index
+
+
+def _index(letter: str) -> int | None:
+    """Position of a label as Inspect writes it: A to Z, then 1, 2, …."""
+    text = letter.strip().upper()
+    if len(text) == 1 and text in LETTERS:
+        return LETTERS.index(text)
+    return len(LETTERS) + int(text) - 1 if text.isdecimal() and int(text) > 0 else None
+
+
+def _label(index: int) -> str:
+    return LETTERS[index] if index < len(LETTERS) else str(index - len(LETTERS) + 1)
+
+
+def _recorded(place: Place, sample: dict[str, Any], finder: QuestionFinder) -> Recorded:
+    choices = _choices(place, sample)
+    target = _target(place, sample, len(choices))
+    question = finder.find(place, _id(place, sample), _input(place, sample), choices)
+    matched = match_options(question, choices)
+    assert matched is not None  # the finder compared them
+    order = with_answer_at(matched, question, target)
+    if order[target] != question.answer:
+        place.reject(
+            f"calls {shown(choices[target])} the right choice of question {question.external_id}, the benchmark "
+            f"{shown(question.options[question.answer])}; import the version of the benchmark that was asked"
+        )
+    score = _score(place, sample)
+    answer = _answer(place, score, len(choices))
+    permutation = _shown_order(place, score, choices, answer)
+    output = members(place, sample, "output", dict)
+    if permutation is None:
+        permutation = tuple(range(len(choices)))
+        text = output.get("completion")
+    else:
+        # The completion was rewritten to the dataset's order; the model's event keeps what it wrote.
+        output = _last_output(sample)
+        text = _completion(sample, output)
+    position = None if answer is None else permutation.index(answer)
+    return Recorded(
+        place,
+        question,
+        _epoch(place, sample) - 1,
+        tuple(order[index] for index in permutation),
+        True,
+        position,
+        logprobs=_label_logprobs(output, position, len(choices)),
+        text=text if isinstance(text, str) and text else None,
+        stated=_value(place, score),
+    )
+
+
+def _epoch(place: Place, sample: Mapping[str, Any]) -> int:
+    epoch = members(place, sample, "epoch", int)
+    if epoch < 1:
+        place.reject(f"epoch {epoch} is below 1; the log is damaged")
+    return epoch
+
+
+def _score(place: Place, sample: Mapping[str, Any]) -> dict[str, Any]:
+    scores = sample.get("scores")
+    if not isinstance(scores, dict) or not isinstance(scores.get(SCORER), dict):
+        listed = ", ".join(scores) if isinstance(scores, dict) and scores else "none"
+        place.reject(f"has no score of choice() (it has: {listed}); only tasks that are scored by it can be imported")
+    found: dict[str, Any] = scores[SCORER]
+    return found
+
+
+def _answer(place: Place, score: Mapping[str, Any], n_choices: int) -> int | None:
+    """The choice that was named, in the order of the sample; None for no valid answer, and for several choices."""
+    value = score.get("answer")
+    if value is None or value == "":
+        return None
+    named = [_index(part) for part in str(value).split(",")]
+    if any(index is None or index >= n_choices for index in named):
+        place.reject(f"answer {shown(value)} does not name one of its {n_choices} choices; the log is damaged")
+    return named[0] if len(named) == 1 else None
+
+
+def _value(place: Place, score: Mapping[str, Any]) -> float:
+    value = score.get("value")
+    number = _VALUES.get(value) if isinstance(value, str) else value
+    if not isinstance(number, int | float) or not math.isfinite(number):
+        place.reject(
+            f"score {shown(value)} is neither C, I, N, P nor a number; only tasks scored by choice() can be imported"
+        )
+    return float(number)
+
+
+def _shown_order(
+    place: Place, score: Mapping[str, Any], choices: Sequence[str], answer: int | None
+) -> tuple[int, ...] | None:
+    """Index of the choice at each position where the solver shuffled them, read from the explanation; else None."""
+    explanation = score.get("explanation")
+    if not isinstance(explanation, str) or not explanation.startswith(SHUFFLED):
+        return None
+    listing, _, letters = explanation.removeprefix(SHUFFLED).rpartition(SHUFFLED_ANSWER)
+    order: list[int] = []
+    for position in range(len(choices)):
+        lead = f"{_label(position)}) "
+        fitting = [
+            index
+            for index, text in enumerate(choices)
+            if index not in order and listing.startswith(lead + text) and listing[len(lead + text) :][:1] in ("\n", "")
+        ]
+        # The longest: a choice may be the beginning of another that goes on in a new line.
+        best = max(fitting, key=lambda index: len(choices[index]), default=None)
+        if best is None:
+            place.reject("the shuffled choices of its explanation are not those of the sample; the log is damaged")
+        order.append(best)
+        listing = listing[len(lead + choices[best]) :].removeprefix("\n")
+    position_answered = _index(letters) if letters else None
+    if (position_answered is None) != (answer is None) or listing:
+        place.reject(
+            f"shuffled answer {shown(letters)} and answer {shown(score.get('answer'))} differ; the log is damaged"
+        )
+    if position_answered is not None and answer is not None:
+        there = order[position_answered] if position_answered < len(order) else -1
+        if there != answer:
+            if there < 0 or choices[there] != choices[answer]:
+                place.reject(
+                    f"shuffled answer {shown(letters)} and answer {shown(score.get('answer'))} name different choices; "
+                    "the log is damaged"
+                )
+            # Of two equal texts the answer says which one stood there.
+            order[order.index(answer)], order[position_answered] = there, answer
+    return tuple(order)
+
+
+def _last_output(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model last answered, as its event keeps it; empty where the log has no events."""
+    events = sample.get("events")
+    for event in reversed(events if isinstance(events, list) else []):
+        if isinstance(event, dict) and event.get("event") == "model" and isinstance(event.get("output"), dict):
+            output: dict[str, Any] = event["output"]
+            return output
+    return {}
+
+
+def _completion(sample: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
+    """The text of an event's output; long texts stand among the sample's attachments."""
+    text = output.get("completion")
+    prefix = "attachment://"
+    if isinstance(text, str) and text.startswith(prefix):
+        attachments = sample.get("attachments")
+        text = attachments.get(text.removeprefix(prefix)) if isinstance(attachments, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _label_logprobs(output: Mapping[str, Any], position: int | None, n_choices: int) -> tuple[float, ...] | None:
+    """Log-probabilities of the labels at the last token that is the answer's letter, where the log has them.
+
+    They are those of the letter given all that was written before it. None unless every label is among the token's
+    alternatives: one that is lacking is unknown, not improbable.
+    """
+    choices = output.get("choices")
+    if position is None or not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        return None
+    logprobs = choices[0].get("logprobs")
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    for token in reversed(content if isinstance(content, list) else []):
+        text = token.get("token") if isinstance(token, dict) else None
+        if not isinstance(text, str) or text.strip() != _label(position):
+            continue
+        blank = text[: len(text) - len(text.lstrip())]
+        top = {entry.get("token"): entry.get("logprob") for entry in token.get("top_logprobs") or []}
+        values = [top.get(blank + _label(index)) for index in range(n_choices)]
+        if any(not isinstance(value, int | float) or not math.isfinite(value) for value in values):
+            return None
+        return tuple(min(0.0, float(value)) for value in values if value is not None)
+    return None
+
+
+def _overall(header: Mapping[str, Any]) -> float | None:
+    """The accuracy that the log states, where it is a plain mean over samples and epochs."""
+    results = header.get("results")
+    scores = results.get("scores") if isinstance(results, dict) else None
+    for score in scores if isinstance(scores, list) else []:
+        if not isinstance(score, dict) or score.get("scorer") != SCORER or score.get("reducer") not in (None, "mean"):
+            continue
+        metrics = score.get("metrics")
+        accuracy = metrics.get("accuracy") if isinstance(metrics, dict) else None
+        value = accuracy.get("value") if isinstance(accuracy, dict) else None
+        if isinstance(value, int | float) and math.isfinite(value):
+            return float(value)
+    return None

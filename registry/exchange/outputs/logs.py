@@ -1,0 +1,123 @@
+"""What the readers of other programs' whole logs share: JSON documents and archives, read with errors that say where.
+
+A log is one document, not lines: it is read into memory once, and its answers are kept.
+"""
+
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from registry.benchmarks.lines import Place, shorten, shown
+from registry.errors import IngestError
+from registry.exchange.outputs.record import Recorded
+
+ZIP_MAGIC: Final = b"PK\x03\x04"
+ZSTANDARD: Final = 93
+"""Compression method of zip archives that Python's zipfile does not know before 3.14."""
+
+_KINDS: Final[Mapping[type, str]] = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Log:
+    """The answers of a log and what it says of itself.
+
+    about: the run, the model and the program, kept with the evaluation. metric, stated: the overall score that the log
+    states, None where it states none. shots: the most examples that a prompt held, where the log says so. remarks: what
+    the importer should know.
+    """
+
+    format: str
+    recorded: list[Recorded]
+    about: dict[str, str]
+    metric: str
+    stated: float | None
+    shots: int | None = None
+    remarks: list[str] = field(default_factory=list)
+
+
+def load_json(path: Path) -> Any:
+    """The one JSON document of a file. Raises IngestError for a missing, cut-off or damaged file."""
+    try:
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise IngestError(f"{path}: no such file; check the path") from None
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise IngestError(f"{path.name}: cannot be read as JSON ({_reason(error)}); fetch it again") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at line {error.lineno} column {error.colno}"
+    return shorten(str(error)) or type(error).__name__
+
+
+def open_archive(path: Path) -> zipfile.ZipFile:
+    """A zip archive for reading. Raises IngestError for a damaged one."""
+    try:
+        return zipfile.ZipFile(path)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise IngestError(f"{path.name}: damaged or cut-off archive ({shorten(str(error))}); fetch it again") from None
+
+
+def archived_json(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
+    """One JSON document of an archive. Raises IngestError naming archive and entry."""
+    try:
+        return json.loads(_content(archive, archive.getinfo(name)).decode("utf-8"))
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, RecursionError, RuntimeError) as error:
+        raise IngestError(f"{path.name} {name}: cannot be read ({_reason(error)}); fetch the log again") from None
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    if entry.compress_type != ZSTANDARD:
+        return archive.read(entry)
+    import pyarrow as pa  # its start-up time is for those who need it
+
+    assert archive.fp is not None
+    archive.fp.seek(entry.header_offset)
+    header = archive.fp.read(30)
+    if header[:4] != ZIP_MAGIC:
+        raise zipfile.BadZipFile("no entry where the directory says one is")
+    # The entry's own header repeats name and extra field, in lengths of its own.
+    archive.fp.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
+    packed = archive.fp.read(entry.compress_size)
+    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+        content: bytes = stream.read()
+    if zlib.crc32(content) != entry.CRC:
+        raise zipfile.BadZipFile("checksum does not match")
+    return content
+
+
+def members(place: Place, document: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:
+    """document[key], of the kind that it has to be; rejects anything else."""
+    value = document.get(key)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        place.reject(f"{key} {shown(value)} is not {_KINDS[kind]}; the log is damaged, or of another version")
+    return value
+
+
+def objects(place: Place, document: Mapping[str, Any], key: str) -> Iterator[dict[str, Any]]:
+    """The objects of the list document[key]."""
+    for index, value in enumerate(members(place, document, key, list)):
+        if not isinstance(value, dict):
+            place.reject(f"{key}[{index}] {shown(value)} is not an object; the log is damaged, or of another version")
+        yield value
+
+
+def texts(place: Place, document: Mapping[str, Any], key: str) -> list[str]:
+    """The texts of the list document[key]."""
+    values = members(place, document, key, list)
+    for index, value in enumerate(values):
+        if not isinstance(value, str):
+            place.reject(f"{key}[{index}] {shown(value)} is not text; the log is damaged, or of another version")
+    return list(values)
+
+
+def described(document: Mapping[str, Any]) -> dict[str, str]:
+    """What of a description is known, as texts."""
+    return {key: str(value) for key, value in document.items() if value is not None}

@@ -1,0 +1,91 @@
+"""Which program wrote a log, told by its form."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place
+from registry.errors import IngestError
+from registry.exchange.outputs.helm import KEYS as HELM_KEYS
+from registry.exchange.outputs.helm import STATE_FILE, helm_questions, read_helm
+from registry.exchange.outputs.inspect_log import KEYS as INSPECT_KEYS
+from registry.exchange.outputs.inspect_log import inspect_archive, inspect_document, inspect_questions, read_inspect
+from registry.exchange.outputs.logs import ZIP_MAGIC, Log, load_json
+from registry.exchange.outputs.record import KnownQuestion
+
+_LONGEST_LINE: Final = 1 << 20
+"""A first line beyond this is a whole document: a prompt of JSON Lines is shorter."""
+
+
+def log_file(path: Path) -> Path | None:
+    """The file of a log: `path` itself, or the state file of HELM's run folder; None where it is no log of a program.
+
+    Logs are folders, archives and `.json` files that hold one document. Other files hold lines.
+    Raises IngestError for a folder that holds no run.
+    """
+    if path.is_dir():
+        state = path / STATE_FILE
+        if not state.is_file():
+            raise IngestError(f"{path}: is a folder without {STATE_FILE}, so no run of HELM; name the file in it")
+        return state
+    if not path.is_file():
+        return None
+    try:
+        is_log = _is_archive(path) or (path.suffix == ".json" and not _holds_lines(path))
+    except OSError:
+        return None  # whoever reads it as lines says why it cannot be read
+    return path if is_log else None
+
+
+def _holds_lines(path: Path) -> bool:
+    with path.open("rb") as stream:
+        first = stream.readline(_LONGEST_LINE)
+        if not first.endswith(b"\n") and stream.read(1):
+            return False
+    try:
+        document = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(document, dict) and not _is_known(document)
+
+
+def _is_known(document: Mapping[str, Any]) -> bool:
+    return document.keys() >= HELM_KEYS or document.keys() >= INSPECT_KEYS
+
+
+def read_log(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
+    """The answers of a log, `path` being what `log_file` returned. Raises IngestError for one of another program."""
+    if _is_archive(path):
+        header, samples = inspect_archive(path)
+        return read_inspect(path, header, samples, questions)
+    document = _document(path)
+    if document.keys() >= HELM_KEYS:
+        return read_helm(path, document, questions)
+    header, samples = inspect_document(path, document)
+    return read_inspect(path, header, samples, questions)
+
+
+def log_questions(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The questions of a log as lines of a benchmark file. Raises IngestError for a log of another program."""
+    if _is_archive(path):
+        return inspect_questions(inspect_archive(path)[1])
+    document = _document(path)
+    if document.keys() >= HELM_KEYS:
+        return helm_questions(path, document)
+    return inspect_questions(inspect_document(path, document)[1])
+
+
+def _is_archive(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC or path.suffix == ".eval"
+
+
+def _document(path: Path) -> dict[str, Any]:
+    document = load_json(path)
+    if not isinstance(document, dict) or not _is_known(document):
+        raise IngestError(
+            f"{path.name}: is neither a scenario state of HELM nor a log of Inspect AI; give JSON Lines (.jsonl), or a "
+            "file of a program that docs/importing-outputs.md lists"
+        )
+    return document

@@ -1,0 +1,104 @@
+"""Rows by what people call them: `NAME` is the newest of that name, `NAME@VERSION` exactly that one."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session
+
+from registry.db import MAX_ROW_ID
+from registry.errors import NotFoundError
+from registry.names import split_reference
+from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Model, ModelRevision, Suite
+
+Row = TypeVar("Row")
+
+
+def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
+    """The evaluation of that id; NotFoundError when there is none."""
+    row = session.get(Evaluation, evaluation_id) if evaluation_id <= MAX_ROW_ID else None
+    if row is None:
+        total = session.scalar(select(func.count()).select_from(Evaluation))
+        raise NotFoundError(
+            f"no evaluation {evaluation_id}; the registry holds {total} (shuffleboard evaluations list)"
+        )
+    return row
+
+
+def find_version(session: Session, reference: str) -> BenchmarkVersion:
+    """The benchmark version of that reference. NotFoundError lists what there is."""
+    return _find(
+        session,
+        "benchmark",
+        reference,
+        select(BenchmarkVersion).join(Benchmark).order_by(BenchmarkVersion.id.desc()),
+        Benchmark.name,
+        lambda row: row.version,
+        remedy="benchmarks import FILE --name {name}",
+        none="none is imported yet",
+    )
+
+
+def find_revision(session: Session, reference: str) -> ModelRevision:
+    """The model revision of that reference, `NAME@NUMBER`. NotFoundError lists what there is."""
+    return _find(
+        session,
+        "model",
+        reference,
+        select(ModelRevision).join(Model).order_by(ModelRevision.number.desc()),
+        Model.name,
+        lambda row: str(row.number),
+        remedy="models add {name} …",
+        none="none is registered yet",
+        called="revision",
+    )
+
+
+def find_suite(session: Session, reference: str) -> Suite:
+    """The suite of that reference. NotFoundError lists what there is."""
+    return _find(
+        session,
+        "suite",
+        reference,
+        select(Suite).order_by(Suite.version.desc()),
+        Suite.name,
+        lambda row: str(row.version),
+        remedy="suites import FILE",
+    )
+
+
+def find_board(session: Session, reference: str) -> Board:
+    """The board of that reference. NotFoundError lists what there is."""
+    return _find(
+        session,
+        "board",
+        reference,
+        select(Board).order_by(Board.version.desc()),
+        Board.name,
+        lambda row: str(row.version),
+        remedy="boards import FILE",
+    )
+
+
+def _find(
+    session: Session,
+    thing: str,
+    reference: str,
+    newest_first: Select[Row],
+    named: Any,
+    version_of: Callable[[Row], str],
+    *,
+    remedy: str,
+    none: str = "none",
+    called: str = "version",
+) -> Row:
+    name, version = split_reference(reference)
+    rows = list(session.scalars(newest_first.where(named == name)))
+    if not rows:
+        known = ", ".join(session.scalars(select(named).distinct().order_by(named))) or none
+        raise NotFoundError(f"no {thing} {name!r}; known: {known} (shuffleboard {remedy.format(name=name)})")
+    for row in rows:
+        if version in (None, version_of(row)):
+            return row
+    listed = ", ".join(map(version_of, rows))
+    raise NotFoundError(f"{thing} {name} has no {called} {version!r}; it has: {listed}")

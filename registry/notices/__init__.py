@@ -1,0 +1,87 @@
+"""Notices: what others want to hear of, written in the transaction that makes it happen.
+
+Feeds show them, and webhooks are told of them from an outbox. Functions take the session first and never commit.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.account_tables import Notice, Webhook, WebhookDelivery
+from registry.tables import Evaluation
+
+KINDS: Final[dict[str, str]] = {
+    "submission.requested": "Somebody asks for evaluations of a model.",
+    "submission.approved": "A maintainer approved it.",
+    "submission.rejected": "A maintainer rejected it.",
+    "submission.withdrawn": "Whoever asked for it took it back.",
+    "submission.finished": "The last of its evaluations ended, however it ended.",
+    "evaluation.complete": "An evaluation was sealed.",
+    "evaluation.failed": "An evaluation ended with a part that cannot be scored.",
+    "evaluation.withdrawn": "A sealed evaluation no longer counts: it was withdrawn, or superseded by another.",
+}
+"""Every kind of notice with what it tells. `webhook.test` is sent to one webhook that is being tried."""
+TEST: Final = "webhook.test"
+
+
+def notify(
+    session: Session,
+    kind: str,
+    key: str,
+    document: dict[str, Any],
+    *,
+    submission_id: int | None = None,
+    evaluation_id: int | None = None,
+) -> Notice | None:
+    """Writes a notice and puts it into the outbox of every webhook that wants it; None where it was said already.
+
+    document must hold nothing of a question, and no name of a benchmark that is not public.
+    """
+    if session.scalar(select(Notice.id).filter_by(kind=kind, key=key)) is not None:
+        return None
+    notice = Notice(kind=kind, key=key, document=document, submission_id=submission_id, evaluation_id=evaluation_id)
+    session.add(notice)
+    session.flush()
+    for webhook in session.scalars(select(Webhook).where(Webhook.disabled_at.is_(None)).order_by(Webhook.id)):
+        if webhook.kinds is None or kind in webhook.kinds:
+            session.add(WebhookDelivery(webhook_id=webhook.id, notice_id=notice.id))
+    session.flush()
+    return notice
+
+
+def evaluation_complete(session: Session, evaluation: Evaluation) -> None:
+    """Says that an evaluation was sealed."""
+    notify(
+        session,
+        "evaluation.complete",
+        str(evaluation.id),
+        evaluation_document(evaluation),
+        evaluation_id=evaluation.id,
+    )
+
+
+def evaluation_failed(session: Session, evaluation: Evaluation) -> None:
+    """Says that an evaluation failed; again when it fails again after a retry."""
+    before = select(func.count()).select_from(Notice).filter_by(kind="evaluation.failed", evaluation_id=evaluation.id)
+    key = f"{evaluation.id}.{session.scalar(before) or 0}"
+    notify(session, "evaluation.failed", key, evaluation_document(evaluation), evaluation_id=evaluation.id)
+
+
+def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
+    """What is told of an evaluation; of one on a benchmark that is not public, its number and state alone."""
+    told: dict[str, Any] = {"evaluation": evaluation.id, "state": evaluation.state}
+    version = evaluation.benchmark_version
+    if version.visibility != "public":
+        return told
+    return told | {
+        "model": evaluation.model_revision.model.name,
+        "revision": evaluation.model_revision.number,
+        "benchmark": version.benchmark.name,
+        "benchmark_version": version.version,
+        "protocol": evaluation.protocol.name,
+        "shots": evaluation.protocol.shots,
+        "variants": evaluation.variant_set.name,
+        "replicate": evaluation.replicate,
+        "seal": evaluation.seal,
+    }

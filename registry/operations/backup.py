@@ -1,0 +1,283 @@
+"""Backup and restore: one file that holds a whole registry, made while workers and website go on.
+
+SQLite's file is a database that can be opened as it is; PostgreSQL's is what its own client writes (pg_dump, custom
+format). Either holds password hashes, secrets of webhooks and hidden benchmarks, so only its owner may read it.
+"""
+
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import URL, text
+
+from registry.db import get_engine, read_session
+from registry.errors import DatabaseError, UsageError
+from registry.operations import migrate
+
+SQLITE_MAGIC: Final = b"SQLite format 3\0"
+POSTGRESQL_MAGIC: Final = b"PGDMP"
+DEBIAN_PROGRAMS: Final = Path("/usr/lib/postgresql")
+"""Where Debian keeps the clients, a folder for each major version."""
+
+_OBJECTS: Final = text(
+    "SELECT count(*) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
+    "WHERE nspname <> 'information_schema' AND nspname !~ '^pg_' AND relkind IN ('r', 'p', 'v', 'm', 'S') "
+    "AND pg_class.oid NOT IN (SELECT objid FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_class'::regclass)"
+)
+
+
+@dataclass(frozen=True)
+class Backup:
+    """What was written: the file, its bytes, the engine it is of, and the revision of its schema."""
+
+    path: Path
+    size: int
+    engine: str
+    revision: str
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a database came to hold. from_revision: of the file; older ones were upgraded to `revision`.
+
+    sealed: evaluations whose seals were computed again; problems: what does not match.
+    """
+
+    from_revision: str
+    revision: str
+    sealed: int
+    problems: list[str]
+
+
+def backup(url: str, path: Path) -> Backup:
+    """Writes the whole database into a new file, as it stands at one moment.
+
+    Raises UsageError for a file that is there already, DatabaseError when the database cannot be read, the file cannot
+    be written, or PostgreSQL's client is missing or older than the server. A backup that failed leaves no file.
+    """
+    engine = get_engine(url)
+    revision = migrate.current(engine)
+    if revision is None:
+        raise DatabaseError(f"database {migrate.shown(engine)} is empty: there is nothing to back up")
+    if path.exists():
+        raise UsageError(f"{path}: is there already; name another file, or move that one away")
+    with _beside(path) as scratch:
+        if engine.dialect.name == "sqlite":
+            _copy_sqlite(_sqlite_path(engine.url), scratch)
+        else:
+            _dump_postgresql(engine.url, _server_version(url), scratch)
+        size = scratch.stat().st_size
+        scratch.rename(path)
+    return Backup(path, size, engine.dialect.name, revision)
+
+
+def restore(url: str, path: Path) -> Restored:
+    """Fills an empty database with a backup, brings it to this code's schema, and verifies all that is sealed in it.
+
+    Raises UsageError for a file that is no backup or one of the other engine, DatabaseError for a database that is not
+    empty and for a restore that fails, which leaves it empty.
+    """
+    from registry.verification import verify_all
+
+    engine = get_engine(url)
+    _require_backup_of(engine.dialect.name, path)
+    engine.dispose()  # of a file that is about to be replaced
+    if engine.dialect.name == "sqlite":
+        _fill_sqlite(engine.url, path)
+    else:
+        _fill_postgresql(url, path)
+    engine.dispose()
+    before = migrate.current(engine)
+    assert before is not None
+    revision = migrate.upgrade(url)
+    with read_session(engine) as session:
+        report = verify_all(session)
+    return Restored(before, revision, len(report["evaluations"]), problems_of(report))
+
+
+def problems_of(report: dict[str, Any]) -> list[str]:
+    """Every problem of a report of `verify_all`, each with the evaluation that it is about."""
+    of_evaluations = [
+        f"evaluation {one['evaluation']}: {problem}" for one in report["evaluations"] for problem in one["problems"]
+    ]
+    return [*of_evaluations, *report["problems"]]
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[Path]:
+    """A file on the same disk that becomes `path` when all of it is written; only its owner may read it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".backup-", dir=path.parent) as folder:
+            scratch = Path(folder) / path.name
+            scratch.touch(mode=0o600)
+            yield scratch
+    except OSError as error:
+        raise DatabaseError(f"{path}: cannot be written ({error.strerror}); check folder and free space") from None
+
+
+def _require_backup_of(engine_name: str, path: Path) -> None:
+    try:
+        with path.open("rb") as stream:
+            magic = stream.read(len(SQLITE_MAGIC))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    if magic == SQLITE_MAGIC:
+        found = "sqlite"
+    elif magic.startswith(POSTGRESQL_MAGIC):
+        found = "postgresql"
+    else:
+        raise UsageError(f"{path}: is no backup (it begins with {magic!r}); name a file that `db backup` wrote")
+    if found != engine_name:
+        names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+        raise UsageError(
+            f"{path}: is a backup of {names[found]}, and the database is on {names[engine_name]}; restore it on "
+            f"{names[found]}, then: shuffleboard db move"
+        )
+
+
+# SQLite
+
+
+def _sqlite_path(url: URL) -> Path:
+    if not url.database or url.database == ":memory:":
+        raise UsageError("a database in memory cannot be backed up or restored; use a file")
+    return Path(url.database)
+
+
+def _copy_sqlite(source: Path, target: Path) -> None:
+    """Copies a database by SQLite's backup interface, in one step: writers go on, and none of them is half in it."""
+    try:
+        with closing(sqlite3.connect(source)) as here, closing(sqlite3.connect(target)) as there:
+            here.backup(there)
+            # One file by itself, without the -wal that the mode of the original would make beside it.
+            there.execute("PRAGMA journal_mode=DELETE")
+            (verdict,) = there.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        raise DatabaseError(f"{source}: could not be copied ({error}); check it and the free space") from None
+    if verdict != "ok":
+        raise DatabaseError(f"{source}: is damaged ({verdict}); restore an older backup")
+
+
+def _fill_sqlite(url: URL, path: Path) -> None:
+    target = _sqlite_path(url)
+    if target.exists():
+        try:
+            with closing(sqlite3.connect(target)) as connection:
+                (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.DatabaseError:
+            objects = 1  # something else
+        if objects:
+            raise DatabaseError(f"{target}: is not empty; move the file away, with {target.name}-wal if that is there")
+    _known_revision(path)
+    with _beside(target) as scratch:
+        _copy_sqlite(path, scratch)
+        for ending in ("-wal", "-shm"):
+            target.with_name(target.name + ending).unlink(missing_ok=True)
+        scratch.replace(target)
+
+
+def _known_revision(path: Path) -> None:
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except (sqlite3.Error, TypeError):
+        raise UsageError(f"{path}: is an SQLite file, but no registry; name a file that `db backup` wrote") from None
+    migrate.require_known(str(path), revision)
+
+
+# PostgreSQL
+
+
+def _server_version(url: str) -> int:
+    """The server's major version."""
+    with get_engine(url).connect() as connection:
+        return int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10000
+
+
+def client_program(name: str, at_least: int) -> Path:
+    """The newest of PostgreSQL's programs `name` that is installed here; on PATH it comes first if it is new enough.
+
+    Raises DatabaseError when there is none of at least that major version.
+    """
+    on_path = shutil.which(name)
+    candidates = [Path(on_path)] if on_path else []
+    folders = [folder for folder in DEBIAN_PROGRAMS.glob("*/bin") if folder.parent.name.isdecimal()]
+    candidates += [folder / name for folder in sorted(folders, key=lambda one: -int(one.parent.name))]
+    found: list[int] = []
+    for program in candidates:
+        if program.exists():
+            found.append(_major_version(program))
+            if found[-1] >= at_least:
+                return program
+    if not found:
+        raise DatabaseError(f"{name} is not installed here; install PostgreSQL's client programs, {at_least} or newer")
+    raise DatabaseError(
+        f"{name} is of PostgreSQL {max(found)}, older than the server's {at_least}; install the client programs of "
+        f"PostgreSQL {at_least}"
+    )
+
+
+def _major_version(program: Path) -> int:
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    number = re.search(r"\) (\d+)", said)
+    return int(number[1]) if number else 0
+
+
+def _place(url: URL) -> tuple[str, dict[str, str]]:
+    """Where a client connects, as it may stand in a list of processes, and the environment that holds the password."""
+    place: dict[str, Any] = {**url.translate_connect_args(username="user", database="dbname"), **url.query}
+    password = place.pop("password", None)
+    place.pop("sslpassword", None)
+    environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
+    return make_conninfo(**place), environment
+
+
+def _run(program: Path, arguments: Sequence[str], url: URL | None, doing: str) -> str:
+    """Runs a client program, connected to `url` if there is one, and returns what it writes.
+
+    Raises DatabaseError with its first error.
+    """
+    conninfo, environment = ("", dict(os.environ)) if url is None else _place(url)
+    connected = () if url is None else ("--no-password", f"--dbname={conninfo}")
+    done = subprocess.run(  # noqa: S603 - our own arguments
+        [program, *connected, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error:" in line] or done.stderr.splitlines()
+        reason = lines[0].removeprefix(f"{program.name}: ") if lines else f"status {done.returncode}"
+        raise DatabaseError(f"{doing} failed: {program.name}: {reason}; mend that and run it again")
+    return done.stdout
+
+
+def _dump_postgresql(url: URL, server: int, target: Path) -> None:
+    _run(client_program("pg_dump", server), ["--format=custom", f"--file={target}"], url, "the backup")
+
+
+def _fill_postgresql(url: str, path: Path) -> None:
+    engine = get_engine(url)
+    migrate.current(engine)  # says what is wrong where it cannot be reached
+    with engine.connect() as connection:
+        objects = connection.scalar(_OBJECTS)
+    if objects:
+        raise DatabaseError(f"database {migrate.shown(engine)} is not empty; make an empty one and name that")
+    program = client_program("pg_restore", _server_version(url))
+    listing = ["--file=-", "--data-only", "--table=alembic_version", str(path)]
+    said = _run(program, listing, None, "reading the backup")
+    revision = re.search(r"^COPY \S*alembic_version .*\n(\w+)$", said, re.MULTILINE)
+    if revision is None:
+        raise UsageError(f"{path}: holds no registry; name a file that `db backup` wrote")
+    migrate.require_known(str(path), revision[1])
+    # In one transaction. Tables are filled before their triggers are made. Owners and rights are those of another
+    # server's roles: `db roles` makes this one's.
+    options = ["--single-transaction", "--no-owner", "--no-privileges", str(path)]
+    _run(program, options, engine.url, "the restore")

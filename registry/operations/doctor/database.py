@@ -1,0 +1,300 @@
+"""Checks of the database: that it answers, holds this code's schema whole, and is set up to keep it."""
+
+import re
+import sqlite3
+import stat
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from shutil import disk_usage
+from typing import Any, Final
+
+from sqlalchemy import text
+
+from registry.errors import DatabaseError, ShuffleboardError
+from registry.operations import migrate
+from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.schema.audiences import FILTERED, schema
+from registry.schema.roles import RoleNames
+from registry.schema.triggers import trigger_statements
+from registry.schema.views import VIEWS
+
+NETWORK: Final = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "beegfs", "gpfs"),
+        *("fuse.sshfs", "fuse.ceph", "fuse.glusterfs", "fuse.s3fs", "fuse.gcsfuse", "9p"),
+    )
+)
+"""File systems whose locks do not hold between hosts, or whose shared memory does not exist: SQLite needs both."""
+
+BUSY_SECONDS: Final = 5.0
+GIB: Final = 1 << 30
+
+
+def rows_of(context: Context, query: str, **values: Any) -> Sequence[Any]:
+    """The rows of a query that waits for no writer."""
+    with context.engine.execution_options(read_only=True).connect() as connection:
+        return connection.execute(text(query), values).all()
+
+
+def value_of(context: Context, query: str, **values: Any) -> Any:
+    """The one value of a query; None where it has no row."""
+    rows = rows_of(context, query, **values)
+    return rows[0][0] if rows else None
+
+
+def file_of(context: Context) -> Path:
+    """The SQLite file."""
+    return Path(str(context.engine.url.database))
+
+
+def reachable(context: Context) -> Outcome:
+    """Whether there is a database that answers."""
+    if context.engine.dialect.name == "sqlite" and not file_of(context).exists():
+        return problem(f"{file_of(context)}: no such file", "run: shuffleboard db upgrade")
+    try:
+        migrate.current(context.engine)
+    except DatabaseError as error:
+        return problem(
+            str(error), "start it, and check address, password and certificates in SHUFFLEBOARD_DATABASE_URL"
+        )
+    if context.engine.dialect.name == "sqlite":
+        return ok(f"SQLite {sqlite3.sqlite_version}, {file_of(context)}")
+    version, user = rows_of(context, "SELECT current_setting('server_version'), current_user")[0]
+    return ok(f"PostgreSQL {version}, {migrate.shown(context.engine)} as {user}")
+
+
+def writable(context: Context) -> Outcome:
+    """Whether a row could be written now."""
+    statement = "UPDATE alembic_version SET version_num = version_num WHERE false"
+    if context.engine.dialect.name == "postgresql":
+        statement = "UPDATE worker SET pid = pid WHERE false"  # the application may not write the other
+    try:
+        if context.engine.dialect.name == "sqlite":
+            with closing(sqlite3.connect(file_of(context), timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(statement)
+                connection.execute("ROLLBACK")
+        else:
+            with context.engine.connect() as connection:
+                connection.exec_driver_sql(statement)
+                connection.rollback()
+    except (sqlite3.Error, DatabaseError) as error:
+        return problem(
+            f"cannot be written: {error}",
+            "make file and folder writable for this account; where it is locked, end what holds it",
+        )
+    return ok("can be written")
+
+
+def revision(context: Context) -> Outcome:
+    """Whether the schema is this code's."""
+    at = migrate.current(context.engine)
+    if at == migrate.head():
+        return ok(f"revision {at}, the newest")
+    waiting = migrate.pending(at)
+    if waiting:
+        titles = "; ".join(f"{number} {title}" for number, title in waiting)
+        return problem(
+            f"{at or 'empty'}; not run yet: {titles}",
+            "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade",
+        )
+    return problem(f"revision {at} is newer than this code's {migrate.head()}", "install the code that made it")
+
+
+def triggers(context: Context) -> Outcome:
+    """Whether everything that refuses to change what is sealed is there, switched on, and as it was written."""
+    wanted = {name: _one_line(body) for name, body in trigger_statements(context.engine.dialect.name).items()}
+    if context.engine.dialect.name == "sqlite":
+        query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+        found = {name: _one_line(body) for name, body in rows_of(context, query)}
+        off: list[str] = []
+        changed = [name for name, body in wanted.items() if name in found and found[name] != body]
+    else:
+        query = (
+            "SELECT tgname, tgenabled FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+            "WHERE NOT tgisinternal AND relnamespace = 'public'::regnamespace"
+        )
+        states = dict(rows_of(context, query))
+        off = sorted(name for name, state in states.items() if name in wanted and state not in ("O", "A"))
+        query = (
+            "SELECT proname, prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname LIKE 'refuse%'"
+        )
+        bodies = {name: _one_line(body) for name, body in rows_of(context, query)}
+        found = {**states, **bodies}
+        changed = [name for name, body in wanted.items() if name in bodies and bodies[name] not in body]
+    missing = sorted(wanted.keys() - found.keys())
+    if not (missing or off or changed):
+        return ok(f"all {len(wanted)} are there and switched on")
+    parts = {"missing": missing, "switched off": off, "not as they were made": sorted(changed)}
+    file = f"registry/schema/triggers/{context.engine.dialect.name}.sql"
+    switch_on = "ALTER TABLE … ENABLE TRIGGER …, and " if off else ""
+    return problem(
+        "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names),
+        f"as the owner, {switch_on}make again what {file} has of them; then run: shuffleboard verify --all",
+    )
+
+
+def _one_line(sql: str) -> str:
+    return " ".join(sql.split())
+
+
+def views(context: Context) -> Outcome:
+    """Whether every documented view is there, on PostgreSQL for each audience too."""
+    if context.engine.dialect.name == "sqlite":
+        wanted = {("", name) for name in VIEWS}
+        found = {("", name) for (name,) in rows_of(context, "SELECT name FROM sqlite_master WHERE type = 'view'")}
+    else:
+        wanted = {("public", name) for name in VIEWS}
+        for audience in ("public", "members"):
+            wanted |= {(schema(audience), name) for name in VIEWS}
+            wanted |= {(f"{schema(audience)}_tables", name) for name in (*VIEWS, *FILTERED)}
+        found = {(row[0], row[1]) for row in rows_of(context, "SELECT schemaname, viewname FROM pg_views")}
+    missing = sorted(".".join(filter(None, name)) for name in wanted - found)
+    if not missing:
+        return ok(f"all {len(wanted)} are there")
+    return problem(
+        f"missing: {', '.join(missing)}",
+        "somebody dropped them: as the owner, make them again from registry/schema/views and migrations/audiences, or "
+        "restore a backup; then run: shuffleboard db roles",
+    )
+
+
+def rights(context: Context) -> Outcome:
+    """Whether the role in use could undo what keeps sealed rows."""
+    user, superuser = rows_of(context, "SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user")[0]
+    owners = dict(
+        rows_of(context, "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename")
+    )
+    own = [table for table, owner in owners.items() if owner == user]
+    remedy = (
+        "run `shuffleboard db roles` as a superuser, and set SHUFFLEBOARD_DATABASE_URL of website and workers to the "
+        f"role {RoleNames().app}"
+    )
+    if superuser or len(own) == len(owners):
+        what = "a superuser" if superuser else "the owner of every table"
+        return warning(f"{user} is {what}, and could switch off what keeps sealed rows", remedy)
+    if own:
+        return problem(f"{user} owns {', '.join(own)}, and could switch off what keeps its rows", remedy)
+    query = (
+        "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND (pg_has_role(tableowner, 'MEMBER') "
+        "OR has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), 'TRUNCATE, TRIGGER')) "
+        "ORDER BY tablename"
+    )
+    reached = [name for (name,) in rows_of(context, query)]
+    if reached:
+        listed = f"{', '.join(reached[:3])}{' …' if len(reached) > 3 else ''}"
+        return problem(f"{user} may empty, or act as the owner of, {listed}", remedy)
+    return ok(f"{user} owns nothing and may change rows alone")
+
+
+def readers(context: Context) -> Outcome:
+    """Whether strangers' queries are asked by roles that see the documented views alone."""
+    from registry.schema.public_sql import run_query
+
+    given = {"public": context.settings.reader_url, "members": context.settings.member_reader_url}
+    answered = []
+    for audience, url in given.items():
+        if not url:
+            continue
+        try:
+            run_query(context.settings, audience, "SELECT count(*) AS n FROM leaderboard")  # type: ignore[arg-type]
+        except ShuffleboardError as error:
+            return problem(f"{audience}: {error}", "run `shuffleboard db roles`, and set what it prints")
+        answered.append(audience)
+    if not answered:
+        return ok("none is set: the SQL page answers nobody")
+    return ok(f"{' and '.join(answered)}: documented views alone")
+
+
+def sqlite_file(context: Context) -> Outcome:
+    """Permissions, journal and place of the file."""
+    path = file_of(context)
+    mode = stat.S_IMODE(path.stat().st_mode)
+    journal = value_of(context, "PRAGMA journal_mode")
+    kind = file_system(path)
+    if kind in NETWORK:
+        return problem(
+            f"{path} is on a network file system ({kind}), where SQLite's locks do not hold",
+            "move it to a local disk, or the registry to PostgreSQL: shuffleboard db move --to URL",
+        )
+    if journal != "wal":
+        return problem(
+            f"journal mode {journal}, not wal", f"end what uses it, then: sqlite3 {path} 'PRAGMA journal_mode=WAL'"
+        )
+    if mode & stat.S_IWOTH:
+        return problem(f"{path} can be written by everyone (mode {mode:o})", f"chmod 600 {path}")
+    if mode & stat.S_IROTH and value_of(context, "SELECT count(*) FROM account"):
+        return warning(
+            f"{path} can be read by everyone (mode {mode:o}), with password hashes and hidden benchmarks",
+            f"chmod 600 {path}",
+        )
+    return ok(f"mode {mode:o}, journal {journal}, {kind or 'local disk'}")
+
+
+def file_system(path: Path) -> str:
+    """The type of the file system that a path is on; empty where that cannot be told."""
+    best, kind = Path(), ""
+    try:
+        mounts = Path("/proc/mounts").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    resolved = path.resolve()
+    for line in mounts:
+        _, place, found, *_ = line.split(" ")
+        mounted = Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), place))
+        if resolved.is_relative_to(mounted) and len(mounted.parts) >= len(best.parts):
+            best, kind = mounted, found
+    return kind
+
+
+def database_space(context: Context) -> Outcome:
+    """The database's size, and the room on its disk where that can be asked."""
+    if context.engine.dialect.name == "sqlite":
+        path = file_of(context)
+        return room(context, path.parent, f"{path.stat().st_size / GIB:.2f} GiB")
+    size = f"{value_of(context, 'SELECT pg_database_size(current_database())') / GIB:.2f} GiB"
+    folder = value_of(context, "SELECT setting FROM pg_settings WHERE name = 'data_directory'")
+    host = context.engine.url.host or ""
+    is_here = host in ("", "localhost", "127.0.0.1", "::1") or host.startswith("/")
+    if not is_here or folder is None or not Path(folder).exists():
+        return ok(f"{size}; its disk cannot be asked from here")
+    return room(context, Path(folder), size)
+
+
+def room(context: Context, folder: Path, holds: str) -> Outcome:
+    """What is left of the disk of a folder."""
+    free = disk_usage(folder).free
+    found = f"{holds}; {free / GIB:.1f} GiB are free on the disk of {folder}"
+    least = context.limits.free_bytes
+    remedy = "make room or move it to a larger disk: work stands still while nothing can be written"
+    if free < least:
+        return problem(found, remedy)
+    return warning(found, remedy) if free < 5 * least else ok(found)
+
+
+def connections(context: Context) -> Outcome:
+    """How many of the server's connections are in use."""
+    used, most = rows_of(
+        context, "SELECT (SELECT count(*) FROM pg_stat_activity), current_setting('max_connections')::integer"
+    )[0]
+    found = f"{used} of {most} connections"
+    if used > context.limits.connections * most:
+        return warning(found, "raise max_connections, or put a connection pool in front")
+    return ok(found)
+
+
+def statistics(context: Context) -> Outcome:
+    """Whether the planner knows what the large tables hold."""
+    query = (
+        "SELECT relname, n_mod_since_analyze, coalesce(greatest(last_analyze, last_autoanalyze)::date::text, 'never') "
+        "FROM pg_stat_user_tables WHERE n_mod_since_analyze > :rows AND n_mod_since_analyze > 0.2 * n_live_tup "
+        "ORDER BY n_mod_since_analyze DESC"
+    )
+    stale = rows_of(context, query, rows=context.limits.stale_rows)
+    if value_of(context, "SELECT current_setting('autovacuum')") != "on":
+        return warning("autovacuum is off", "switch autovacuum on: tables grow and plans grow old without it")
+    if stale:
+        listed = ", ".join(f"{name} ({changed} rows since {last})" for name, changed, last in stale)
+        return warning(f"old statistics: {listed}", f"as the owner: ANALYZE {', '.join(name for name, _, _ in stale)}")
+    return ok("autovacuum is on, no table's statistics are old")

@@ -1,0 +1,129 @@
+"""Checks of this host: its data directory, the key that signs cookies, models' files, and its accelerator."""
+
+import json
+import os
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+from sqlalchemy import select
+
+from registry.db import read_session
+from registry.errors import ModelError
+from registry.operations.doctor.database import room
+from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.queue.claims import worker_is_live
+from registry.revisions.store import check_location
+from registry.tables import Model, ModelRevision, Worker
+
+PROGRAM_SECONDS = 20.0
+
+
+def data_directory(context: Context) -> Outcome:
+    """Whether it can be written to, and has room."""
+    home = context.settings.home.expanduser()
+    if not home.is_dir():
+        return ok(f"{home}: made when it is first needed")
+    if not os.access(home, os.W_OK):
+        return problem(f"{home}: cannot be written to", "make it writable for this account, or set SHUFFLEBOARD_HOME")
+    return room(context, home, str(home))
+
+
+def secret_key(context: Context) -> Outcome:
+    """Whether the key that signs cookies is its owner's alone."""
+    path = context.settings.secret_key_file or context.settings.home.expanduser() / "secret.key"
+    if not path.exists():
+        if context.settings.secret_key_file is not None:
+            return problem(
+                f"{path}: no such file", "write 32 random bytes into it, or unset SHUFFLEBOARD_SECRET_KEY_FILE"
+            )
+        return ok("none yet: the website makes it when it first starts")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return problem(
+            f"{path}: others may read or change it (mode {mode:o}), and sign in as anybody",
+            f"chmod 600 {path}; if somebody may have read it, remove it and restart the website, which makes another",
+        )
+    return ok(f"{path}, mode {mode:o}")
+
+
+def models(context: Context) -> Outcome:
+    """Whether the files of models that lie on a disk are all there and whole."""
+    query = (
+        select(Model.name, ModelRevision.number, ModelRevision.kind, ModelRevision.location)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .where(ModelRevision.state == "ready", ModelRevision.kind.in_(("huggingface", "gguf")))
+        .order_by(Model.name, ModelRevision.number)
+    )
+    with read_session(context.engine) as session:
+        revisions = [row for row in session.execute(query) if str(row.location).startswith("/")]
+        hosts = set(session.scalars(select(Worker.host).where(worker_is_live())))
+    faults = []
+    for row in revisions:
+        try:
+            check_location(row.kind, row.location)
+            faults += [f"{row.name} revision {row.number}: {fault}" for fault in _cut_off(Path(row.location))]
+        except ModelError as error:
+            faults.append(f"{row.name} revision {row.number}: {error}")
+    if not faults:
+        return ok(f"{len(revisions)} of local files, all there")
+    found = "; ".join(faults[:3]) + (f"; {len(faults) - 3} more" if len(faults) > 3 else "")
+    remedy = "put the files back where they were, on a path that every worker's host sees"
+    if hosts and socket.gethostname() not in hosts:
+        return warning(f"not on this host: {found}", f"if workers do not see them either, {remedy}")
+    return problem(found, remedy)
+
+
+def _cut_off(folder: Path) -> Iterator[str]:
+    """Files of weights that are shorter or longer than they say they are. A worker compares their digests as well."""
+    for path in sorted(folder.glob("*.safetensors")):
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            try:
+                header = json.loads(stream.read(min(length, size)))
+            except ValueError:
+                header = None
+        if not isinstance(header, dict):
+            yield f"{path.name} is no safetensors file"
+            continue
+        wanted = (
+            8 + length + max((item["data_offsets"][1] for name, item in header.items() if name[0] != "_"), default=0)
+        )
+        if size != wanted:
+            yield f"{path.name} has {size} bytes, not {wanted}"
+
+
+def accelerator(_context: Context) -> Outcome:
+    """What this host has to score on. None is no fault."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ok("no GPU (nvidia-smi is not here); workers score on the CPU")
+    listed = _said([program, "--query-gpu=name,driver_version,memory.total,memory.used", "--format=csv,noheader"])
+    if not listed:
+        return warning("nvidia-smi is here and lists no GPU", "check the driver: run nvidia-smi")
+    found = "; ".join(listed.splitlines())
+    if find_spec("torch") is None:
+        return ok(f"{found}; torch is not installed here")
+    # In a process of its own: torch takes seconds and memory, and a broken driver may end whoever asks.
+    seen = _said([sys.executable, "-c", "import torch; print(torch.cuda.device_count(), torch.__version__)"])
+    count, _, version = seen.partition(" ")
+    if count in ("", "0"):
+        return warning(
+            f"{found}; torch {version or '(which does not load)'} sees none of them",
+            "install a build of torch for CUDA that the driver can run: see the README",
+        )
+    return ok(f"{found}; torch {version} sees {count}")
+
+
+def _said(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False)  # noqa: S603
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

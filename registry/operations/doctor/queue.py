@@ -1,0 +1,163 @@
+"""Checks of workers and of the work they are to do."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import func, select
+
+from registry.db import database_now, read_session
+from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.queue import claims
+from registry.tables import Evaluation, Shard, Worker
+
+LISTED = 5
+
+START = "start one: shuffleboard worker"
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f", and {len(items) - LISTED} more" if len(items) > LISTED else ""
+    return ", ".join(items[:LISTED]) + more
+
+
+def _rows(context: Context, query: Any) -> Sequence[Any]:
+    with read_session(context.engine) as session:
+        return session.execute(query).all()
+
+
+def _is_waiting(context: Context) -> bool:
+    with read_session(context.engine) as session:
+        return claims.work_remains(session, ("cpu", "gpu", "match"))
+
+
+def workers(context: Context) -> Outcome:
+    """Who is alive, and who fell silent within a day without signing off."""
+    live = _rows(context, select(Worker.host, Worker.device).where(claims.worker_is_live()).order_by(Worker.host))
+    silent = _rows(
+        context,
+        select(Worker.host, Worker.pid, Worker.last_seen)
+        .where(
+            Worker.stopped_at.is_(None),
+            Worker.last_seen <= database_now(-claims.ALIVE_SECONDS),
+            Worker.last_seen > database_now(-86_400),
+        )
+        .order_by(Worker.last_seen.desc()),
+    )
+    if not live and _is_waiting(context):
+        return problem("none is alive, and work waits", START)
+    found = f"{len(live)} alive" + (f" ({_listed([f'{row.device} on {row.host}' for row in live])})" if live else "")
+    if silent:
+        gone = _listed([f"process {row.pid} on {row.host} since {row.last_seen:%H:%M} UTC" for row in silent])
+        return warning(f"{found}; silent without having signed off: {gone}", "look at its log, and start it again")
+    return ok(found)
+
+
+def queues(context: Context) -> Outcome:
+    """Queues on which work waits that nobody serves."""
+    with read_session(context.engine) as session:
+        lacking = claims.queues_without_worker(session)
+    if lacking:
+        return problem(
+            f"work waits on {', '.join(lacking)}, which no live worker serves",
+            f"start one: shuffleboard worker --queues {','.join(lacking)}",
+        )
+    return ok("none without a worker")
+
+
+def versions(context: Context) -> Outcome:
+    """Whether live workers run this code, and one set of packages."""
+    live = _rows(context, select(Worker.host, Worker.versions).where(claims.worker_is_live()))
+    code = "shuffleboard"
+    others = sorted(
+        {f"{row.host} ({row.versions.get(code)})" for row in live if row.versions.get(code) != context.code_version}
+    )
+    mixed = claims.differing_versions([row.versions for row in live])
+    remedy = "install the same code and constraints.txt on every host, and restart the workers"
+    if others:
+        return warning(f"this is {context.code_version}; others: {_listed(others)}", remedy)
+    if mixed:
+        listed = _listed([f"{package} {' and '.join(sorted(counts))}" for package, counts in mixed.items()])
+        return warning(f"workers differ in {listed}", remedy)
+    return ok(f"{context.code_version} on all of {len(live)} live workers")
+
+
+def parked(context: Context) -> Outcome:
+    """Shards that were given up, and revisions of models that cannot be used."""
+    shards = _rows(
+        context,
+        select(Shard.evaluation_id, func.count().label("shards"), func.min(Shard.error).label("error"))
+        .where(Shard.state == "failed")
+        .group_by(Shard.evaluation_id)
+        .order_by(Shard.evaluation_id),
+    )
+    if shards:
+        listed = _listed([f"evaluation {row.evaluation_id} ({row.shards}: {str(row.error)[:100]})" for row in shards])
+        return warning(
+            f"parked: {listed}", f"remove the reason, then: shuffleboard evaluations retry {shards[0].evaluation_id}"
+        )
+    return ok("no shard is parked")
+
+
+def leases(context: Context) -> Outcome:
+    """Shards whose worker fell silent and that nobody queued again."""
+    expired = _rows(
+        context,
+        select(Shard.id, Shard.evaluation_id, Worker.host, Worker.pid)
+        .outerjoin(Worker, Worker.id == Shard.worker_id)
+        .where(Shard.state == "leased", Shard.lease_until < database_now())
+        .order_by(Shard.id),
+    )
+    if not expired:
+        return ok("none has run out")
+    listed = _listed(
+        [f"shard {row.id} of evaluation {row.evaluation_id}, process {row.pid} on {row.host}" for row in expired]
+    )
+    with read_session(context.engine) as session:
+        alive = claims.live_workers(session)
+    if alive:
+        return warning(
+            f"run out: {listed}",
+            f"wait for {context.settings.reconcile_seconds:g} s (SHUFFLEBOARD_RECONCILE_SECONDS): a live worker queues "
+            "them again; if it does not, look at its log",
+        )
+    return problem(f"held by the dead: {listed}", f"no worker is alive that could queue them again; {START}")
+
+
+def waiting(context: Context) -> Outcome:
+    """Shards that have waited for very long although somebody serves their queue."""
+    oldest = _rows(
+        context,
+        select(Shard.evaluation_id, Shard.queue, Evaluation.created_at)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(
+            Shard.state == "queued",
+            Evaluation.state.in_(("queued", "running")),
+            Evaluation.created_at < database_now(-context.limits.waiting_seconds),
+        )
+        .order_by(Evaluation.created_at)
+        .limit(1),
+    )
+    if not oldest:
+        return ok(f"nothing for longer than {context.limits.waiting_seconds / 3600:g} h")
+    row = oldest[0]
+    return warning(
+        f"evaluation {row.evaluation_id} on {row.queue} since {row.created_at:%Y-%m-%d %H:%M} UTC",
+        "add workers, raise its --priority, or cancel what is not wanted: shuffleboard evaluations list",
+    )
+
+
+def sealing(context: Context) -> Outcome:
+    """Evaluations that are scored and not sealed."""
+    with read_session(context.engine) as session:
+        ready = claims.ready_to_seal(session)
+        alive = claims.live_workers(session)
+    if not ready:
+        return ok("everything that is scored is sealed")
+    found = f"scored and not sealed: {_listed([f'evaluation {number}' for number in ready])}"
+    if alive:
+        return warning(
+            found,
+            f"wait for {context.settings.reconcile_seconds:g} s (SHUFFLEBOARD_RECONCILE_SECONDS); if they stay, look "
+            "for seal_refused in the workers' logs",
+        )
+    return problem(found, f"no worker is alive that could seal them; {START}")

@@ -1,0 +1,97 @@
+"""Maintenance: what has to be done again and again, whether or not anything is being scored.
+
+Every worker does it beside its work, and `shuffleboard beat` does nothing else. Any number may do it at once: each part
+takes its rows under a lock, passes by what another holds, and repeats its condition before it writes.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from registry.boards.snapshots import refresh_boards
+from registry.boards.submissions import advance
+from registry.db import read_session, write_session
+from registry.errors import SealError
+from registry.notices.webhooks import deliver
+from registry.proof.seal import seal
+from registry.queue import claims
+from registry.queue.hints import missing_hints, send_hints
+from registry.settings import Settings
+
+MINIMUM_IDLE_SECONDS: Final = 5.0
+SEALING_LEASES: Final = 10
+"""A transaction that seals may be silent for so many leases: it computes in between."""
+
+_log = structlog.get_logger()
+
+
+class Maintenance:
+    """Leases, hints, seals, boards, submissions and webhooks of one registry, kept up by one process."""
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self._telling = threading.Lock()
+
+    def maintain(self) -> None:
+        """All of it once. Raises DBAPIError while the database is in trouble; what was done until then stays."""
+        self.reconcile()
+        self.seal_complete()
+        self.tell()
+
+    def reconcile(self, first: Callable[[Session], None] | None = None) -> None:
+        """Queues shards whose lease ran out and sends missing hints. `first` runs before, in the same transaction."""
+        with self.transaction() as session:
+            if first is not None:
+                first(session)
+            waiting = claims.reconcile(session)
+        if self.settings.broker_url and waiting:
+            send_hints(self.settings, missing_hints(self.settings, waiting))
+
+    def seal_complete(self) -> None:
+        """Seals every evaluation whose shards are all done, and brings the boards up to date."""
+        with read_session(self.engine) as session:
+            ready = claims.ready_to_seal(session)
+        for evaluation_id in ready:
+            with structlog.contextvars.bound_contextvars(evaluation=evaluation_id):
+                self._seal(evaluation_id)
+        # Also when nothing was sealed here: whoever sealed the last one may have been killed before this line.
+        for board in refresh_boards(self.engine):
+            _log.info("board_refreshed", board=board)
+
+    def _seal(self, evaluation_id: int) -> None:
+        try:
+            with self.transaction(SEALING_LEASES) as session:
+                sealed = claims.lock_unsealed(session, evaluation_id) and seal(session, evaluation_id)
+        except SealError as error:
+            _log.warning("seal_refused", error=str(error))
+            return
+        if sealed:
+            _log.info("evaluation_sealed")
+
+    def tell(self) -> None:
+        """Moves submissions on, and sends webhooks what they wait for."""
+        send_hints(self.settings, advance(self.engine))
+        if self._telling.acquire(blocking=False):  # else another thread of this process is at it
+            try:
+                deliver(self.engine, self.settings)
+            finally:
+                self._telling.release()
+
+    @contextmanager
+    def transaction(self, leases: int = 1) -> Iterator[Session]:
+        """A transaction that PostgreSQL ends, with its locks, when this process is frozen for so many leases."""
+        idle = leases * max(self.settings.lease_seconds, MINIMUM_IDLE_SECONDS)
+        with write_session(self.engine, idle) as session:
+            yield session
+
+
+def log_trouble(error: DBAPIError) -> None:
+    """Says that the database is in trouble, which is waited for."""
+    _log.warning("database_trouble", error=str(error.orig).splitlines()[0] if str(error.orig) else str(error))

@@ -1,0 +1,329 @@
+"""Moves a registry from one database to another, of either engine: `shuffleboard db move`.
+
+The source is read in one snapshot, and everything on the target happens in one transaction, the making of its schema
+and the verification of every seal included. So the target is complete and proved, or as it was.
+
+The triggers that keep what is sealed stay on: evaluations are written as unsealed, and given their seals after all of
+their rows. Only for what a new database ships with, which makes room, is one switched off and on again.
+"""
+
+# Every name in these statements is one of a table of ours.
+# ruff: noqa: S608
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from alembic.runtime.migration import MigrationContext
+from psycopg.types.json import Jsonb
+from sqlalchemy import BigInteger, Connection, Engine, Table, bindparam, func, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from registry.db import Base, Digest, DoubleArray, JsonDocument, get_engine, read_session
+from registry.errors import DatabaseError, UsageError
+from registry.operations import migrate
+from registry.operations.backup import problems_of
+from registry.results.bulk import sqlalchemy_errors
+from registry.verification import verify_all
+
+BATCH: Final = 5000
+"""Rows that are read at a time, and written by one statement."""
+SHIPPED: Final = ("suite", "published_result", "subject_category", "role")
+"""Tables of which a new database has rows before anybody uses it."""
+
+_SEALING: Final = ("seal", "sealed_at")
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Rows by table, how many evaluations are sealed, and what verification finds on the target as in the source."""
+
+    rows: dict[str, int]
+    sealed: int
+    problems: list[str]
+
+
+@dataclass
+class _Contents:
+    """Of one table: its rows, and the sum of their digests, which no order of rows changes."""
+
+    rows: int = 0
+    digest: int = 0
+
+    def add(self, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+        columns = [(column.name, column.type) for column in table.columns]
+        for row in rows:
+            values = [_comparable(row[name], kind) for name, kind in columns]
+            written = json.dumps(values, sort_keys=True, default=_written)
+            self.digest += int.from_bytes(hashlib.sha256(written.encode("utf-8", "surrogatepass")).digest(), "big")
+        self.rows += len(rows)
+
+
+@dataclass
+class _Seals:
+    """Evaluations whose seals are still to be written."""
+
+    waiting: list[dict[str, Any]] = field(default_factory=list)
+
+    def take(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The rows as unsealed evaluations."""
+        self.waiting += [
+            {"sealed_id": row["id"], **{name: row[name] for name in _SEALING}} for row in rows if row["seal"]
+        ]
+        return [row | dict.fromkeys(_SEALING) for row in rows]
+
+    def write(self, connection: Connection) -> None:
+        """Seals them, which no trigger refuses: they were unsealed until now."""
+        if self.waiting:
+            evaluation = Base.metadata.tables["evaluation"]
+            sealing = update(evaluation).where(evaluation.c.id == bindparam("sealed_id"))
+            connection.execute(sealing.values({name: bindparam(name) for name in _SEALING}), self.waiting)
+
+
+def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Moved:
+    """Copies everything from one database into another that is empty, and proves that it arrived.
+
+    Ids and sequences are kept. Compared are, of every table, the number of rows and a digest over their contents; and
+    every seal, chain link and snapshot is verified on the target. say: is told of each table.
+
+    The source must be at this code's schema and stays as it is; the target is made, or is at that schema and holds
+    nothing but what ships with it. Raises UsageError where both are the same, DatabaseError for all else that cannot
+    be, and then the target is as it was.
+    """
+    source, target = get_engine(source_url), get_engine(target_url)
+    if source.url == target.url:
+        raise UsageError(f"{migrate.shown(target)}: is where the registry is; name another database")
+    migrate.require_current(source)
+    with _left_as_it_was(target), _snapshot(source) as read, target.begin() as write:
+        _prepare(write)
+        rows = _copy(read, write, say)
+        say("verifying every seal")
+        sealed, problems = _verified(source, write)
+    return Moved(rows, sealed, problems)
+
+
+@contextmanager
+def _left_as_it_was(target: Engine) -> Iterator[None]:
+    """Refuses a target that holds something, and removes the file of one that failed before there was a database."""
+    file = Path(str(target.url.database)) if target.dialect.name == "sqlite" else None
+    is_new = file is not None and not file.exists()
+    try:
+        _require_free(target)
+        yield
+    except BaseException as error:
+        target.dispose()
+        if file is not None and is_new:
+            for ending in ("", "-wal", "-shm"):
+                file.with_name(file.name + ending).unlink(missing_ok=True)
+        if isinstance(error, DBAPIError):
+            reason = str(error.orig).splitlines()[0]
+            raise DatabaseError(
+                f"the move to {migrate.shown(target)} failed and was rolled back: {reason}; mend that and run it again"
+            ) from error
+        raise
+    target.dispose()
+
+
+def _require_free(target: Engine) -> None:
+    if migrate.current(target) is None:
+        return
+    migrate.require_current(target)
+    with target.execution_options(read_only=True).connect() as connection:
+        for table in _tables():
+            if table.name not in SHIPPED and _count(connection, table):
+                raise DatabaseError(
+                    f"database {migrate.shown(target)} is not empty: {table.name} has rows; name an empty database"
+                )
+
+
+@contextmanager
+def _snapshot(source: Engine) -> Iterator[Connection]:
+    """Reads the source as it stands at one moment, whatever others write meanwhile."""
+    options: dict[str, Any] = {"read_only": True}
+    if source.dialect.name == "postgresql":
+        options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    with source.execution_options(**options).connect() as connection, connection.begin():
+        yield connection
+
+
+def _tables() -> list[Table]:
+    """Every table, after those that it refers to."""
+    return list(Base.metadata.sorted_tables)
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return connection.scalar(select(func.count()).select_from(table)) or 0
+
+
+# The target
+
+
+def _prepare(write: Connection) -> None:
+    """The newest schema without a row."""
+    if MigrationContext.configure(write).get_current_revision() is None:
+        migrate.run_migrations(write)
+    if write.dialect.name == "postgresql":
+        # Those of a migration: a large table takes longer than any statement of one.
+        write.exec_driver_sql("SET LOCAL statement_timeout = 0")
+    for name in SHIPPED:
+        with _without_triggers(write, name):
+            write.exec_driver_sql(f"DELETE FROM {name}")
+
+
+@contextmanager
+def _without_triggers(write: Connection, table: str) -> Iterator[None]:
+    """Switches a table's triggers off, within the transaction alone: nobody else ever sees it without them."""
+    if write.dialect.name == "postgresql":
+        write.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        yield
+        write.exec_driver_sql(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+        return
+    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :table")
+    triggers = write.execute(query, {"table": table}).all()
+    for name, _ in triggers:
+        write.exec_driver_sql(f"DROP TRIGGER {name}")
+    yield
+    for _, sql in triggers:
+        write.exec_driver_sql(sql)
+
+
+# Copying
+
+
+def _copy(read: Connection, write: Connection, say: Say) -> dict[str, int]:
+    """Copies every table and compares it with what then stands in the target; rows by table."""
+    seals = _Seals()
+    given: dict[str, _Contents] = {}
+    for table in _tables():
+        contents = given[table.name] = _Contents()
+        for rows in _batches(read, table):
+            contents.add(table, rows)
+            _insert(write, table, seals.take(rows) if table.name == "evaluation" else rows)
+        if contents.rows:
+            say(f"{table.name}: {contents.rows} rows")
+    seals.write(write)
+    if write.dialect.name == "postgresql":
+        _set_sequences(read, write)
+        # Without statistics the verification would take hours on large tables.
+        write.exec_driver_sql(f"ANALYZE {', '.join(table.name for table in _tables())}")
+    for table in _tables():
+        arrived = _Contents()
+        for rows in _batches(write, table):
+            arrived.add(table, rows)
+        if arrived != given[table.name] or arrived.rows != _count(read, table):
+            raise DatabaseError(
+                f"the move failed and was rolled back: {table.name} arrived with {arrived.rows} of "
+                f"{given[table.name].rows} rows, or with other contents; report this as a bug"
+            )
+    return {name: contents.rows for name, contents in given.items()}
+
+
+def _batches(connection: Connection, table: Table) -> Iterator[list[dict[str, Any]]]:
+    """A table's rows as column name to value, a batch at a time."""
+    found = connection.execute(select(table).execution_options(yield_per=BATCH))
+    for rows in found.mappings().partitions():
+        yield [{str(name): value for name, value in row.items()} for row in rows]
+
+
+def _insert(write: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Plain inserts: a conflict is an error, and triggers and constraints see every row."""
+    if write.dialect.name != "postgresql":
+        write.execute(insert(table), list(rows))
+        return
+    columns = list(table.columns)
+    statement = f"COPY {table.name} ({', '.join(column.name for column in columns)}) FROM STDIN"
+    driver = write.connection.cursor()
+    with sqlalchemy_errors(write, statement), driver.copy(statement) as copy:
+        for row in rows:
+            copy.write_row([_to_postgresql(row[column.name], column.type) for column in columns])
+
+
+def _to_postgresql(value: Any, kind: Any) -> Any:
+    """A value as psycopg takes it for COPY."""
+    if value is None:
+        return None
+    if isinstance(kind, JsonDocument):
+        return Jsonb(value)
+    if isinstance(kind, DoubleArray):
+        return [float(number) for number in value]  # SQLite's text may hold 0 beside 0.5
+    if isinstance(kind, Digest):
+        return bytes.fromhex(value)
+    return value
+
+
+def _set_sequences(read: Connection, write: Connection) -> None:
+    """Makes the next id of each table one that the source has not given away."""
+    for table in _tables():
+        key = list(table.primary_key.columns)
+        if len(key) != 1 or not isinstance(key[0].type, BigInteger):
+            continue
+        place = {"table": f"public.{table.name}", "key": key[0].name}
+        sequence = write.scalar(text("SELECT pg_get_serial_sequence(:table, :key)"), place)
+        if sequence is None:  # a chain's positions are counted by those who add to it
+            continue
+        last = read.scalar(select(func.max(key[0]))) or 0
+        if read.dialect.name == "postgresql":
+            own = read.scalar(text("SELECT pg_get_serial_sequence(:table, :key)"), place)
+            used = read.exec_driver_sql(f"SELECT last_value FROM {own} WHERE is_called").scalar()
+            last = max(last, used or 0)
+        if last:
+            write.execute(text("SELECT setval(:sequence, :last)"), {"sequence": sequence, "last": last})
+
+
+# Comparing
+
+
+def _comparable(value: Any, kind: Any) -> Any:
+    """A value as both engines give it back, for digests."""
+    if value is None:
+        return None
+    if isinstance(kind, JsonDocument):
+        return _plain_numbers(value)
+    if isinstance(kind, DoubleArray):
+        return [float(number) for number in value]
+    return value
+
+
+def _plain_numbers(document: Any) -> Any:
+    """A document whose whole numbers are integers: JSONB writes 1e22 with all of its digits, and knows no −0."""
+    if isinstance(document, float) and document.is_integer():
+        return int(document)
+    if isinstance(document, dict):
+        return {key: _plain_numbers(item) for key, item in document.items()}
+    if isinstance(document, list):
+        return [_plain_numbers(item) for item in document]
+    return document
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    message = f"{type(value).__name__} in a table"
+    raise TypeError(message)
+
+
+def _verified(source: Engine, write: Connection) -> tuple[int, list[str]]:
+    """How many evaluations are sealed on the target, and what verification finds there.
+
+    Raises DatabaseError where it finds something that it does not find in the source.
+    """
+    with Session(write) as session:
+        report = verify_all(session)
+    problems = problems_of(report)
+    if problems:
+        with read_session(source) as session:
+            known = set(problems_of(verify_all(session)))
+        new = [problem for problem in problems if problem not in known]
+        if new:
+            raise DatabaseError(
+                f"the move failed and was rolled back: what arrived does not verify ({new[0]}); report this as a bug"
+            )
+    return len(report["evaluations"]), problems

@@ -1,7 +1,0 @@
-"""Other people's outputs: one reader per format, one check, one way into the database."""
-
-from registry.outputs.importer import ImportRequest, import_outputs
-from registry.outputs.programs import log_file, log_questions
-from registry.outputs.stated import Comparison
-
-__all__ = ["Comparison", "ImportRequest", "import_outputs", "log_file", "log_questions"]

@@ -1,0 +1,1 @@
+"""Accounts, roles, tokens and the audit trail."""

@@ -1,0 +1,383 @@
+"""Accounts, passwords, tokens, and who may do what. Functions take the session first and never commit.
+
+A **role** is a step of a ladder: reader, submitter, maintainer, admin. A **scope** is one thing that may be done;
+a role has those of its step and of the steps below, and a token has those it was given, as long as its account's role
+still has them.
+"""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, Final
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.account_tables import Account, ApiToken, AuditEvent
+from registry.db import database_now
+from registry.errors import AuthenticationError, ForbiddenError, NotFoundError, UsageError
+from registry.names import check_name
+from registry.schema.audiences import Audience
+
+ROLES: Final = ("reader", "submitter", "maintainer", "admin")
+"""From the least to the most that may be done."""
+
+SCOPES: Final[dict[str, str]] = {
+    "read": "Read what members may see.",
+    "sql": "Ask the SQL page and keep queries.",
+    "submit": "Ask for evaluations of a model.",
+    "maintain": "Decide on submissions, keep benchmarks, models, boards and evaluations, see what is hidden.",
+    "admin": "Keep accounts, tokens of others and webhooks; read the audit trail.",
+}
+
+_LOWEST_ROLE: Final = {
+    "read": "reader",
+    "sql": "reader",
+    "submit": "submitter",
+    "maintain": "maintainer",
+    "admin": "admin",
+}
+
+MIN_PASSWORD: Final = 12
+MAX_PASSWORD: Final = 1024
+TOKEN_PREFIX: Final = "shb_"  # noqa: S105 - not a secret: what secrets begin with
+TOKEN_BYTES: Final = 32
+"""256 random bits: nothing shorter than the digest that is kept of them."""
+MAX_TOKEN_DAYS: Final = 3650
+USED_AGAIN_SECONDS: Final = 60
+"""`last_used_at` is written at most this often, so that reading by token is not a write each time."""
+
+_TOKEN: Final = re.compile(re.escape(TOKEN_PREFIX) + r"[A-Za-z0-9_-]{43}")
+
+
+def scopes_of(role: str) -> frozenset[str]:
+    """Everything an account of a role may do."""
+    return frozenset(scope for scope, lowest in _LOWEST_ROLE.items() if ROLES.index(lowest) <= ROLES.index(role))
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Who asks, and what they may do. `account_id` None: nobody signed in."""
+
+    name: str
+    scopes: frozenset[str]
+    account_id: int | None = None
+    role: str | None = None
+    token_id: int | None = None
+
+    @property
+    def audience(self) -> Audience:
+        """Which benchmarks they see."""
+        if self.account_id is None or "read" not in self.scopes:
+            return "all" if self.role == "operator" else "public"
+        return "all" if "maintain" in self.scopes else "members"
+
+    @property
+    def signed_in(self) -> bool:
+        """Whether an account stands behind it."""
+        return self.account_id is not None
+
+    def may(self, scope: str) -> bool:
+        """Whether they may do what the scope stands for."""
+        return scope in self.scopes
+
+    def require(self, scope: str) -> None:
+        """Raises AuthenticationError when nobody is signed in, ForbiddenError when they may not."""
+        if self.may(scope):
+            return
+        needed = f"this takes the scope {scope!r}, which roles from {_LOWEST_ROLE[scope]!r} on have"
+        if not self.signed_in:
+            raise AuthenticationError(f"nobody is signed in, and {needed}; sign in or send a token")
+        if self.token_id is not None and self.role is not None and scope in scopes_of(self.role):
+            raise ForbiddenError(f"the token of {self.name} has not the scope {scope!r}; use one that has")
+        raise ForbiddenError(f"{self.name} is {self.role}; {needed}")
+
+
+OPERATOR: Final = Viewer("command line", frozenset(SCOPES), role="operator")
+"""Whoever runs commands on the machine: the database is theirs."""
+
+
+def anonymous(*, reading: bool, sql: bool) -> Viewer:
+    """Somebody who has not signed in."""
+    return Viewer("anonymous", frozenset(["read"] * reading + ["sql"] * (reading and sql)))
+
+
+# Accounts
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    # The library's own defaults are RFC 9106's for machines with little memory: Argon2id, 64 MiB, 3 passes.
+    return PasswordHasher()
+
+
+@cache
+def _nobodys_hash() -> str:
+    """Verified against when there is no such account, so that the answer takes as long."""
+    return _hasher().hash(secrets.token_urlsafe(16))
+
+
+def check_password(password: str) -> str:
+    """The password, if it is fit to be one. Raises UsageError, which never holds it."""
+    if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
+        raise UsageError(
+            f"a password of {len(password)} characters; use one of {MIN_PASSWORD} to {MAX_PASSWORD:,} characters"
+        )
+    if len(set(password)) < 4:
+        raise UsageError("the password repeats fewer than four different characters; use another one")
+    return password
+
+
+def check_role(role: str) -> str:
+    """The role, if there is one of that name."""
+    if role not in ROLES:
+        raise UsageError(f"role {role!r}: no such role; use one of {', '.join(ROLES)}")
+    return role
+
+
+def create_account(session: Session, name: str, role: str, password: str | None = None) -> Account:
+    """A new account. password None: it cannot sign in, only use tokens.
+
+    Raises UsageError for a name, role or password that cannot be, or a name that is taken.
+    """
+    check_name("account", name)
+    if session.scalar(select(Account.id).filter_by(name=name)) is not None:
+        raise UsageError(f"account {name!r} exists already; choose another name")
+    account = Account(
+        name=name, role=check_role(role), password_hash=password and _hasher().hash(check_password(password))
+    )
+    session.add(account)
+    session.flush()
+    return account
+
+
+def find_account(session: Session, name: str) -> Account:
+    """The account of that name; NotFoundError where there is none."""
+    account = session.scalar(select(Account).filter_by(name=name))
+    if account is None:
+        raise NotFoundError(f"no account {name!r}; `shuffleboard accounts list` lists those there are")
+    return account
+
+
+def set_password(account: Account, password: str) -> None:
+    """Changes the password and signs the account's browsers out."""
+    account.password_hash = _hasher().hash(check_password(password))
+    account.session_epoch += 1
+
+
+def set_role(session: Session, account: Account, role: str) -> None:
+    """Changes the role. Raises UsageError when it would leave no admin who can sign in."""
+    check_role(role)
+    if account.role == "admin" and role != "admin":
+        _require_another_admin(session, account)
+    account.role = role
+
+
+def disable(session: Session, account: Account) -> None:
+    """Stops the account's password and tokens from working."""
+    if account.role == "admin":
+        _require_another_admin(session, account)
+    account.disabled_at = session.scalar(select(database_now()))
+    account.session_epoch += 1
+
+
+def enable(account: Account) -> None:
+    """Lets a disabled account work again."""
+    account.disabled_at = None
+
+
+def _require_another_admin(session: Session, account: Account) -> None:
+    other = select(Account.id).where(
+        Account.role == "admin",
+        Account.disabled_at.is_(None),
+        Account.password_hash.is_not(None),
+        Account.id != account.id,
+    )
+    if session.scalars(other.limit(1)).first() is None:
+        raise UsageError(f"{account.name} is the only admin who can sign in; make another one first")
+
+
+def sign_in(session: Session, name: str, password: str) -> Account:
+    """The account of that name and password.
+
+    Raises AuthenticationError, with the same words and after the same time whatever was wrong.
+    """
+    account = session.scalar(select(Account).filter_by(name=name))
+    known = account.password_hash if account is not None and account.disabled_at is None else None
+    try:
+        _hasher().verify(known or _nobodys_hash(), password[:MAX_PASSWORD])
+    except (VerificationError, InvalidHashError):
+        known = None
+    if account is None or known is None:
+        raise AuthenticationError("no account has this name and password; check both, or ask an admin to set a new one")
+    if _hasher().check_needs_rehash(known):
+        account.password_hash = _hasher().hash(password)
+    account.last_login_at = session.scalar(select(database_now()))
+    return account
+
+
+def viewer_of_account(account: Account) -> Viewer:
+    """An account that is signed in."""
+    return Viewer(account.name, scopes_of(account.role), account.id, account.role)
+
+
+# Tokens
+
+
+def issue_token(
+    session: Session, account: Account, name: str, scopes: Iterable[str], days: int | None = None
+) -> tuple[ApiToken, str]:
+    """A new token and its secret, which is nowhere kept: only its SHA-256 is. days: until it expires; None: never.
+
+    Raises UsageError for scopes that there are none of, or that the account's role does not have.
+    """
+    asked = sorted(set(scopes), key=[*SCOPES, *sorted(set(scopes))].index)
+    unknown = [scope for scope in asked if scope not in SCOPES]
+    if unknown or not asked:
+        raise UsageError(f"scopes {', '.join(unknown) or '(none)'}: use some of {', '.join(SCOPES)}")
+    missing = [scope for scope in asked if scope not in scopes_of(account.role)]
+    if missing:
+        raise UsageError(f"{account.name} is {account.role} and may not {', '.join(missing)}; leave the scope out")
+    if days is not None and not 1 <= days <= MAX_TOKEN_DAYS:
+        raise UsageError(f"{days} days: a token may live for 1 to {MAX_TOKEN_DAYS:,} days")
+    label = name.strip()
+    if not label or len(label) > 100 or not label.isprintable():
+        raise UsageError("a token needs a name of 1 to 100 printable characters that says where it is used")
+    secret = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+    token = ApiToken(account_id=account.id, name=label, hint=secret[:8], digest=_digest(secret), scopes=asked)
+    if days is not None:
+        now = session.scalar(select(database_now()))
+        assert now is not None
+        token.expires_at = now + timedelta(days=days)
+    session.add(token)
+    session.flush()
+    return token, secret
+
+
+def _digest(secret: str) -> str:
+    # A plain digest is enough: there is nothing to guess among 2^256.
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def viewer_of_token(session: Session, secret: str) -> Viewer:
+    """Whom a token stands for.
+
+    Raises AuthenticationError for one that is malformed, unknown, expired, revoked, or of a disabled account.
+    """
+    if not _TOKEN.fullmatch(secret):
+        raise AuthenticationError(f"this is not a token of this registry: they begin with {TOKEN_PREFIX}")
+    row = session.execute(
+        select(ApiToken, Account)
+        .join(Account, Account.id == ApiToken.account_id)
+        .where(ApiToken.digest == _digest(secret))
+    ).one_or_none()
+    if row is None:
+        raise AuthenticationError("unknown token; it may belong to another registry")
+    token, account = row
+    now = session.scalar(select(database_now()))
+    assert now is not None
+    if token.revoked_at is not None:
+        raise AuthenticationError(f"token {token.hint}… was revoked; make another one")
+    if token.expires_at is not None and token.expires_at <= now:
+        raise AuthenticationError(f"token {token.hint}… expired on {token.expires_at:%Y-%m-%d}; make another one")
+    if account.disabled_at is not None:
+        raise AuthenticationError(f"the account of token {token.hint}… is disabled; ask an admin")
+    scopes = scopes_of(account.role) & frozenset(token.scopes)
+    return Viewer(account.name, scopes, account.id, account.role, token.id)
+
+
+def used_lately(session: Session, token_id: int) -> bool:
+    """Whether a token's use was written down within the last minute."""
+    used = session.get_one(ApiToken, token_id).last_used_at
+    now = session.scalar(select(database_now()))
+    assert now is not None
+    return used is not None and now - used <= timedelta(seconds=USED_AGAIN_SECONDS)
+
+
+def note_use(session: Session, token_id: int) -> None:
+    """Writes down that a token was used just now."""
+    session.get_one(ApiToken, token_id).last_used_at = session.scalar(select(database_now()))
+
+
+def revoke_token(session: Session, token: ApiToken) -> datetime | None:
+    """Stops a token from working, for good."""
+    if token.revoked_at is None:
+        token.revoked_at = session.scalar(select(database_now()))
+    return token.revoked_at
+
+
+# The audit trail
+
+
+def record(
+    session: Session,
+    viewer: Viewer,
+    action: str,
+    target: str | None = None,
+    *,
+    outcome: str = "done",
+    address: str | None = None,
+    details: dict[str, Any] | None = None,
+) -> None:
+    """Adds to the audit trail. details must not hold a secret."""
+    session.add(
+        AuditEvent(
+            account_id=viewer.account_id,
+            api_token_id=viewer.token_id,
+            actor=viewer.name,
+            action=action,
+            target=None if target is None else _storable(target)[:500],
+            outcome=outcome,
+            address=address,
+            details=None if details is None else {key: _storable(value) for key, value in details.items()},
+        )
+    )
+
+
+def _storable(value: Any) -> Any:
+    """Texts as PostgreSQL can keep them: what is refused may hold anything."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    return value
+
+
+# What is shown
+
+
+def account_row(account: Account) -> dict[str, Any]:
+    """What is shown of an account."""
+    return {
+        "account": account.name,
+        "role": account.role,
+        "password": account.password_hash is not None,
+        "disabled": account.disabled_at is not None,
+        "created_at": account.created_at,
+        "last_login_at": account.last_login_at,
+    }
+
+
+def token_row(token: ApiToken, account: str) -> dict[str, Any]:
+    """What is shown of a token."""
+    return {
+        "id": token.id,
+        "account": account,
+        "name": token.name,
+        "begins": token.hint,
+        "scopes": token.scopes,
+        "created_at": token.created_at,
+        "last_used_at": token.last_used_at,
+        "expires_at": token.expires_at,
+        "revoked_at": token.revoked_at,
+    }
+
+
+def audit_row(event: AuditEvent) -> dict[str, Any]:
+    """What is shown of an event."""
+    keys = ("id", "at", "actor", "action", "target", "outcome", "address", "details")
+    return {key: getattr(event, key) for key in keys}

@@ -1,0 +1,227 @@
+"""Question + variant + protocol → the exact text a model is shown.
+
+Pure: the same arguments give the same prompt, whose SHA-256 is stored with each prediction.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.digests import sha256_text
+from registry.errors import ProtocolError
+from registry.prompting.labels import LABEL_SCHEMES, scheme_labels
+from registry.prompting.variants import VariantShown, move_to
+
+
+@dataclass(frozen=True)
+class QuestionText:
+    """The texts of a question or few-shot example. `answer` is an option ordinal."""
+
+    external_id: str
+    subject: str | None
+    context: str | None
+    text: str
+    options: tuple[str, ...]
+    answer: int
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of a conversation; role: `system`, `user` or `assistant`."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What is shown (`text`), and by position what is scored after it or what a written answer is read against.
+
+    continuations: the text that stands for each position, in protocols that score; empty in those that generate.
+    answers: the label or option text of each position, in protocols that generate; empty in those that score.
+    messages: with a chat template, the turns that the model's own template writes down; None without. An `assistant`
+    turn at the end is left open. `text` is then the turns for people to read.
+    """
+
+    text: str
+    continuations: tuple[str, ...]
+    answers: tuple[str, ...] = ()
+    messages: tuple[Message, ...] | None = None
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the text, or the turns, and the continuations. The answers of a prompt follow from its text.
+
+        How a model's template writes the turns down belongs to the model's identity.
+        """
+        shown = self.text
+        if self.messages is not None:
+            shown = json.dumps([[turn.role, turn.content] for turn in self.messages], ensure_ascii=False)
+        return sha256_text("\x00".join((shown, *self.continuations)))
+
+
+def few_shot_examples(pool: Sequence[QuestionText], subject: str | None, shots: int) -> tuple[QuestionText, ...]:
+    """The first `shots` examples of the question's subject in file order, else of the whole pool.
+
+    Raises ProtocolError when the pool is too small.
+    """
+    if shots == 0:
+        return ()
+    of_subject = [example for example in pool if example.subject == subject]
+    source = of_subject if len(of_subject) >= shots else pool
+    if len(source) < shots:
+        raise ProtocolError(
+            f"{shots} shots asked for, but the benchmark's few-shot pool holds {len(pool)} examples; import it with "
+            "--fewshot FILE or ask for fewer"
+        )
+    return tuple(source[:shots])
+
+
+def build_prompt(
+    definition: Mapping[str, Any],
+    question: QuestionText,
+    variant: VariantShown,
+    examples: Sequence[QuestionText] = (),
+    inserted: Mapping[int, str] | None = None,
+) -> Prompt:
+    """The prompt of one question under one variant.
+
+    definition: a protocol's definition. inserted: text of each inserted (negative) option.
+    Raises ProtocolError when the protocol has too few labels for the question, or when the variant's labels give it
+    nothing to answer with.
+    """
+    shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
+    labelled = _labelled(definition, variant.labels, len(shown), question.external_id)
+    instruction = _instruction(definition, question.subject, labelled)
+    answered: list[tuple[str, str]] = []
+    for example in examples:
+        order = _example_order(example, variant.examples_position)
+        options = [example.options[option] for option in order]
+        of_example = _labelled(definition, variant.labels, len(options), example.external_id)
+        block = _block(definition, example.text, example.context, options, of_example)
+        right = order.index(example.answer)
+        answered.append((block, _continuation(definition, of_example.answers[right], options[right])))
+    text, context = (question.text, question.context) if variant.question_shown else ("", None)
+    last = _block(definition, text, context, shown, labelled)
+    answers: tuple[str, ...] = ()
+    continuations: tuple[str, ...] = ()
+    if "answer" in definition:
+        answers = labelled.answers if definition["answer"] == "label" else tuple(shown)
+    else:
+        pairs = zip(labelled.answers, shown, strict=True)
+        continuations = tuple(_continuation(definition, label, option) for label, option in pairs)
+    if definition["chat_template"]:
+        messages = _messages(definition, instruction, answered, last)
+        written = "\n\n".join(f"[{turn.role}]\n{turn.content}" for turn in messages)
+        return Prompt(written, continuations, answers, messages)
+    blocks = [*([] if instruction is None else [instruction]), *(block + answer for block, answer in answered), last]
+    return Prompt("\n\n".join(blocks), continuations, answers)
+
+
+def _messages(
+    definition: Mapping[str, Any], instruction: str | None, answered: Sequence[tuple[str, str]], last: str
+) -> tuple[Message, ...]:
+    """The turns of a conversation: instruction, then question and answer for each example, then the question.
+
+    What is scored follows the cue, so in protocols that score the cue opens the assistant's turns. Where text is
+    written it ends the user's, and the assistant's last turn is left to the model.
+    """
+    cue = definition["cue"] if "answer" not in definition else ""
+
+    def asked(block: str) -> Message:
+        return Message("user", block.removesuffix(cue).removesuffix("\n") if cue else block)
+
+    turns = [] if instruction is None else [Message("system", instruction)]
+    for block, answer in answered:
+        turns += [asked(block), Message("assistant", cue + answer if cue else answer.lstrip(" "))]
+    turns.append(asked(last))
+    return (*turns, Message("assistant", cue)) if cue else tuple(turns)
+
+
+def _continuation(definition: Mapping[str, Any], label: str, option: str) -> str:
+    return str(definition["continuation"]).format(label=label, option=option)
+
+
+def _example_order(example: QuestionText, position: int | None) -> tuple[int, ...]:
+    """The order of an example's options: its own, or with the right one at `position` where it has one."""
+    identity = tuple(range(len(example.options)))
+    if position is None or position >= len(identity):
+        return identity
+    return move_to(identity, example.answer, position)
+
+
+@dataclass(frozen=True)
+class _Labelled:
+    """How options are written and what is answered with, by position.
+
+    shown: the labels that stand before the options. answers: those that an answer names, which differ from the shown
+    ones where a protocol counts positions under dashes. option: the template of a line; None lists no options.
+    """
+
+    shown: tuple[str, ...]
+    answers: tuple[str, ...]
+    option: str | None
+
+    @property
+    def word(self) -> str:
+        """What an instruction calls the labels."""
+        return "letter" if all(_LETTER.fullmatch(label) for label in self.answers) else "label"
+
+
+_LETTER: Final = re.compile(r"\(?[A-Za-z]\)?")
+
+
+def _labelled(definition: Mapping[str, Any], scheme: str | None, n_shown: int, external_id: str) -> _Labelled:
+    """The protocol's own labels, or those of a scheme in their place."""
+    what, name = f"question {external_id}", definition["name"]
+    if "labels" not in definition:
+        if scheme is not None:
+            raise ProtocolError(
+                f"labels {scheme!r}: {name} does not list the options, so they have no labels; use hybrid"
+            )
+        return _Labelled(("",) * n_shown, ("",) * n_shown, None)
+    if n_shown > len(definition["labels"]):
+        raise ProtocolError(f"{what} has {n_shown} options but the protocol has {len(definition['labels'])} labels")
+    own = tuple(definition["labels"][:n_shown])
+    if scheme is None:
+        return _Labelled(own, own, definition["option"])
+    labels, template = scheme_labels(scheme, n_shown, what)
+    by_label = "{label}" in definition["continuation"]
+    if by_label and "{label}" not in definition["option"]:
+        return _Labelled(labels, own, template)
+    if by_label and LABEL_SCHEMES[scheme].uniform:
+        raise ProtocolError(f"labels {scheme!r} are the same for every option; {name} needs distinct")
+    if definition["format"] == "first-letter" and any(len(re.findall(r"[^\W_]", label)) != 1 for label in labels):
+        raise ProtocolError(
+            f"labels {scheme!r}: {name} reads one letter or digit, and not all of these have exactly one"
+        )
+    return _Labelled(labels, labels, template)
+
+
+def _instruction(definition: Mapping[str, Any], subject: str | None, labelled: _Labelled) -> str | None:
+    """What stands before examples and question; None where a protocol has nothing there."""
+    if "instruction" in definition:
+        return str(definition["instruction"]).format(label_word=labelled.word)
+    if "header" not in definition:
+        return None
+    if subject is None:
+        return str(definition["header_without_subject"])
+    return str(definition["header"]).format(subject=subject.replace("_", " "))
+
+
+def _block(
+    definition: Mapping[str, Any], text: str, context: str | None, options: Sequence[str], labelled: _Labelled
+) -> str:
+    """Passage, question, options and the cue, one a line."""
+    lines = [] if context is None else [context]
+    lines.append(str(definition.get("question", "{question}")).format(question=text))
+    if "options_heading" in definition:
+        lines.append(definition["options_heading"])
+    if labelled.option is not None:
+        pairs = zip(labelled.shown, options, strict=True)
+        lines += [labelled.option.format(label=label, option=option) for label, option in pairs]
+    if definition["cue"]:
+        lines.append(definition["cue"])
+    return "\n".join(lines)

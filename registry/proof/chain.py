@@ -1,0 +1,108 @@
+"""The chain: every seal, withdrawal and snapshot of a registry, each link's digest covering the one before.
+
+Whoever can write the database can change rows and compute their seal anew. The chain then lacks the new seal; and a
+chain that is computed anew ends in another digest than the one that was published. So publish its head now and then:
+`shuffleboard chain` prints it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.db import database_now, one_at_a_time
+from registry.digests import DIGEST_LENGTH, specification_digest
+from registry.tables import ChainLink
+
+BEGINNING: Final = "0" * DIGEST_LENGTH
+"""What the first link has in place of a digest before it."""
+
+
+def append(session: Session, kind: str, subject: str, *, labels: str | None = None) -> ChainLink:
+    """Adds a link at the end, in the caller's transaction; others that append wait for its end."""
+    one_at_a_time(session, "chain")
+    last = session.execute(
+        select(ChainLink.position, ChainLink.digest).order_by(ChainLink.position.desc()).limit(1)
+    ).first()
+    position, previous = (1, BEGINNING) if last is None else (last.position + 1, last.digest)
+    at = session.scalar(select(database_now()))
+    assert at is not None
+    link = ChainLink(position=position, kind=kind, subject=subject, labels=labels, at=at, previous=previous)
+    link.digest = link_digest(link)
+    session.add(link)
+    session.flush()
+    return link
+
+
+def link_digest(link: Any) -> str:
+    """SHA-256 over a link: its place, what it is about, when, and the digest of the link before."""
+    at: datetime = link.at
+    return specification_digest(
+        {
+            "position": link.position,
+            "kind": link.kind,
+            "subject": link.subject,
+            "labels": link.labels,
+            "at": at.isoformat(),
+            "previous": link.previous,
+        }
+    )
+
+
+def links(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[ChainLink]:
+    """Links by position; with a limit the newest, newest first."""
+    query = select(ChainLink).order_by(ChainLink.position)
+    if limit is not None:
+        query = select(ChainLink).order_by(ChainLink.position.desc()).limit(limit).offset(offset)
+    return session.scalars(query).all()
+
+
+def head(session: Session) -> ChainLink | None:
+    """The last link, whose digest stands for the whole chain; None while nothing is sealed."""
+    return session.scalar(select(ChainLink).order_by(ChainLink.position.desc()).limit(1))
+
+
+@dataclass
+class ChainReport:
+    """What is wrong with a chain, in words; length and head: of the chain as it is stored."""
+
+    length: int
+    head: str | None
+    problems: list[str]
+
+
+def check_chain(session: Session, published: str | None = None) -> ChainReport:
+    """Computes every link anew. published: a head that was noted elsewhere, which the chain must still hold."""
+    problems: list[str] = []
+    previous, position, held = BEGINNING, 0, False
+    for link in _streamed(session):
+        position += 1
+        if link.position != position:
+            problems.append(f"chain: link {position} is missing, {link.position} follows")
+            position = link.position
+        if link.previous != previous:
+            problems.append(f"chain: link {link.position} does not follow the link before it")
+        if link_digest(link) != link.digest:
+            problems.append(f"chain: link {link.position} is not what its digest was taken over")
+        previous, held = link.digest, held or link.digest == published
+    if published is not None and not held:
+        problems.append(
+            f"chain: {published} is not among its {position} digests; the chain was written anew since that head was "
+            "published, or it is another registry's"
+        )
+    return ChainReport(position, previous if position else None, problems)
+
+
+def _streamed(session: Session) -> Iterator[Any]:
+    columns = ChainLink.__table__.columns
+    query = select(*columns).order_by(ChainLink.position).execution_options(yield_per=5000)
+    return iter(session.execute(query))
+
+
+def is_linked(session: Session, kind: str, subject: str, labels: str | None = None) -> tuple[bool, bool]:
+    """Whether the chain has a link about this, and whether one has these labels."""
+    found = session.scalars(select(ChainLink.labels).filter_by(kind=kind, subject=subject)).all()
+    return bool(found), labels in found

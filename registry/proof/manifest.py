@@ -1,0 +1,376 @@
+"""What a seal is taken over: the specification, who scored the shards, and one leaf digest for each question.
+
+Rows are keyed by external question id and variant ordinal and hold no database ids, so the same evaluation has the
+same seal in every registry, and a changed row is named by its question. What a registry says of it besides (who asked
+for it, the number of the model's revision, the version name of the benchmark) is left to the chain: see `local_labels`.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Context, Decimal
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import and_, null, select
+from sqlalchemy.orm import Session
+
+from registry.digests import specification_digest
+from registry.tables import (
+    BenchmarkVersion,
+    EngineFingerprint,
+    Evaluation,
+    EvaluationQuestion,
+    Generation,
+    ModelRevision,
+    Prediction,
+    Protocol,
+    Question,
+    QuestionOption,
+    Shard,
+    VariantSet,
+    Worker,
+)
+
+SEAL_VERSION: Final = 3
+"""What a new seal covers. Seals of version 1 leave out what a model wrote; those of version 2 the questions' texts
+and where copies came from. They are checked as they were made."""
+
+POINTERS: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id"})
+"""Database ids: another registry has others. A copied result names its source by the source's seal."""
+
+LEAF_COLUMNS: Final = tuple(sorted(set(Prediction.__table__.columns.keys()) - POINTERS))
+"""The columns of a prediction that its question's leaf digest covers, by name."""
+
+GENERATION_COLUMNS: Final = ("extracted", "finished", "text", "tokens")
+"""Those of what a model wrote; in a leaf digest named `generation.<column>`, from version 2 of the seal on."""
+
+QUESTION_COLUMNS: Final = tuple(sorted(set(Question.__table__.columns.keys()) - {"id", "benchmark_version_id"}))
+"""Those of a question, in a leaf digest from version 3 of the seal on, with its options."""
+
+EVALUATION_COLUMNS: Final = ("prompts", "questions", "replicate")
+"""Those of an evaluation that stand in the manifest from version 3 of the seal on, beside its specification."""
+
+SHARD_COLUMNS: Final = tuple(
+    sorted(set(Shard.__table__.columns.keys()) - {"id", "evaluation_id", "worker_id", "engine_fingerprint_id"})
+)
+"""Those of a shard that stand in the manifest from version 3 of the seal on, beside its worker and its engine."""
+
+_OLD_POINTERS: Final = frozenset({"reused_from_variant", "reused_from_seal"})
+"""Columns of a prediction that seals before version 3 leave out."""
+
+_EXACT: Final = Context(prec=2000)
+_DOUBLE: Final[Callable[[float], bytes]] = struct.Struct(">d").pack
+_INTEGER: Final[Callable[[int], bytes]] = struct.Struct(">q").pack
+_LENGTH: Final[Callable[[int], bytes]] = struct.Struct(">I").pack
+
+
+def encode(value: Any) -> bytes:
+    """A value as bytes, the same on every machine: a type letter, then big-endian content.
+
+    Floats are float64 with −0 written as 0. Texts and lists carry their length, so that no two values run together.
+    """
+    # By exact type, the commonest first: a large evaluation has millions of values.
+    kind = type(value)
+    if kind is float:
+        return b"D" + _DOUBLE(value + 0.0)
+    if kind is bool:
+        return b"T" if value else b"F"
+    if kind is int:
+        return b"I" + _INTEGER(value)
+    if kind is str:
+        raw: bytes = value.encode()
+        return b"S" + _LENGTH(len(raw)) + raw
+    if kind is list or kind is tuple:
+        return b"L" + _LENGTH(len(value)) + b"".join([encode(item) for item in value])
+    message = f"{type(value).__name__} has no place in a seal"
+    raise TypeError(message)
+
+
+_NAMES: Final = tuple(encode(name) for name in (*LEAF_COLUMNS, *(f"generation.{name}" for name in GENERATION_COLUMNS)))
+
+
+def _record(letter: bytes, names: Iterable[bytes], values: Iterable[Any]) -> bytes:
+    """The values that are not NULL, each after its name: columns of a later schema leave old seals as they are."""
+    parts = [name + encode(value) for name, value in zip(names, values, strict=False) if value is not None]
+    return letter + _LENGTH(len(parts)) + b"".join(parts)
+
+
+def leaf_digest(rows: Iterable[Sequence[Any]], header: bytes = b"") -> str:
+    """SHA-256 over one question's predictions, by variant ordinal.
+
+    Each row holds the values of LEAF_COLUMNS and, from version 2 of the seal on, of GENERATION_COLUMNS. header: from
+    version 3 on, the question itself.
+    """
+    digest = hashlib.sha256(header)
+    for row in rows:
+        digest.update(_record(b"R", _NAMES, row))
+    return digest.hexdigest()
+
+
+def plain_json(document: Any) -> str:
+    """One text for one JSON document, whichever database it was read from: 1, 1.0 and 1e0 are one number."""
+    return json.dumps(_numbers(document), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (int, float)):
+        number = Decimal(repr(value) if isinstance(value, float) else value)
+        # A list, so that no number is taken for the text that spells it.
+        return ["number", str(_EXACT.normalize(number)) if number else "0"]
+    if isinstance(value, Mapping):
+        return {str(key): _numbers(item) for key, item in value.items()}
+    return ["list", [_numbers(item) for item in value]]
+
+
+_QUESTION_NAMES: Final = tuple(encode(f"question.{name}") for name in (*QUESTION_COLUMNS, "options"))
+_ASKED_NAMES: Final = tuple(encode(f"evaluation_question.{name}") for name in ("n_variants", "shard"))
+
+
+def _question_record(row: Any, options: Sequence[tuple[int, str]]) -> bytes:
+    values = [getattr(row, name) for name in QUESTION_COLUMNS]
+    extra = QUESTION_COLUMNS.index("extra")
+    values[extra] = None if values[extra] is None else plain_json(values[extra])
+    return _record(b"Q", _QUESTION_NAMES, [*values, options])
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """What a seal covers of one question. prompts: SHA-256 over its prompts' digests; None where one is not known."""
+
+    question_id: int
+    external_id: str
+    leaf: str
+    prompts: str | None
+    few_shot: bool = False
+
+
+def question_leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSION) -> Iterator[Leaf]:
+    """The leaf of every question, by question id; from version 3 of the seal on also of the few-shot examples, first.
+
+    Up to version 2 only questions with predictions have one.
+    """
+    headers: dict[int, tuple[str, bytes]] = {}
+    if seal_version > 2:
+        yield from _few_shot_leaves(session, evaluation_id)
+        headers = _headers(session, evaluation_id)
+    for question_id, group in groupby(_prediction_rows(session, evaluation_id, seal_version), key=lambda row: row[0]):
+        rows = list(group)
+        external_id, header = headers.pop(question_id, (rows[0][1], b""))
+        yield Leaf(question_id, external_id, leaf_digest((row[2:] for row in rows), header), _prompts(rows))
+    for question_id, (external_id, header) in sorted(headers.items()):
+        yield Leaf(question_id, external_id, leaf_digest((), header), None)
+
+
+def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSION) -> Iterator[tuple[str, str]]:
+    """(external question id, leaf digest) of every question that is asked, streamed."""
+    for leaf in question_leaves(session, evaluation_id, seal_version):
+        if not leaf.few_shot:
+            yield leaf.external_id, leaf.leaf
+
+
+def _prediction_rows(session: Session, evaluation_id: int, seal_version: int) -> Iterator[Any]:
+    """Question id, external id, and the columns that a leaf covers, by question and variant."""
+    columns = [
+        # SELECT NULL keeps the columns in their places.
+        getattr(Prediction, name) if seal_version > 2 or name not in _OLD_POINTERS else null()
+        for name in LEAF_COLUMNS
+    ]
+    query = select(Question.id, Question.external_id, *columns).join(Question, Question.id == Prediction.question_id)
+    if seal_version > 1:
+        query = query.add_columns(*(getattr(Generation, name) for name in GENERATION_COLUMNS)).outerjoin(
+            Generation,
+            and_(
+                Generation.evaluation_id == Prediction.evaluation_id,
+                Generation.question_id == Prediction.question_id,
+                Generation.variant == Prediction.variant,
+            ),
+        )
+    query = query.where(Prediction.evaluation_id == evaluation_id).order_by(Prediction.question_id, Prediction.variant)
+    return iter(session.execute(query.execution_options(yield_per=5000)))
+
+
+_VARIANT: Final = 2 + LEAF_COLUMNS.index("variant")
+_PROMPT: Final = 2 + LEAF_COLUMNS.index("prompt_digest")
+
+
+def _prompts(rows: Sequence[Any]) -> str | None:
+    if any(row[_PROMPT] is None for row in rows):
+        return None
+    return hashlib.sha256("".join(f"{row[_VARIANT]}:{row[_PROMPT]}\n" for row in rows).encode()).hexdigest()
+
+
+def _headers(session: Session, evaluation_id: int) -> dict[int, tuple[str, bytes]]:
+    """Question id to external id and the digest of the question as it was asked."""
+    options: dict[int, list[tuple[int, str]]] = {}
+    listed = (
+        select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == QuestionOption.question_id)
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+    )
+    for question_id, ordinal, text in session.execute(listed):
+        options.setdefault(question_id, []).append((ordinal, text))
+    asked = (
+        select(
+            Question.id,
+            *(getattr(Question, name) for name in QUESTION_COLUMNS),
+            EvaluationQuestion.n_variants,
+            Shard.ordinal.label("shard"),
+        )
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .outerjoin(Shard, and_(Shard.id == EvaluationQuestion.shard_id, Shard.evaluation_id == evaluation_id))
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+    )
+    found = {}
+    for row in session.execute(asked):
+        record = _question_record(row, options.get(row.id, ()))
+        header = record + _record(b"A", _ASKED_NAMES, (row.n_variants, row.shard))
+        # Its digest, since texts of ten thousand questions together are large.
+        found[row.id] = (row.external_id, hashlib.sha256(header).digest())
+    return found
+
+
+def _few_shot_leaves(session: Session, evaluation_id: int) -> Iterator[Leaf]:
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    if not evaluation.protocol.shots:
+        return
+    of_pool = (Question.benchmark_version_id == evaluation.benchmark_version_id, Question.few_shot)
+    options: dict[int, list[tuple[int, str]]] = {}
+    listed = (
+        select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text)
+        .join(Question, Question.id == QuestionOption.question_id)
+        .where(*of_pool)
+        .order_by(QuestionOption.question_id, QuestionOption.ordinal)
+    )
+    for question_id, ordinal, text in session.execute(listed):
+        options.setdefault(question_id, []).append((ordinal, text))
+    pool = select(Question.id, *(getattr(Question, name) for name in QUESTION_COLUMNS)).where(*of_pool)
+    for row in session.execute(pool.order_by(Question.ordinal, Question.id)):
+        digest = hashlib.sha256(_question_record(row, options.get(row.id, ()))).hexdigest()
+        yield Leaf(row.id, row.external_id, digest, None, few_shot=True)
+
+
+def _shards(session: Session, evaluation_id: int) -> Iterator[Any]:
+    query = (
+        select(Shard, Worker, EngineFingerprint)
+        .outerjoin(Worker, Worker.id == Shard.worker_id)
+        .outerjoin(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
+        .where(Shard.evaluation_id == evaluation_id)
+        .order_by(Shard.ordinal, Shard.id)
+    )
+    return iter(session.execute(query))
+
+
+def shard_provenance(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    """Who scored each shard, when, on what and at which attempt; floats as text, no database ids.
+
+    Seals up to version 2 cover exactly this of a shard.
+    """
+    return [
+        {
+            "shard": shard.ordinal,
+            "state": shard.state,
+            "prompts": shard.prompts,
+            "claims": shard.fence,
+            "failures": shard.failures,
+            "crashes": shard.crashes,
+            "host": worker.host if worker else None,
+            "device": worker.device if worker else None,
+            "worker": worker.id if worker else None,
+            "claimed_at": shard.claimed_at.isoformat() if shard.claimed_at else None,
+            "finished_at": shard.finished_at.isoformat() if shard.finished_at else None,
+            "elapsed_s": repr(shard.elapsed_s) if shard.elapsed_s is not None else None,
+            **({"matching_s": repr(shard.matching_s)} if shard.matching_s is not None else {}),
+            "tokens_naive": shard.tokens_naive,
+            "tokens_computed": shard.tokens_computed,
+            "engine_fingerprint": fingerprint.document if fingerprint else None,
+        }
+        for shard, worker, fingerprint in _shards(session, evaluation_id)
+    ]
+
+
+def _sealed_shards(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    """All that is stored of the shards, as seals cover it from version 3 on."""
+    return [
+        {
+            **_facts(shard, SHARD_COLUMNS),
+            "worker": None if worker is None else _facts(worker, ("id", "host", "device")),
+            "engine_fingerprint": None if fingerprint is None else fingerprint.document,
+        }
+        for shard, worker, fingerprint in _shards(session, evaluation_id)
+    ]
+
+
+def _facts(row: Any, columns: Iterable[str]) -> dict[str, Any]:
+    """The columns that are not NULL, as a specification holds them: times in ISO 8601, floats as text."""
+    values = {name: getattr(row, name) for name in columns}
+    return {name: _fact(value) for name, value in values.items() if value is not None}
+
+
+def _fact(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return repr(value) if isinstance(value, float) else value
+
+
+def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]) -> dict[str, Any]:
+    """What the seal is taken over. leaves_of: of `question_leaves`."""
+    listed = list(leaves_of)
+    document = {
+        "seal_version": evaluation.seal_version,
+        "specification": evaluation.specification,
+        "questions": {leaf.external_id: leaf.leaf for leaf in listed if not leaf.few_shot},
+    }
+    if evaluation.seal_version < 3:
+        return document | {"shards": shard_provenance(session, evaluation.id)}
+    return document | {
+        "evaluation": _facts(evaluation, EVALUATION_COLUMNS),
+        "shards": _sealed_shards(session, evaluation.id),
+        "few_shot": {leaf.external_id: leaf.leaf for leaf in listed if leaf.few_shot},
+    }
+
+
+def compute_seal(session: Session, evaluation: Evaluation) -> str:
+    """The seal of what the database holds now."""
+    leaves_of = question_leaves(session, evaluation.id, evaluation.seal_version)
+    return specification_digest(manifest(session, evaluation, leaves_of))
+
+
+# What a registry says of an evaluation besides
+
+LABELS: Final[dict[str, tuple[str, ...]]] = {
+    "evaluation": ("created_at", "priority", "requester", "sealed_at", "started_at"),
+    "benchmark_version": (
+        "created_at",
+        "file_digest",
+        "language",
+        "licence",
+        "shuffle_seed",
+        "source",
+        "split",
+        "version",
+    ),
+    "model_revision": ("created_at", "location", "number", "requested_revision", "revision"),
+    "protocol": ("created_at",),
+    "variant_set": ("created_at",),
+}
+"""Table to its columns that say what this registry calls a thing, and since when. The same thing may be called
+otherwise elsewhere, so they stand in the chain of each registry and not in the seal."""
+
+
+def local_labels(evaluation: Evaluation) -> str:
+    """The digest of who asked for the evaluation, and what this registry calls its model, benchmark and protocol."""
+    rows: dict[str, Evaluation | BenchmarkVersion | ModelRevision | Protocol | VariantSet] = {
+        "evaluation": evaluation,
+        "benchmark_version": evaluation.benchmark_version,
+        "model_revision": evaluation.model_revision,
+        "protocol": evaluation.protocol,
+        "variant_set": evaluation.variant_set,
+    }
+    return specification_digest({name: _facts(rows[name], columns) for name, columns in LABELS.items()})

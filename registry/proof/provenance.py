@@ -1,0 +1,281 @@
+"""Provenance: from an evaluation's numbers down to files, prompts and machines; and what differs between two."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from sqlalchemy import select, text
+from sqlalchemy.orm import Session
+
+from registry.digests import specification_digest
+from registry.errors import UsageError
+from registry.lookups import find_evaluation
+from registry.proof.manifest import shard_provenance
+from registry.proof.withdrawals import copies_of, withdrawals_of
+from registry.revisions.store import model_identity
+from registry.tables import ChainLink, Evaluation, EvaluationQuestion, Question, QuestionSeal
+
+
+def provenance_document(session: Session, evaluation_id: int) -> dict[str, Any]:
+    """Where an evaluation's numbers come from: specification, files, prompts, shards, copies, seal, chain."""
+    evaluation = find_evaluation(session, evaluation_id)
+    revision, version = evaluation.model_revision, evaluation.benchmark_version
+    shards = shard_provenance(session, evaluation_id)
+    fingerprints = engine_fingerprints(shards)
+    return {
+        "evaluation": evaluation_id,
+        "state": evaluation.state,
+        "replicate": evaluation.replicate,
+        "specification": evaluation.specification,
+        "specification_digest": evaluation.specification_digest,
+        "model": model_identity(revision)
+        | {"revision": revision.number, "location": revision.location, "commit": revision.revision},
+        "benchmark": {
+            "name": version.benchmark.name,
+            "version": version.version,
+            "content_digest": version.content_digest,
+            "file_digest": version.file_digest,
+            "licence": version.licence,
+            "source": version.source,
+        },
+        "protocol_digest": evaluation.protocol.digest,
+        "protocol": {"name": evaluation.protocol.name, "shots": evaluation.protocol.shots},
+        "variant_set": {
+            "name": evaluation.variant_set.name,
+            "digest": evaluation.variant_set.digest,
+            "version": evaluation.variant_set.version,
+        },
+        **more_provenance(session, evaluation, shards),
+        "requester": evaluation.requester,
+        "created_at": evaluation.created_at,
+        "started_at": evaluation.started_at,
+        "sealed_at": evaluation.sealed_at,
+        "seal": evaluation.seal,
+        "mixed_engines": len(fingerprints) > 1,
+        "engine_fingerprints": fingerprints,
+        "shards": shards,
+    }
+
+
+def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What both the command line and the website add to names and digests: seeds, prompts, tokens, copies, chain."""
+    listed = list(shards)
+    naive, computed = (
+        sum(shard[key] or 0 for shard in listed) if any(shard[key] is not None for shard in listed) else None
+        for key in ("tokens_naive", "tokens_computed")
+    )
+    return {
+        "seeds": seeds_of(evaluation),
+        "prompts": prompts_document(session, evaluation.id),
+        "tokens": {
+            "naive": naive,
+            "computed": computed,
+            "saved": None if naive is None or computed is None else naive - computed,
+        },
+        "copies": copies_document(session, evaluation.id),
+        "withdrawals": [
+            {
+                "kind": row.kind,
+                "reason": row.reason,
+                "actor": row.actor,
+                "at": row.at,
+                "superseded_by": row.superseded_by,
+                "superseding_evaluation": _evaluation_of(session, row.superseded_by),
+            }
+            for row in withdrawals_of(session, evaluation.id)
+        ],
+        "seal_version": None if evaluation.seal is None else evaluation.seal_version,
+        "chain": link_document(session, evaluation.seal),
+    }
+
+
+def engine_fingerprints(shards: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Digest of each engine that scored a shard to what it was. More than one: the evaluation is mixed."""
+    documents = [shard["engine_fingerprint"] for shard in shards if shard["engine_fingerprint"] is not None]
+    return {specification_digest(document): document for document in documents}
+
+
+def seeds_of(evaluation: Evaluation) -> dict[str, int | str]:
+    """Every seed that had a part in the numbers, by what it draws. Without one, nothing was drawn."""
+    found: dict[str, int | str] = {}
+    parameters = evaluation.variant_set.parameters
+    if "seed" in parameters:
+        found["variants"] = parameters["seed"]
+    if evaluation.benchmark_version.shuffle_seed is not None:
+        found["order of the benchmark's options"] = evaluation.benchmark_version.shuffle_seed
+    if "generation" in evaluation.protocol.definition:
+        found["what is written"] = f"each prompt's digest, and {evaluation.replicate} for the replicate"
+    return found
+
+
+def prompts_document(session: Session, evaluation_id: int) -> dict[str, Any]:
+    """How many prompts' digests are kept, and one digest over them; None where nothing says what was asked.
+
+    The digest is over one line for each question, by external id: the id and the SHA-256 over its prompts' digests.
+    """
+    rows = session.execute(
+        select(Question.external_id, QuestionSeal.prompts, EvaluationQuestion.n_variants)
+        .join(Question, Question.id == QuestionSeal.question_id)
+        .join(
+            EvaluationQuestion,
+            (EvaluationQuestion.evaluation_id == QuestionSeal.evaluation_id)
+            & (EvaluationQuestion.question_id == QuestionSeal.question_id),
+        )
+        .where(QuestionSeal.evaluation_id == evaluation_id, QuestionSeal.prompts.is_not(None))
+    ).all()
+    lines = sorted(f"{external_id} {prompts}\n" for external_id, prompts, _ in rows)
+    return {
+        "count": sum(row.n_variants for row in rows),
+        "digest": hashlib.sha256("".join(lines).encode()).hexdigest() if rows else None,
+    }
+
+
+def copies_document(session: Session, evaluation_id: int) -> dict[str, Any]:
+    """Which results were copied from other sealed evaluations, and which evaluations hold copies of these."""
+    query = text(
+        "SELECT source_seal, source_evaluation_id, predictions, withdrawn FROM evaluation_sources "
+        "WHERE evaluation_id = :id ORDER BY source_evaluation_id, predictions"
+    )
+    sources = [
+        {
+            "seal": bytes(row.source_seal).hex(),
+            "evaluation": row.source_evaluation_id,
+            "predictions": row.predictions,
+            "withdrawn": bool(row.withdrawn),
+        }
+        for row in session.execute(query, {"id": evaluation_id})
+    ]
+    return {
+        "predictions": sum(source["predictions"] for source in sources),
+        "sources": sources,
+        "withdrawn": any(source["withdrawn"] for source in sources),
+        "copied_by": copies_of(session, evaluation_id),
+    }
+
+
+def link_document(session: Session, seal: str | None) -> dict[str, Any] | None:
+    """A seal's place in the chain; None while there is none."""
+    if seal is None:
+        return None
+    query = select(ChainLink).filter_by(kind="seal", subject=seal).order_by(ChainLink.position.desc()).limit(1)
+    link = session.scalar(query)
+    if link is None:
+        return None
+    return {
+        "position": link.position,
+        "digest": link.digest,
+        "previous": link.previous,
+        "labels": link.labels,
+        "at": link.at,
+    }
+
+
+def _evaluation_of(session: Session, seal: str | None) -> int | None:
+    return None if seal is None else session.scalar(select(Evaluation.id).filter_by(seal=seal).limit(1))
+
+
+# Two evaluations
+
+GROUPS: Final = {
+    "model": "Model",
+    "benchmark": "Benchmark and questions",
+    "protocol": "Protocol",
+    "variants": "Variants",
+    "prompts": "Prompts",
+    "engine": "Engine: code, packages, device, settings",
+    "machines": "Machines",
+    "work": "Work",
+    "record": "Record",
+}
+"""What facts about an evaluation are sorted into, in this order, and their headings."""
+
+
+def compare_provenance(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """What differs between two documents of `provenance_document`, and what does not, by group.
+
+    same: group to fact to value; different: group to fact to both values. A fact that only one has is None in the
+    other; facts of shards that differ within an evaluation are lists.
+    """
+    if one["evaluation"] == other["evaluation"]:
+        raise UsageError(f"evaluation {one['evaluation']} is compared with itself; give another")
+    facts = [_facts(document) for document in (one, other)]
+    same: dict[str, dict[str, Any]] = {}
+    different: dict[str, dict[str, list[Any]]] = {}
+    for group in GROUPS:
+        for key in dict.fromkeys([*facts[0][group], *facts[1][group]]):
+            values = [of_one[group].get(key) for of_one in facts]
+            if values[0] == values[1]:
+                same.setdefault(group, {})[key] = values[0]
+            else:
+                different.setdefault(group, {})[key] = values
+    return {"evaluations": [one["evaluation"], other["evaluation"]], "same": same, "different": different}
+
+
+def _facts(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Group to fact to value, all plain."""
+    specification, shards = document["specification"], document["shards"]
+    fingerprints: dict[str, set[str]] = {}
+    for engine in document["engine_fingerprints"].values():
+        for key, value in _flat(engine):
+            fingerprints.setdefault(key, set()).add(_plain(value))
+    return {
+        "model": _only_known(document["model"]),
+        "benchmark": _only_known(document["benchmark"])
+        | {f"questions {key}": value for key, value in _flat(specification["questions"])},
+        "protocol": dict(_flat(specification["protocol"])) | {"digest": document["protocol_digest"]},
+        "variants": dict(_flat(document["variant_set"])) | dict(_flat(document["seeds"], "seed of")),
+        "prompts": dict(_flat(document["prompts"])),
+        "engine": {key: _one_or_several(values) for key, values in sorted(fingerprints.items())}
+        | {"mixed": document["mixed_engines"]},
+        "machines": {
+            key: _one_or_several({_plain(shard[key]) for shard in shards if shard[key] is not None})
+            for key in ("host", "device", "worker")
+        },
+        "work": {
+            "shards": len(shards),
+            **{key: sum(shard[key] or 0 for shard in shards) for key in ("prompts", "claims", "failures", "crashes")},
+            "seconds": _seconds(shards),
+            **{f"tokens {key}": value for key, value in document["tokens"].items()},
+            "predictions copied": document["copies"]["predictions"],
+        },
+        "record": {
+            **{key: _plain(document[key]) for key in ("created_at", "started_at", "sealed_at")},
+            **{key: document[key] for key in ("requester", "replicate")},
+            "seal": document["seal"],
+            "seal version": document["seal_version"],
+            "place in the chain": None if document["chain"] is None else document["chain"]["position"],
+            "withdrawn": document["withdrawals"][-1]["kind"] if document["withdrawals"] else None,
+        },
+    }
+
+
+def _seconds(shards: Iterable[Mapping[str, Any]]) -> float | None:
+    known = [float(shard["elapsed_s"]) for shard in shards if shard["elapsed_s"] is not None]
+    return sum(known) if known else None
+
+
+def _only_known(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Path to value of everything in nested documents; lists stay whole."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(item, f"{path} {key}".strip())
+    else:
+        yield path, value if isinstance(value, (str, int, float, bool, type(None))) else _plain(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return value.isoformat() if hasattr(value, "isoformat") else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _one_or_several(values: Iterable[str]) -> str | list[str] | None:
+    listed = sorted(set(values))
+    if len(listed) > 1:
+        return listed
+    return listed[0] if listed else None

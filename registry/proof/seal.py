@@ -1,0 +1,143 @@
+"""Sealing: metrics, the seal over `registry.proof.manifest`, the leaves behind it, and its link in the chain."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import and_, func, insert, or_, select
+from sqlalchemy.orm import Session
+
+from registry import notices
+from registry.db import database_now
+from registry.digests import specification_digest
+from registry.errors import SealError
+from registry.metrics import METRICS
+from registry.proof import chain
+from registry.proof.manifest import SEAL_VERSION, Leaf, local_labels, manifest, question_leaves
+from registry.results.bulk import renew_statistics
+from registry.results.computed import computed_metrics
+from registry.results.intervals import METHOD, NONE, evaluation_intervals, resamples_of
+from registry.results.pride import write_question_pride
+from registry.statistics.bootstrap import SEED, Interval
+from registry.tables import (
+    Evaluation,
+    EvaluationMetric,
+    EvaluationQuestion,
+    EvaluationSource,
+    Prediction,
+    Question,
+    QuestionScore,
+    QuestionSeal,
+)
+
+
+def seal(session: Session, evaluation_id: int) -> bool:
+    """Seals a completely scored evaluation: metrics, digest, state. False when it was sealed already.
+
+    Raises SealError when predictions are missing.
+    """
+    evaluation = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
+    if evaluation.seal is not None:
+        return False
+    missing = session.scalars(
+        select(Question.external_id)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .outerjoin(
+            QuestionScore,
+            and_(
+                QuestionScore.evaluation_id == EvaluationQuestion.evaluation_id,
+                QuestionScore.question_id == EvaluationQuestion.question_id,
+            ),
+        )
+        .where(
+            EvaluationQuestion.evaluation_id == evaluation_id,
+            or_(QuestionScore.stored.is_(None), QuestionScore.stored != EvaluationQuestion.n_variants),
+        )
+        .limit(1)
+    ).first()
+    if missing is not None:
+        raise SealError(f"evaluation {evaluation_id}: question {missing} has not all of its predictions; not sealed")
+    renew_statistics(session, evaluation.prompts)
+    write_question_pride(session, evaluation_id)
+    evaluation.seal_version = SEAL_VERSION
+    leaves_of = list(question_leaves(session, evaluation_id))
+    digest = specification_digest(manifest(session, evaluation, leaves_of))
+    now = session.scalar(select(database_now()))
+    assert now is not None
+    complete(session, evaluation, digest, leaves_of, now)
+    return True
+
+
+def complete(
+    session: Session, evaluation: Evaluation, digest: str, leaves_of: Iterable[Leaf], sealed_at: datetime
+) -> None:
+    """Writes down that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
+    evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
+    session.flush()
+    session.execute(insert(EvaluationMetric), metric_rows(session, evaluation.id))
+    keep_leaves(session, evaluation.id, leaves_of)
+    notices.evaluation_complete(session, evaluation)
+    # Last: whoever appends to the chain makes all others wait.
+    chain.append(session, "seal", digest, labels=local_labels(evaluation))
+
+
+def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf]) -> None:
+    """Stores what a seal covers of each question, and from which evaluations results were copied."""
+    rows = [
+        {"evaluation_id": evaluation_id, "question_id": leaf.question_id, "leaf": leaf.leaf, "prompts": leaf.prompts}
+        for leaf in leaves_of
+    ]
+    if rows:
+        session.execute(insert(QuestionSeal), rows)
+    sources = [
+        {"evaluation_id": evaluation_id, "seal": source, "predictions": predictions}
+        for source, predictions in copied_from(session, evaluation_id).items()
+    ]
+    if sources:
+        session.execute(insert(EvaluationSource), sources)
+
+
+def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
+    """Seal of another evaluation to how many predictions were copied from it."""
+    counted: dict[str, int] = {}
+    query = (
+        select(Prediction.reused_from_seal, Evaluation.seal, func.count())
+        .outerjoin(Evaluation, Evaluation.id == Prediction.reused_from_evaluation_id)
+        .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_variant.is_not(None))
+        .group_by(Prediction.reused_from_seal, Evaluation.seal)
+    )
+    for seal_of_source, seal_by_number, predictions in session.execute(query):
+        # Copies from before seals were kept with them have the number alone.
+        source = seal_of_source or seal_by_number
+        if source is not None:
+            counted[source] = counted.get(source, 0) + predictions
+    return counted
+
+
+def metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    """Every metric over every scope, in the newest definition, as rows of `evaluation_metric`."""
+    intervals = evaluation_intervals(session, evaluation_id)
+    return [
+        {
+            "evaluation_id": evaluation_id,
+            "scope": scope,
+            "metric": metric.name,
+            "definition_version": metric.definition_version,
+            "value": values[metric.name],
+            "n": values[f"{metric.name}_n"],
+            **interval_columns(scope, intervals[scope].get(metric.name)),
+        }
+        for scope, values in computed_metrics(session, evaluation_id).items()
+        for metric in METRICS.values()
+    ]
+
+
+def interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
+    """The columns of a metric that state its interval over a scope; None: none is stated."""
+    return {
+        "interval_low": None if interval is None else interval.low,
+        "interval_high": None if interval is None else interval.high,
+        "interval_method": NONE if interval is None else METHOD,
+        "interval_resamples": None if interval is None else resamples_of(scope),
+        "interval_seed": None if interval is None else SEED,
+    }

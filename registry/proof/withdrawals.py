@@ -1,0 +1,121 @@
+"""Evaluations that no longer count: withdrawn because they were wrong, or superseded by another.
+
+A sealed evaluation never changes, so it is said beside it, with a reason. Its page and its numbers stay, under a
+banner; it leaves the leaderboard and the boards, nothing is copied from it any more, and copies that were made are
+flagged.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry import notices
+from registry.db import database_now, one_at_a_time
+from registry.digests import specification_digest
+from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
+from registry.proof import chain
+from registry.tables import Evaluation, EvaluationSource, Withdrawal
+
+NOTICE: Final = "evaluation.withdrawn"
+"""The kind of notice that is written."""
+
+MAX_REASON: Final = 2000
+
+
+def withdraw(session: Session, evaluation_id: int, reason: str, *, actor: str = "command line") -> Withdrawal:
+    """Withdraws a sealed evaluation.
+
+    Raises QueueError for one that is not sealed or that no longer counts already, UsageError without a reason.
+    """
+    return _add(session, evaluation_id, "withdrawn", None, reason, actor)
+
+
+def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, actor: str = "command line") -> Withdrawal:
+    """Says that another sealed evaluation of the same model and benchmark stands for this one.
+
+    Raises UsageError where `by` is the same, of another model or benchmark, or does not count itself.
+    """
+    evaluation, other = find_evaluation(session, evaluation_id), find_evaluation(session, by)
+    if evaluation.id == other.id:
+        raise UsageError(f"evaluation {by} cannot supersede itself; name another with --by, or withdraw it")
+    for what, names in (
+        ("models", [item.model_revision.model.name for item in (evaluation, other)]),
+        ("benchmarks", [item.benchmark_version.benchmark.name for item in (evaluation, other)]),
+    ):
+        if names[0] != names[1]:
+            raise UsageError(
+                f"evaluations {evaluation_id} and {by} are of different {what}, {names[0]} and {names[1]}: neither "
+                "stands for the other; withdraw it instead"
+            )
+    if other.seal is None:
+        raise QueueError(f"evaluation {by} is {other.state}; wait until it is complete")
+    if withdrawal_of(session, by) is not None:
+        raise UsageError(f"evaluation {by} does not count itself any more; name another with --by")
+    return _add(session, evaluation_id, "superseded", other.seal, reason, actor)
+
+
+def _add(
+    session: Session, evaluation_id: int, kind: str, superseded_by: str | None, reason: str, actor: str
+) -> Withdrawal:
+    text = reason.strip()
+    if not text or len(text) > MAX_REASON:
+        raise UsageError(f"a reason is needed, of at most {MAX_REASON} characters: --reason TEXT")
+    one_at_a_time(session, "withdraw")
+    evaluation = find_evaluation(session, evaluation_id)
+    if evaluation.seal is None:
+        raise QueueError(
+            f"evaluation {evaluation_id} is {evaluation.state}, and only sealed ones are withdrawn; to give it up: "
+            f"shuffleboard evaluations cancel {evaluation_id}"
+        )
+    known = withdrawal_of(session, evaluation_id)
+    if known is not None:
+        raise QueueError(f"evaluation {evaluation_id} was {known.kind} already ({known.reason})")
+    now = session.scalar(select(database_now()))
+    row = Withdrawal(
+        evaluation_id=evaluation_id, kind=kind, superseded_by=superseded_by, reason=text, actor=actor, at=now
+    )
+    session.add(row)
+    session.flush()
+    document = notices.evaluation_document(evaluation)
+    if evaluation.benchmark_version.visibility == "public":  # a reason may quote what was asked
+        document |= withdrawal_document(evaluation, row)
+    notices.notify(session, NOTICE, str(evaluation_id), document, evaluation_id=evaluation_id)
+    chain.append(session, "withdrawal", withdrawal_digest(evaluation, row))
+    return row
+
+
+def withdrawal_of(session: Session, evaluation_id: int) -> Withdrawal | None:
+    """What holds of an evaluation that no longer counts; None for one that does."""
+    query = select(Withdrawal).filter_by(evaluation_id=evaluation_id).order_by(Withdrawal.id.desc())
+    return session.scalar(query.limit(1))
+
+
+def withdrawals_of(session: Session, evaluation_id: int) -> list[Withdrawal]:
+    """All that was said of an evaluation, oldest first."""
+    return list(session.scalars(select(Withdrawal).filter_by(evaluation_id=evaluation_id).order_by(Withdrawal.id)))
+
+
+def withdrawal_document(evaluation: Evaluation, row: Withdrawal) -> dict[str, Any]:
+    """A withdrawal as plain JSON, without database ids."""
+    return {
+        "seal": evaluation.seal,
+        "kind": row.kind,
+        "superseded_by": row.superseded_by,
+        "reason": row.reason,
+        "actor": row.actor,
+        "at": row.at.isoformat(),
+    }
+
+
+def withdrawal_digest(evaluation: Evaluation, row: Withdrawal) -> str:
+    """What the chain holds of a withdrawal."""
+    return specification_digest(withdrawal_document(evaluation, row))
+
+
+def copies_of(session: Session, evaluation_id: int) -> list[int]:
+    """Evaluations that hold results which were copied from this one."""
+    evaluation = find_evaluation(session, evaluation_id)
+    query = select(EvaluationSource.evaluation_id).where(EvaluationSource.seal == evaluation.seal)
+    return list(session.scalars(query.order_by(EvaluationSource.evaluation_id)))

@@ -1,0 +1,345 @@
+"""The queue: the database is the truth, messages are hints.
+
+A shard is claimed by one query, scored outside any transaction, and finished in one transaction that begins with a
+fenced UPDATE. `fence` rises with each claim, so a worker that was presumed dead and wakes up finds its fence stale and
+its result discarded. Exceptions count as `failures` and expired leases as `crashes`; either has a cap, after which the
+shard is parked with its error while the others go on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import ColumnElement, CursorResult, and_, case, func, insert, or_, select, update
+from sqlalchemy.orm import Session, aliased
+
+from registry import notices
+from registry.db import database_now
+from registry.digests import specification_digest
+from registry.results.bulk import insert_predictions
+from registry.results.scores import write_question_scores
+from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, Shard, Worker
+
+MAX_FAILURES: Final = 3
+MAX_CRASHES: Final = 10
+BACK_OFF_SECONDS: Final = 5.0
+"""Wait before the second try of a failed shard; doubled with each further failure."""
+ALIVE_SECONDS: Final = 30.0
+"""A worker that was silent for longer counts as dead. Workers say that they live every 10 seconds or oftener."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A worker's right to score one shard, valid while its fence is the shard's and the lease is extended."""
+
+    shard_id: int
+    evaluation_id: int
+    model_revision_id: int
+    fence: int
+    queue: str = "cpu"
+
+
+@dataclass(frozen=True)
+class ShardResult:
+    """What scoring one shard came to; `rows` are columns of `prediction` by name, `generations` of `generation`.
+
+    matching_s: seconds of elapsed_s that matching answers with options took; None where none are matched.
+    """
+
+    rows: Sequence[dict[str, object]]
+    fingerprint: dict[str, object]
+    tokens_naive: int
+    tokens_computed: int
+    elapsed_s: float
+    generations: Sequence[dict[str, object]] = ()
+    matching_s: float | None = None
+
+
+def claim(
+    session: Session,
+    worker_id: str,
+    *,
+    queues: Sequence[str],
+    lease_seconds: float,
+    loaded_model_revision_id: int | None = None,
+) -> Claim | None:
+    """Takes the best queued shard: of the loaded model first, then by priority, then the oldest.
+
+    Returns None when there is nothing to do. Several workers never wait for each other (SKIP LOCKED); on SQLite the
+    transaction is BEGIN IMMEDIATE and there is one writer at a time.
+    """
+    loaded = case((Evaluation.model_revision_id == loaded_model_revision_id, 0), else_=1)
+    chosen = session.execute(
+        select(Shard.id, Shard.evaluation_id, Evaluation.model_revision_id, Shard.queue)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(_claimable(), Shard.queue.in_(queues))
+        .order_by(loaded, Evaluation.priority.desc(), Shard.id)
+        .limit(1)
+        .with_for_update(of=Shard, skip_locked=True)
+    ).first()
+    if chosen is None:
+        return None
+    fence = session.scalar(
+        update(Shard)
+        .where(Shard.id == chosen.id)
+        .values(
+            state="leased",
+            fence=Shard.fence + 1,
+            lease_until=database_now(lease_seconds),
+            worker_id=worker_id,
+            claimed_at=database_now(),
+        )
+        .returning(Shard.fence)
+    )
+    assert fence is not None
+    session.execute(
+        update(Evaluation)
+        .where(Evaluation.id == chosen.evaluation_id, Evaluation.state == "queued")
+        .values(state="running", started_at=func.coalesce(Evaluation.started_at, database_now()))
+    )
+    return Claim(chosen.id, chosen.evaluation_id, chosen.model_revision_id, fence, chosen.queue)
+
+
+def _held(shard_claim: Claim) -> ColumnElement[bool]:
+    return and_(Shard.id == shard_claim.shard_id, Shard.fence == shard_claim.fence, Shard.state == "leased")
+
+
+def _update_held(session: Session, shard_claim: Claim, **values: object) -> bool:
+    """Updates the shard if the claim still holds; says whether it did."""
+    result = session.execute(update(Shard).where(_held(shard_claim)).values(**values))
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1
+
+
+def heartbeat(session: Session, shard_claim: Claim, lease_seconds: float) -> bool:
+    """Extends the lease; False when the claim is lost and scoring should stop."""
+    return _update_held(session, shard_claim, lease_until=database_now(lease_seconds))
+
+
+def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
+    """Stores a shard's predictions; False, with nothing stored, when the claim is lost.
+
+    A key that is there already or a wrong number of rows is a bug: the database's error rolls the transaction back.
+    """
+    if not _update_held(
+        session,
+        shard_claim,
+        state="done",
+        lease_until=None,
+        error=None,
+        finished_at=database_now(),
+        tokens_naive=result.tokens_naive,
+        tokens_computed=result.tokens_computed,
+        elapsed_s=result.elapsed_s,
+        matching_s=result.matching_s,
+        engine_fingerprint_id=fingerprint_id(session, result.fingerprint),
+    ):
+        return False
+    expected = session.scalar(select(Shard.prompts).where(Shard.id == shard_claim.shard_id))
+    if expected != len(result.rows):
+        message = f"shard {shard_claim.shard_id} has {expected} prompts, but {len(result.rows)} results were given"
+        raise AssertionError(message)
+    insert_predictions(session, result.rows)
+    if result.generations:
+        session.execute(insert(Generation), list(result.generations))
+    write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id)
+    settle(session, shard_claim.evaluation_id)
+    return True
+
+
+def is_finished(session: Session, shard_claim: Claim) -> bool:
+    """Whether the shard was finished under this claim: what a commit came to whose answer was lost on the way."""
+    query = select(Shard.id).where(
+        Shard.id == shard_claim.shard_id, Shard.fence == shard_claim.fence, Shard.state == "done"
+    )
+    return session.scalar(query) is not None
+
+
+def fingerprint_id(session: Session, document: dict[str, object]) -> int:
+    """The row of a fingerprint, made when it is new; two workers may make it at once."""
+    digest = specification_digest(document)
+    found = session.scalar(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest))
+    if found is not None:
+        return found
+    insert = _insert(session)(EngineFingerprint).values(digest=digest, document=document).on_conflict_do_nothing()
+    session.execute(insert)
+    return session.scalars(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest)).one()
+
+
+def _insert(session: Session):  # type: ignore[no-untyped-def]  # noqa: ANN202 - two dialects' functions of one shape
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    return postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+
+
+def fail(session: Session, shard_claim: Claim, error: str) -> bool:
+    """Counts a failure: queued again after a wait, or parked with its error at the cap. False: the claim was lost."""
+    failures = session.scalar(select(Shard.failures).where(_held(shard_claim)))
+    if failures is None:
+        return False
+    parked = failures + 1 >= MAX_FAILURES
+    held = _update_held(
+        session,
+        shard_claim,
+        state="failed" if parked else "queued",
+        failures=failures + 1,
+        error=error,
+        lease_until=None,
+        not_before=database_now(BACK_OFF_SECONDS * 2**failures),
+    )
+    settle(session, shard_claim.evaluation_id)
+    return held
+
+
+def hand_back(session: Session, shard_claim: Claim) -> bool:
+    """Returns a shard unscored, counted as neither failure nor crash. False: the claim was lost."""
+    return _update_held(session, shard_claim, state="queued", lease_until=None)
+
+
+def hand_back_all(session: Session, worker_id: str) -> int:
+    """Returns whatever a worker holds; how many shards that were.
+
+    For a worker that holds nothing it knows of: the answer to a claim's commit may have been lost on the way.
+    """
+    held = update(Shard).where(Shard.worker_id == worker_id, Shard.state == "leased")
+    result = session.execute(held.values(state="queued", lease_until=None))
+    assert isinstance(result, CursorResult)
+    return result.rowcount
+
+
+def settle(session: Session, evaluation_id: int) -> None:
+    """Marks an evaluation failed once nothing of it is left to do and a shard is parked."""
+    states = set(session.scalars(select(Shard.state).where(Shard.evaluation_id == evaluation_id).distinct()))
+    if "failed" in states and not states & {"queued", "leased"}:
+        failed = session.execute(
+            update(Evaluation)
+            .where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
+            .values(state="failed")
+        )
+        assert isinstance(failed, CursorResult)
+        if failed.rowcount == 1:
+            evaluation = session.get_one(Evaluation, evaluation_id, populate_existing=True)
+            notices.evaluation_failed(session, evaluation)
+
+
+def reconcile(session: Session) -> list[tuple[int, str]]:
+    """Queues shards whose lease expired, counting a crash, and parks those at the cap.
+
+    Returns the (shard id, queue) of all that a worker could claim now, best first, to be hinted at.
+
+    Harmless when it runs twice at once: each UPDATE repeats its condition. A shard whose row is locked is passed by:
+    somebody is just finishing it, or was frozen while doing so, and nobody shall wait for that.
+    """
+    other = aliased(Shard)
+    expired = Shard.id.in_(
+        select(other.id)
+        .where(other.state == "leased", other.lease_until < database_now())
+        .with_for_update(skip_locked=True)
+    )
+    session.execute(
+        update(Shard)
+        .where(expired, Shard.crashes + 1 >= MAX_CRASHES)
+        .values(
+            state="failed",
+            crashes=Shard.crashes + 1,
+            lease_until=None,
+            error=f"its worker died {MAX_CRASHES} times; see the workers' logs, then: shuffleboard evaluations retry",
+        )
+    )
+    session.execute(update(Shard).where(expired).values(state="queued", crashes=Shard.crashes + 1, lease_until=None))
+    with_parked = (
+        select(Shard.evaluation_id)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(Shard.state == "failed", Evaluation.state.in_(("queued", "running")))
+    )
+    for evaluation_id in session.scalars(with_parked.distinct()).all():
+        settle(session, evaluation_id)
+    waiting = (
+        select(Shard.id, Shard.queue)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(_claimable())
+        .order_by(Evaluation.priority.desc(), Shard.id)
+    )
+    return [(row.id, row.queue) for row in session.execute(waiting)]
+
+
+def _claimable() -> ColumnElement[bool]:
+    """A shard that a worker may take now; for queries that join its evaluation."""
+    return and_(
+        Shard.state == "queued",
+        or_(Shard.not_before.is_(None), Shard.not_before <= database_now()),
+        Evaluation.state.in_(("queued", "running")),
+    )
+
+
+def ready_to_seal(session: Session) -> list[int]:
+    """Evaluations whose every shard is done but which are not sealed yet."""
+    undone = select(Shard.id).where(Shard.evaluation_id == Evaluation.id, Shard.state != "done").exists()
+    return list(
+        session.scalars(
+            select(Evaluation.id)
+            .where(Evaluation.seal.is_(None), Evaluation.state.in_(("queued", "running", "paused")), ~undone)
+            .order_by(Evaluation.id)
+        )
+    )
+
+
+def lock_unsealed(session: Session, evaluation_id: int) -> bool:
+    """Locks an evaluation for sealing; False when it is sealed or another worker is about to.
+
+    Passing by rather than waiting: whoever holds the lock may be frozen.
+    """
+    query = select(Evaluation.id).where(Evaluation.id == evaluation_id, Evaluation.seal.is_(None))
+    return session.scalar(query.with_for_update(skip_locked=True)) is not None
+
+
+def work_remains(session: Session, queues: Sequence[str]) -> bool:
+    """Whether any shard of these queues is still to be scored or being scored."""
+    query = (
+        select(Shard.id)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(
+            Shard.queue.in_(queues),
+            or_(
+                Shard.state == "leased",
+                and_(Shard.state == "queued", Evaluation.state.in_(("queued", "running"))),
+            ),
+        )
+        .limit(1)
+    )
+    return session.scalar(query) is not None
+
+
+def live_workers(session: Session, silent_seconds: float = ALIVE_SECONDS) -> int:
+    """How many workers have shown a sign of life within `silent_seconds` and did not stop."""
+    query = select(func.count()).select_from(Worker).where(worker_is_live(silent_seconds))
+    return session.scalar(query) or 0
+
+
+def worker_is_live(silent_seconds: float = ALIVE_SECONDS) -> ColumnElement[bool]:
+    """Whether a worker has shown a sign of life within `silent_seconds`, by the database's clock, and did not stop."""
+    return and_(Worker.stopped_at.is_(None), Worker.last_seen > database_now(-silent_seconds))
+
+
+def queues_without_worker(session: Session) -> list[str]:
+    """Queues on which work waits although no live worker serves them, by name."""
+    served: set[str] = set()
+    for queues in session.scalars(select(Worker.queues).where(worker_is_live())):
+        served.update(QUEUES if queues is None else queues)
+    waiting = (
+        select(Shard.queue)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(Shard.state == "queued", Evaluation.state.in_(("queued", "running")))
+        .distinct()
+    )
+    return sorted(set(session.scalars(waiting)) - served)
+
+
+def differing_versions(versions: Iterable[Mapping[str, str]]) -> dict[str, dict[str, int]]:
+    """Package to version to how many workers have it, for packages of which they have several versions."""
+    counted: dict[str, Counter[str]] = {}
+    for one in versions:
+        for package, version in one.items():
+            counted.setdefault(package, Counter())[version] += 1
+    return {package: dict(counts) for package, counts in sorted(counted.items()) if len(counts) > 1}

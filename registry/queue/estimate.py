@@ -1,0 +1,210 @@
+"""What an evaluation would cost, before anything is queued: prompts, tokens, seconds.
+
+The evaluation is planned as submitting it would, in a transaction that is rolled back.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from sqlalchemy import Engine, func, select
+from sqlalchemy.orm import Session
+
+from registry.db import read_session
+from registry.errors import ShuffleboardError
+from registry.prompting.prompts import Prompt
+from registry.queue.claims import live_workers
+from registry.queue.shards import shard_prompts
+from registry.tables import Evaluation, ModelRevision, Shard
+
+SAMPLE_PROMPTS: Final = 200
+"""Prompts of one evaluation that are tokenised; the others are taken to be like them."""
+
+Tokenise = Callable[[str], list[int]]
+Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
+"""Submits in the session it is given; returns the evaluations, each with whether it is new."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one evaluation would cost.
+
+    evaluation: the id of one that is there already. prompts_left: prompts that are not scored yet.
+    tokens_naive, tokens_shared: of those; each prompt on its own, and the common beginnings of a shard's prompts
+    counted once. prompts_sampled: how many were tokenised. seconds: of one worker; None where `reason` says why.
+    """
+
+    evaluation: int | None
+    model: str
+    revision: int
+    benchmark: str
+    variants: str
+    protocol: str
+    shots: int
+    questions: int
+    prompts: int
+    prompts_left: int
+    prompts_sampled: int
+    tokens_naive: int | None
+    tokens_shared: int | None
+    seconds: float | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class _Planned:
+    facts: dict[str, Any]
+    revision: ModelRevision
+    texts: list[list[str]]
+    sampled: int
+    writes: bool
+
+
+def _read(definition: Mapping[str, Any], prompt: Prompt) -> list[str]:
+    """What goes through the model for a prompt: itself, or itself with each continuation that is scored as a whole."""
+    if definition.get("score") != "sum":
+        return [prompt.text]
+    return [prompt.text + continuation for continuation in prompt.continuations]
+
+
+def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[ModelRevision], Tokenise]) -> dict[str, Any]:
+    """The estimate of every evaluation of a plan, their sums, and how many workers are alive. Nothing is stored.
+
+    tokeniser: a model revision's; it raises a ShuffleboardError where the model's files are not at hand, and then
+    tokens and seconds stay unknown.
+    Raises what submitting would raise.
+    """
+    planned = _plan(engine, plan)
+    tokenisers: dict[int, Tokenise | str] = {}
+    found = []
+    with read_session(engine) as session:
+        for item in planned:
+            if item.revision.id not in tokenisers:
+                tokenisers[item.revision.id] = _tokeniser(tokeniser, item)
+            rate = tokens_per_second(session, item.revision.id, queue)
+            found.append(_estimate(item, tokenisers[item.revision.id], rate, queue))
+        workers = live_workers(session)
+    sums = {
+        name: _sum(getattr(item, name) for item in found)
+        for name in ("prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds")
+    }
+    return {"estimates": [asdict(item) for item in found], **sums, "workers": workers}
+
+
+def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
+    planned = []
+    with Session(engine, expire_on_commit=False) as session:
+        try:
+            for evaluation, new in plan(session):
+                undone = session.scalars(
+                    select(Shard)
+                    .where(Shard.evaluation_id == evaluation.id, Shard.state != "done")
+                    .order_by(Shard.ordinal)
+                ).all()
+                facts = {
+                    "evaluation": None if new else evaluation.id,
+                    "model": evaluation.model_revision.model.name,
+                    "revision": evaluation.model_revision.number,
+                    "benchmark": evaluation.benchmark_version.benchmark.name,
+                    "variants": evaluation.variant_set.name,
+                    "protocol": evaluation.protocol.name,
+                    "shots": evaluation.protocol.shots,
+                    "questions": evaluation.questions,
+                    "prompts": evaluation.prompts,
+                    "prompts_left": sum(shard.prompts for shard in undone),
+                }
+                definition = evaluation.protocol.definition
+                shards = [
+                    [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]
+                    for shard in sampled_shards(undone)
+                ]
+                texts = [[text for prompt in prompts for text in _read(definition, prompt)] for prompts in shards]
+                sampled = sum(map(len, shards))
+                planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, "answer" in definition))
+            for revision in {item.revision for item in planned}:
+                session.expunge(revision)  # what is known of it outlives the transaction
+        finally:
+            session.rollback()
+    return planned
+
+
+def sampled_shards(shards: Sequence[Shard]) -> list[Shard]:
+    """Whole shards, evenly spread, of about SAMPLE_PROMPTS prompts together; at least one where there is one."""
+    total = sum(shard.prompts for shard in shards)
+    if total <= SAMPLE_PROMPTS:
+        return list(shards)
+    wanted = max(1, SAMPLE_PROMPTS * len(shards) // total)
+    return [shards[place * len(shards) // wanted] for place in range(wanted)]
+
+
+def _tokeniser(tokeniser: Callable[[ModelRevision], Tokenise], item: _Planned) -> Tokenise | str:
+    try:
+        return tokeniser(item.revision)
+    except ShuffleboardError as error:
+        return str(error)
+
+
+def _estimate(item: _Planned, tokenise: Tokenise | str, rate: float | None, queue: str) -> Estimate:
+    left = item.facts["prompts_left"]
+    if not left:
+        return Estimate(**item.facts, prompts_sampled=0, tokens_naive=0, tokens_shared=0, seconds=0.0, reason=None)
+    if isinstance(tokenise, str):
+        return Estimate(
+            **item.facts, prompts_sampled=0, tokens_naive=None, tokens_shared=None, seconds=None, reason=tokenise
+        )
+    naive = shared = 0
+    for texts in item.texts:
+        sequences = [tokenise(text) for text in texts]
+        naive += sum(map(len, sequences))
+        shared += shared_tokens(sequences)
+    tokens_shared = round(shared * left / item.sampled)
+    model = f"{item.facts['model']} revision {item.facts['revision']}"
+    reason = f"no shard of {model} was scored on the queue {queue} yet" if rate is None else None
+    if item.writes:
+        rate, reason = None, "how much the model will write is not known; tokens are those of the prompts"
+    return Estimate(
+        **item.facts,
+        prompts_sampled=item.sampled,
+        tokens_naive=round(naive * left / item.sampled),
+        tokens_shared=tokens_shared,
+        seconds=None if rate is None else round(tokens_shared / rate, 1),
+        reason=reason,
+    )
+
+
+def shared_tokens(sequences: Iterable[list[int]]) -> int:
+    """Nodes of the trie of some token sequences: tokens to compute when each common beginning is computed once."""
+    nodes = 0
+    before: list[int] = []
+    for sequence in sorted(sequences):
+        common = 0
+        for one, other in zip(before, sequence, strict=False):
+            if one != other:
+                break
+            common += 1
+        nodes += len(sequence) - common
+        before = sequence
+    return nodes
+
+
+def tokens_per_second(session: Session, model_revision_id: int, queue: str) -> float | None:
+    """Tokens that one worker computes in a second, over all finished shards of a model revision on a kind of device."""
+    tokens, seconds = session.execute(
+        select(func.sum(Shard.tokens_computed), func.sum(Shard.elapsed_s))
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(
+            Evaluation.model_revision_id == model_revision_id,
+            Shard.queue == queue,
+            Shard.state == "done",
+            Shard.elapsed_s > 0,
+            Shard.tokens_computed > 0,
+        )
+    ).one()
+    return float(tokens) / float(seconds) if tokens and seconds else None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum, None where a part of it is not known."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return sum(known) if len(known) == len(listed) else None

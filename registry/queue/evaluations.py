@@ -1,0 +1,371 @@
+"""Evaluations: asking for one, finding it, moving it between states."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import CursorResult, case, insert, select, update
+from sqlalchemy.orm import Session
+
+from registry.db import MAX_INTEGER, one_at_a_time
+from registry.digests import specification_digest
+from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
+from registry.lookups import find_evaluation, find_revision, find_version
+from registry.prompting.protocols import find_definition, store_protocol
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
+from registry.queue.shards import prompts_of
+from registry.revisions.store import model_identity
+from registry.tables import (
+    BenchmarkVersion,
+    Evaluation,
+    EvaluationQuestion,
+    ModelRevision,
+    Question,
+    Shard,
+    Variant,
+    VariantSet,
+    Withdrawal,
+)
+
+SHARD_PROMPTS: Final = 64
+"""Prompts of one shard: some seconds to a minute of work, so that little is lost with a worker."""
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """What a user asks to be evaluated; `limit` keeps the first questions in file order, after the other filters.
+
+    options: only questions with so many options.
+    shard_prompts: about how many prompts a worker takes at once; it changes no result.
+    """
+
+    model: str
+    benchmark: str
+    variants: str
+    protocol: str = "symbols"
+    shots: int = 0
+    limit: int | None = None
+    subjects: tuple[str, ...] = ()
+    options: int | None = None
+    priority: int = 0
+    queue: str = "cpu"
+    new_replicate: bool = False
+    requester: str | None = None
+    shard_prompts: int = SHARD_PROMPTS
+
+
+@dataclass(frozen=True)
+class PlannedQuestion:
+    """A question of an evaluation with its number of variants."""
+
+    question_id: int
+    subject: str | None
+    n_options: int
+    n_variants: int
+
+
+def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
+    """Queues an evaluation and returns it, with whether it is new.
+
+    The same specification is the evaluation that is there already, unless a new replicate is asked for or all that are
+    there were withdrawn.
+    Raises a ShuffleboardError that names what is unknown or does not fit; then nothing is stored.
+    """
+    definition = parse_variants(request.variants)
+    one_at_a_time(session, "submit")
+    protocol_json = find_definition(session, request.protocol, request.shots)
+    revision = find_revision(session, request.model)
+    version = find_version(session, request.benchmark)
+    if revision.kind == "external":
+        raise UsageError(
+            f"model {revision.model.name} is external: it cannot be asked; import its outputs with "
+            "'shuffleboard evaluations import'"
+        )
+    if revision.state != "ready":
+        why = revision.error or "no worker has hashed its files yet; start one with: shuffleboard worker"
+        raise QueueError(f"model {revision.model.name} revision {revision.number} is not ready: {why}")
+    check_askable(revision, protocol_json)
+    if request.shots > version.few_shot_examples:
+        raise ProtocolError(
+            f"{request.shots} shots asked for, but the few-shot pool of {version.benchmark.name} holds "
+            f"{version.few_shot_examples}; import it with --fewshot FILE or ask for fewer"
+        )
+    questions = select_questions(
+        session, version, limit=request.limit, subjects=request.subjects, options=request.options
+    )
+    planned, names = _plan(questions, definition, protocol_json.get("labels"))
+    filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
+    engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
+    specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
+    digest = specification_digest(specification)
+    replicates = session.scalars(
+        select(Evaluation).where(Evaluation.specification_digest == digest).order_by(Evaluation.replicate)
+    ).all()
+    withdrawn = _withdrawn(session, replicates)
+    standing = [evaluation for evaluation in replicates if evaluation.id not in withdrawn]
+    if standing and not request.new_replicate:
+        return standing[-1], False
+    protocol = store_protocol(session, protocol_json)
+    variant_set = store_variant_set(session, definition)
+    store_variants(session, variant_set, names)
+    evaluation = Evaluation(
+        specification=specification,
+        specification_digest=digest,
+        replicate=replicates[-1].replicate + 1 if replicates else 0,
+        model_revision=revision,
+        benchmark_version=version,
+        protocol=protocol,
+        variant_set=variant_set,
+        priority=request.priority,
+        requester=request.requester,
+        questions=len(planned),
+        prompts=sum(question.n_variants for question in planned),
+    )
+    session.add(evaluation)
+    session.flush()
+    _check_prompts(session, evaluation, questions)
+    _store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
+    return evaluation, True
+
+
+def _withdrawn(session: Session, evaluations: Iterable[Evaluation]) -> set[int]:
+    ids = [evaluation.id for evaluation in evaluations]
+    return set(session.scalars(select(Withdrawal.evaluation_id).where(Withdrawal.evaluation_id.in_(ids))))
+
+
+def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
+    """Raises ProtocolError where a model cannot be asked this way, whatever worker asks it."""
+    if not protocol["chat_template"]:
+        return
+    name = f"model {revision.model.name} revision {revision.number}"
+    if revision.kind != "openai" and revision.chat_template is None:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: {name} has no chat template; use a protocol without one, or a model "
+            "that was tuned for conversations"
+        )
+    if revision.kind == "openai" and "answer" not in protocol:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: {name} is on an endpoint, which writes conversations down by itself and "
+            "gives no log-probabilities of what follows; use a protocol without chat template, or one that generates"
+        )
+
+
+def _check_prompts(session: Session, evaluation: Evaluation, questions: Iterable[Question]) -> None:
+    """Builds the prompts of one question of each number of options.
+
+    Raises ProtocolError where the protocol cannot ask under these variants, such as labels that it does not tell apart:
+    said to whoever submits, and not to the worker that scores.
+    """
+    one_of_each = {question.n_options: question for question in questions}
+    for _ in prompts_of(session, evaluation, list(one_of_each.values())):
+        pass
+
+
+def build_specification(
+    revision: ModelRevision,
+    version: BenchmarkVersion,
+    protocol: dict[str, Any],
+    variants: VariantSetDefinition,
+    engine: dict[str, Any],
+    questions: dict[str, Any],
+) -> dict[str, Any]:
+    """The document whose digest identifies an evaluation: contents only, no database ids."""
+    return {
+        "model": model_identity(revision),
+        "benchmark": {"name": version.benchmark.name, "content_digest": version.content_digest},
+        "protocol": protocol,
+        "variants": variants.specification(),
+        "engine": engine,
+        "questions": questions,
+    }
+
+
+def question_filter(
+    *, limit: int | None = None, subjects: Sequence[str] = (), options: int | None = None
+) -> dict[str, Any]:
+    """Which questions of a benchmark are asked, as it stands in a specification."""
+    document: dict[str, Any] = {"limit": limit, "subjects": sorted(subjects) or None}
+    # Only where it is given: specifications from before the filter existed keep their digests.
+    return document | ({"options": options} if options is not None else {})
+
+
+def select_questions(
+    session: Session,
+    version: BenchmarkVersion,
+    *,
+    limit: int | None = None,
+    subjects: Sequence[str] = (),
+    options: int | None = None,
+) -> list[Question]:
+    """The questions of a version that a filter keeps, in file order.
+
+    Raises UsageError for a limit out of range, NotFoundError for a subject or a number of options the benchmark does
+    not have.
+    """
+    if limit is not None and not 1 <= limit <= MAX_INTEGER:
+        raise UsageError(f"limit {limit}: give a number from 1 to {MAX_INTEGER}")
+    query = (
+        select(Question)
+        .where(Question.benchmark_version_id == version.id, ~Question.few_shot)
+        .order_by(Question.ordinal)
+    )
+    if subjects:
+        known = set(session.scalars(select(Question.subject).where(Question.benchmark_version_id == version.id)))
+        for subject in subjects:
+            if subject not in known:
+                listed = ", ".join(sorted(name for name in known if name is not None)) or "none"
+                raise NotFoundError(f"benchmark {version.benchmark.name} has no subject {subject!r}; it has: {listed}")
+        query = query.where(Question.subject.in_(subjects))
+    if options is not None:
+        query = query.where(Question.n_options == options)
+    found = list(session.scalars(query.limit(limit) if limit is not None else query))
+    if not found and options is not None:
+        raise NotFoundError(
+            f"benchmark {version.benchmark.name} has no question of {options} options that is asked for"
+        )
+    return found
+
+
+def _plan(
+    questions: Iterable[Question], definition: VariantSetDefinition, labels: Sequence[str] | None
+) -> tuple[list[PlannedQuestion], dict[int, dict[int, str]]]:
+    """Each question's number of variants, and the variants' names by number of options and ordinal.
+
+    labels: the protocol's; None where it names options by their texts alone.
+    """
+    planned: list[PlannedQuestion] = []
+    names: dict[int, dict[int, str]] = {}
+    for question in questions:
+        if labels is not None and question.n_options > len(labels):
+            raise ProtocolError(
+                f"question {question.external_id} has {question.n_options} options; the protocol has {len(labels)} "
+                "labels"
+            )
+        variants = definition.variants(QuestionShape(question.external_id, question.n_options, question.answer))
+        names.setdefault(question.n_options, {variant.ordinal: variant.name for variant in variants})
+        planned.append(PlannedQuestion(question.id, question.subject, question.n_options, len(variants)))
+    return planned, names
+
+
+def store_variant_set(session: Session, definition: VariantSetDefinition) -> VariantSet:
+    """The row of a variant set, made when it is new."""
+    digest = specification_digest(definition.specification())
+    row = session.scalar(select(VariantSet).where(VariantSet.digest == digest))
+    if row is None:
+        row = VariantSet(
+            digest=digest,
+            name=definition.name,
+            kind=definition.kind,
+            version=definition.version,
+            parameters=dict(definition.parameters),
+            inserted={str(ordinal): text for ordinal, text in definition.inserted().items()},
+        )
+        session.add(row)
+        session.flush()
+    return row
+
+
+def store_variants(session: Session, variant_set: VariantSet, names: dict[int, dict[int, str]]) -> None:
+    """Stores the variants' names, by number of options and ordinal, for numbers of options that are new."""
+    known = set(session.scalars(select(Variant.n_options).where(Variant.variant_set_id == variant_set.id)))
+    rows = [
+        {"variant_set_id": variant_set.id, "n_options": n_options, "ordinal": ordinal, "name": name}
+        for n_options, listed in names.items()
+        if n_options not in known
+        for ordinal, name in listed.items()
+    ]
+    if rows:
+        session.execute(insert(Variant), rows)
+
+
+def plan_shards(planned: Iterable[PlannedQuestion], prompts: int = SHARD_PROMPTS) -> Iterator[list[PlannedQuestion]]:
+    """Cuts questions into shards of about `prompts` prompts.
+
+    A question is never cut, since its variants share most of their tokens. A shard that is at least half full ends
+    where the subject does, since a subject's questions share the few-shot examples.
+    """
+    shard: list[PlannedQuestion] = []
+    filled = 0
+    for question in planned:
+        new_subject = bool(shard) and shard[-1].subject != question.subject
+        if shard and (filled + question.n_variants > prompts or (new_subject and 2 * filled >= prompts)):
+            yield shard
+            shard, filled = [], 0
+        shard.append(question)
+        filled += question.n_variants
+    if shard:
+        yield shard
+
+
+def _store_shards(session: Session, evaluation_id: int, shards: Iterable[list[PlannedQuestion]], queue: str) -> None:
+    for ordinal, questions in enumerate(shards):
+        shard = Shard(
+            evaluation_id=evaluation_id,
+            ordinal=ordinal,
+            queue=queue,
+            prompts=sum(question.n_variants for question in questions),
+        )
+        session.add(shard)
+        session.flush()
+        session.execute(
+            insert(EvaluationQuestion),
+            [
+                {
+                    "evaluation_id": evaluation_id,
+                    "question_id": question.question_id,
+                    "n_variants": question.n_variants,
+                    "shard_id": shard.id,
+                }
+                for question in questions
+            ],
+        )
+
+
+# Which states each action starts from, and the state it ends in.
+_ACTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    "pause": (("queued", "running"), "paused"),
+    "resume": (("paused",), "queued"),
+    "cancel": (("queued", "running", "paused", "failed"), "cancelled"),
+    "retry": (("failed", "cancelled", "queued", "running", "paused"), "queued"),
+}
+
+
+def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
+    """Pauses, resumes, cancels or retries an evaluation.
+
+    pause: shards being scored finish, no other is begun. cancel: work in progress is discarded, what is stored stays.
+    retry: every shard that is neither done nor being scored is queued with its counts at zero and without a wait; a
+    paused evaluation stays paused.
+    Raises QueueError when the evaluation's state does not allow it.
+    """
+    evaluation = find_evaluation(session, evaluation_id)
+    allowed, target = _ACTIONS[action]
+    if evaluation.state == target and action != "retry":
+        return evaluation
+    if evaluation.state not in allowed:
+        raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; {action} works on: {', '.join(allowed)}")
+    of_evaluation = update(Shard).where(Shard.evaluation_id == evaluation_id)
+    if action == "cancel":
+        # The raised fence makes whoever is scoring one of them discard its result.
+        session.execute(
+            of_evaluation.where(Shard.state.in_(("queued", "leased", "failed"))).values(
+                state="cancelled", lease_until=None, fence=Shard.fence + 1
+            )
+        )
+    if action == "retry":
+        session.execute(
+            of_evaluation.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(
+                state="queued", failures=0, crashes=0, error=None, not_before=None
+            )
+        )
+    ended = Evaluation.state.in_(("failed", "cancelled"))
+    state = case((ended, target), else_=Evaluation.state) if action == "retry" else target
+    # Conditional, and after the shards: a worker that seals or fails the evaluation locks them in this order.
+    moved = session.execute(
+        update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(allowed)).values(state=state)
+    )
+    assert isinstance(moved, CursorResult)
+    session.refresh(evaluation)
+    if moved.rowcount != 1:
+        raise QueueError(f"evaluation {evaluation_id} became {evaluation.state} meanwhile; {action} is not for that")
+    return evaluation

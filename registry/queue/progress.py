@@ -1,0 +1,312 @@
+"""Progress of evaluations: prompts done, measured rates, time left, tokens saved."""
+
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Double, Engine, Text, and_, column, distinct, func, or_, select, table
+from sqlalchemy.orm import Session
+
+from registry.db import database_now, read_session
+from registry.lookups import find_evaluation
+from registry.queue.claims import queues_without_worker, worker_is_live
+from registry.tables import Shard, Worker
+
+FINISHED: Final = ("complete", "failed", "cancelled", "paused")
+ACTIVE: Final = ("queued", "running")
+POLL_SECONDS: Final = 0.5
+RECENT_SECONDS: Final = 60.0
+"""A worker that finished a shard so short a time ago still counts as working on its evaluation."""
+
+_COUNTS: Final = (
+    "questions",
+    "prompts",
+    "prompts_done",
+    "shards",
+    "shards_done",
+    "shards_leased",
+    "shards_failed",
+    "failures",
+    "crashes",
+    "tokens_naive",
+    "tokens_computed",
+)
+_VIEW: Final = table(
+    "evaluation_progress",
+    column("evaluation_id", BigInteger()),
+    column("state", Text()),
+    column("elapsed_s", Double()),
+    *(column(name, BigInteger()) for name in _COUNTS),
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an evaluation is.
+
+    elapsed_s: seconds of scoring, summed over its workers; None before the first shard is done. workers: live ones that
+    score it now. no_worker: its shards wait on a queue that no live worker serves. error: of a parked shard.
+    """
+
+    evaluation_id: int
+    state: str
+    questions: int
+    prompts: int
+    prompts_done: int
+    shards: int
+    shards_done: int
+    shards_leased: int
+    shards_failed: int
+    failures: int
+    crashes: int
+    elapsed_s: float | None
+    tokens_naive: int | None
+    tokens_computed: int | None
+    workers: int = 0
+    no_worker: bool = False
+    error: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is sealed."""
+        return self.state == "complete"
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will happen by itself."""
+        return self.state in FINISHED
+
+    @property
+    def prompts_left(self) -> int:
+        """Prompts not stored yet."""
+        return self.prompts - self.prompts_done
+
+    @property
+    def prompts_per_second(self) -> float | None:
+        """Measured rate of one worker; None before the first shard is done."""
+        return self.prompts_done / self.elapsed_s if self.elapsed_s else None
+
+    @property
+    def work_seconds_left(self) -> float | None:
+        """Seconds of one worker that the rest takes at the measured rate; None where none was measured."""
+        if self.prompts_left == 0:
+            return 0.0
+        rate = self.prompts_per_second
+        return self.prompts_left / rate if rate else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time left with the workers that score it now; None while none does, or nothing was measured."""
+        if self.prompts_left == 0:
+            return 0.0
+        work = self.work_seconds_left
+        return work / self.workers if work is not None and self.workers and not self.finished else None
+
+    @property
+    def tokens_saved(self) -> int | None:
+        """Tokens that did not have to be computed, since prompts share their beginnings."""
+        if self.tokens_naive is None or self.tokens_computed is None:
+            return None
+        return self.tokens_naive - self.tokens_computed
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        rate, left = self.prompts_per_second, self.seconds_left
+        return {
+            "evaluation": self.evaluation_id,
+            "state": self.state,
+            "complete": self.complete,
+            "questions": self.questions,
+            "prompts": self.prompts,
+            "prompts_done": self.prompts_done,
+            "shards": self.shards,
+            "shards_done": self.shards_done,
+            "shards_leased": self.shards_leased,
+            "shards_failed": self.shards_failed,
+            "failures": self.failures,
+            "crashes": self.crashes,
+            "workers": self.workers,
+            "no_worker": self.no_worker,
+            "prompts_per_second": None if rate is None else round(rate, 3),
+            "seconds_left": None if left is None else round(left, 1),
+            "tokens_naive": self.tokens_naive,
+            "tokens_computed": self.tokens_computed,
+            "tokens_saved": self.tokens_saved,
+            "error": self.error,
+        }
+
+
+def progress_of(session: Session, evaluation_id: int) -> Progress:
+    """The progress of one evaluation; NotFoundError when there is none."""
+    find_evaluation(session, evaluation_id)
+    return progress_of_several(session, [evaluation_id])[evaluation_id]
+
+
+def progress_of_several(session: Session, ids: Iterable[int]) -> dict[int, Progress]:
+    """Evaluation id to its progress."""
+    wanted = list(ids)
+    rows = session.execute(select(_VIEW).where(_VIEW.c.evaluation_id.in_(wanted))).mappings().all()
+    active = [row["evaluation_id"] for row in rows if row["state"] in ACTIVE]
+    workers = _workers_on(session, active) if active else {}
+    waiting = _waiting_without_worker(session, active) if active else set()
+    errors = _errors(session, [row["evaluation_id"] for row in rows if row["failures"] or row["shards_failed"]])
+    return {
+        row["evaluation_id"]: Progress(
+            **{name: _number(value) for name, value in row.items()},
+            workers=workers.get(row["evaluation_id"], 0),
+            no_worker=row["evaluation_id"] in waiting,
+            error=errors.get(row["evaluation_id"]),
+        )
+        for row in rows
+    }
+
+
+def _number(value: Any) -> Any:
+    """Sums of integers come back as decimals from PostgreSQL."""
+    return int(value) if type(value).__name__ == "Decimal" else value
+
+
+def _workers_on(session: Session, ids: list[int]) -> dict[int, int]:
+    now = or_(Shard.state == "leased", Shard.finished_at > database_now(-RECENT_SECONDS))
+    query = (
+        select(Shard.evaluation_id, func.count(distinct(Shard.worker_id)))
+        .join(Worker, Worker.id == Shard.worker_id)
+        .where(Shard.evaluation_id.in_(ids), now, worker_is_live())
+        .group_by(Shard.evaluation_id)
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
+def _waiting_without_worker(session: Session, ids: list[int]) -> set[int]:
+    queues = queues_without_worker(session)
+    if not queues:
+        return set()
+    query = select(Shard.evaluation_id).where(
+        Shard.evaluation_id.in_(ids), Shard.state == "queued", Shard.queue.in_(queues)
+    )
+    return set(session.scalars(query.distinct()))
+
+
+def _errors(session: Session, ids: list[int]) -> dict[int, str]:
+    """The error of each evaluation's first shard that has one; a parked shard's before others'."""
+    if not ids:
+        return {}
+    query = select(Shard.evaluation_id, Shard.error).where(
+        and_(Shard.evaluation_id.in_(ids), Shard.error.is_not(None), Shard.state.in_(("failed", "queued", "leased")))
+    )
+    found: dict[int, str] = {}
+    for evaluation_id, error in session.execute(query.order_by(Shard.state != "failed", Shard.id)):
+        found.setdefault(evaluation_id, str(error))
+    return found
+
+
+def overall(items: Iterable[Progress], live_workers: int) -> dict[str, Any]:
+    """All of some evaluations together: those that are queued or running. The time left is that of all live workers.
+
+    seconds_left: None without a live worker, and while one of the evaluations has no measured rate.
+    """
+    active = [item for item in items if item.state in ACTIVE]
+    rates = [item.prompts_per_second * item.workers for item in active if item.prompts_per_second]
+    work = [item.work_seconds_left for item in active]
+    known = [seconds for seconds in work if seconds is not None]
+    left = sum(known) / live_workers if live_workers and len(known) == len(work) else None
+    return {
+        "evaluations": len(active),
+        "prompts": sum(item.prompts for item in active),
+        "prompts_done": sum(item.prompts_done for item in active),
+        "shards_failed": sum(item.shards_failed for item in active),
+        "prompts_per_second": round(sum(rates), 3),
+        "seconds_left": None if left is None else round(left, 1),
+        "tokens_naive": sum(item.tokens_naive or 0 for item in active),
+        "tokens_computed": sum(item.tokens_computed or 0 for item in active),
+        "tokens_saved": sum(item.tokens_saved or 0 for item in active),
+    }
+
+
+def wait_for(engine: Engine, ids: list[int], helper: "subprocess.Popen[bytes] | None") -> list[Progress]:
+    """Shows a progress bar for each evaluation on stderr until all are finished, or the helper worker has ended."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[int, Any] = {}
+        while True:
+            ended = helper is not None and helper.poll() is not None
+            with read_session(engine) as session:
+                found = progress_of_several(session, ids)
+                states = [found[evaluation_id] for evaluation_id in ids]
+                if not tasks:
+                    tasks = {
+                        p.evaluation_id: bars.add_task(_label(session, p), total=p.prompts, note="") for p in states
+                    }
+            for progress in states:
+                note = _note(progress, helped=helper is not None)
+                bars.update(tasks[progress.evaluation_id], completed=progress.prompts_done, note=note)
+            if ended or all(progress.finished for progress in states):
+                return states
+            time.sleep(POLL_SECONDS)
+
+
+def _note(progress: Progress, *, helped: bool) -> str:
+    """What stands behind a progress bar: state, rate, time left, tokens saved."""
+    if progress.no_worker and not helped and not progress.finished:
+        return "no live worker"
+    parts = [] if progress.state == "running" else [progress.state]
+    if progress.shards_failed:
+        parts.append(f"{progress.shards_failed} shards failed")
+    if progress.prompts_per_second and not progress.finished:
+        parts.append(f"{progress.prompts_per_second * max(1, progress.workers):.3g} prompts/s")
+    if progress.seconds_left:
+        parts.append(f"{duration(progress.seconds_left)} left")
+    if progress.tokens_saved and progress.tokens_naive:
+        parts.append(f"{100 * progress.tokens_saved / progress.tokens_naive:.0f} % of tokens saved")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them, to two units."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _label(session: Session, progress: Progress) -> str:
+    evaluation = find_evaluation(session, progress.evaluation_id)
+    return f"{evaluation.model_revision.model.name} on {evaluation.benchmark_version.benchmark.name}"
+
+
+@contextmanager
+def import_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """A progress bar on stderr for an import; yields what to call with (what is done, lines done, of how many)."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    columns = (
+        TextColumn("{task.description:9}"),
+        BarColumn(),
+        TextColumn("{task.completed:,} lines"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int | None) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield report

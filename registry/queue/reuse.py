@@ -1,0 +1,101 @@
+"""Scored once: results of prompts that were scored before by the same model on the same engine.
+
+Variant sets overlap: the original is in all of them, `cyclic` lies inside `full`. A prompt is looked up by everything
+that could change its number: the model revision (weights, tokenizer, precision), the protocol, the prompt's digest and
+the engine fingerprint (code, packages, device, settings). Only sealed evaluations that were not withdrawn are copied
+from, and only where results do not vary from run to run: replicate 0 of protocols that read log-probabilities. A
+replicate asks anew.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import and_, select
+from sqlalchemy.orm import Session
+
+from registry.digests import specification_digest
+from registry.queue.shards import ShardPrompt
+from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard, Withdrawal
+
+_CHUNK: Final = 500
+
+
+@dataclass(frozen=True)
+class Reused:
+    """A result to copy: log-probabilities by position, and the prediction they are of."""
+
+    logprobs: tuple[float, ...]
+    evaluation_id: int
+    variant: int
+    seal: str
+
+    def pointer(self) -> dict[str, int | str]:
+        """The columns of a prediction that say where it was copied from."""
+        return {
+            "reused_from_evaluation_id": self.evaluation_id,
+            "reused_from_variant": self.variant,
+            "reused_from_seal": self.seal,
+        }
+
+
+def reusable(
+    session: Session, evaluation_id: int, fingerprint: Mapping[str, Any], prompts: Sequence[ShardPrompt]
+) -> dict[int, Reused]:
+    """Place in `prompts` to the result that is known of it; places that must be scored are absent."""
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    if evaluation.replicate != 0:
+        return {}
+    of_question: dict[int, list[int]] = {}
+    for place, item in enumerate(prompts):
+        of_question.setdefault(item.question_id, []).append(place)
+    known: dict[tuple[int, str], Reused] = {}
+    ids = list(of_question)
+    for start in range(0, len(ids), _CHUNK):
+        query = (
+            select(
+                Prediction.question_id,
+                Prediction.prompt_digest,
+                Prediction.label_logprobs,
+                Prediction.evaluation_id,
+                Prediction.variant,
+                Evaluation.seal,
+            )
+            .join(Evaluation, Evaluation.id == Prediction.evaluation_id)
+            .join(
+                EvaluationQuestion,
+                and_(
+                    EvaluationQuestion.evaluation_id == Prediction.evaluation_id,
+                    EvaluationQuestion.question_id == Prediction.question_id,
+                ),
+            )
+            .join(Shard, Shard.id == EvaluationQuestion.shard_id)
+            .join(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
+            .where(
+                Evaluation.model_revision_id == evaluation.model_revision_id,
+                Evaluation.protocol_id == evaluation.protocol_id,
+                Evaluation.benchmark_version_id == evaluation.benchmark_version_id,
+                Evaluation.seal.is_not(None),
+                Evaluation.replicate == 0,
+                EngineFingerprint.digest == specification_digest(fingerprint),
+                Prediction.question_id.in_(ids[start : start + _CHUNK]),
+                Prediction.prompt_digest.is_not(None),
+                Prediction.label_logprobs.is_not(None),
+                # What was withdrawn is not to be trusted, or another stands for it.
+                Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+                # A copy points to where the number was made, never to another copy.
+                Prediction.reused_from_evaluation_id.is_(None),
+            )
+            .order_by(Prediction.evaluation_id, Prediction.question_id, Prediction.variant)
+        )
+        for row in session.execute(query):
+            key = (row.question_id, row.prompt_digest)
+            known.setdefault(key, Reused(tuple(row.label_logprobs), row.evaluation_id, row.variant, row.seal))
+    found = {}
+    for question_id, places in of_question.items():
+        for place in places:
+            item = prompts[place]
+            reused = known.get((question_id, item.prompt.digest))
+            if reused is not None and len(reused.logprobs) == len(item.variant.order):
+                found[place] = reused
+    return found

@@ -1,0 +1,40 @@
+"""Analyses: what is computed of a sealed evaluation beside its metrics, kept with parameters and seed."""
+
+from typing import Any
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from registry.db import one_at_a_time
+from registry.digests import specification_digest
+from registry.tables import Analysis
+
+
+def store_analysis(
+    session: Session, evaluation_id: int, kind: str, parameters: dict[str, Any], result: dict[str, Any]
+) -> None:
+    """Keeps a result; the same analysis with the same parameters is kept once."""
+    digest = specification_digest(parameters)
+    one_at_a_time(session, f"analysis {evaluation_id}")
+    known = session.scalars(
+        select(Analysis.id).filter_by(evaluation_id=evaluation_id, kind=kind, parameters_digest=digest)
+    ).first()
+    if known is None:
+        session.execute(
+            insert(Analysis).values(
+                evaluation_id=evaluation_id,
+                kind=kind,
+                parameters=parameters,
+                parameters_digest=digest,
+                result=result,
+            )
+        )
+
+
+def analyses_of(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    """Every analysis kept of an evaluation, oldest first."""
+    rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id).order_by(Analysis.id))
+    return [
+        {"kind": row.kind, "parameters": row.parameters, "result": row.result, "computed_at": row.computed_at}
+        for row in rows
+    ]

@@ -1,0 +1,178 @@
+"""Bulk inserts of predictions: COPY on PostgreSQL, executemany on SQLite. Plain inserts: a conflict is an error."""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from math import isfinite
+from operator import itemgetter
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Boolean, Connection, Dialect, Double, SmallInteger, Text, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+from sqlalchemy.types import TypeDecorator
+
+from registry.db import Digest, DoubleArray, SmallIntArray
+from registry.schema.planner import ANALYZE
+from registry.tables import Prediction
+
+MANY_ROWS: Final = 2000
+"""From so many on, a plan made without statistics costs more than collecting them."""
+
+_COLUMNS = Prediction.__table__.columns
+_LISTED = ", ".join(_COLUMNS.keys())
+_EMPTY = dict.fromkeys(_COLUMNS.keys())
+_values = itemgetter(*_COLUMNS.keys())
+
+
+def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None:
+    """Inserts rows, given as column name to value; absent columns are NULL.
+
+    Past SQLAlchemy's own insert, which spends more on each row than the database does.
+    Raises the database's IntegrityError when a key is there already or a constraint is broken.
+    """
+    if not rows:
+        return
+    connection = session.connection()
+    if connection.dialect.name == "postgresql":
+        driver = connection.connection.cursor()
+        statement = f"COPY prediction ({_LISTED}) FROM STDIN (FORMAT BINARY)"
+        with sqlalchemy_errors(connection, "COPY prediction"), driver.copy(statement) as copy:
+            copy.write(_SIGNATURE)
+            for start in range(0, len(rows), _ROWS_SENT):
+                copy.write(b"".join(map(_binary_row, rows[start : start + _ROWS_SENT])))
+            copy.write(_END)
+    else:
+        marks = ", ".join("?" * len(_COLUMNS))
+        statement = f"INSERT INTO prediction ({_LISTED}) VALUES ({marks})"  # noqa: S608 - our own columns
+        # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
+        connection.exec_driver_sql(statement, [tuple(values) for values in _driver_values(rows, connection.dialect)])
+
+
+_KNOWN: Final = text("""
+SELECT bool_and(unseen IS NOT NULL) AND min(unseen) FILTER (WHERE relname = 'prediction') >= :rows / 100.0
+FROM (
+    SELECT
+        relname,
+        reltuples * (1 - coalesce((SELECT sum(share) FROM unnest(most_common_freqs) AS share), 0))
+        / nullif(
+            CASE WHEN n_distinct < 0 THEN -n_distinct * reltuples ELSE n_distinct END
+            - coalesce(cardinality(most_common_freqs), 0),
+            0
+        ) AS unseen
+    FROM pg_class
+    LEFT JOIN pg_stats ON schemaname = 'public' AND tablename = relname AND attname = 'evaluation_id'
+    WHERE relnamespace = 'public'::regnamespace AND relname IN ('evaluation_question', 'prediction', 'question_score')
+) AS expected
+""")
+"""Whether PostgreSQL expects an evaluation that it has not seen to have rows, and not far too few."""
+
+
+def renew_statistics(session: Session, rows: int) -> None:
+    """Tells PostgreSQL of so many predictions that were stored a moment ago; nothing for a few.
+
+    Until it has looked by itself it plans as if a new evaluation had hardly a row, and joins of ten thousand questions
+    then take half a minute. Once there are more evaluations than it keeps a list of (a hundred or so) it expects the
+    usual number of an unknown one, and needs telling only of one far larger: ANALYZE makes others that seal wait, and
+    takes longer the larger the tables are.
+    """
+    if rows < MANY_ROWS or session.get_bind().dialect.name != "postgresql" or session.scalar(_KNOWN, {"rows": rows}):
+        return
+    # ANALYZE passes by the tables of others; who works without owning them is given a function by `db roles`.
+    given = session.scalar(text("SELECT to_regprocedure('public.shuffleboard_renew_statistics()') IS NOT NULL"))
+    session.execute(text("SELECT public.shuffleboard_renew_statistics()" if given else ANALYZE))
+
+
+@contextmanager
+def sqlalchemy_errors(connection: Connection, statement: str) -> Iterator[None]:
+    """Turns what the driver raises past SQLAlchemy into SQLAlchemy's errors, and drops a connection that was lost."""
+    driver = connection.dialect.dbapi
+    assert driver is not None
+    try:
+        yield
+    except driver.Error as error:
+        lost = connection.dialect.is_disconnect(error, connection.connection.dbapi_connection, None)
+        if lost:
+            connection.invalidate(error)
+        raise DBAPIError.instance(
+            statement,
+            None,
+            error,
+            driver.Error,
+            connection_invalidated=lost,
+            dialect=connection.dialect,
+        ) from error
+
+
+# PostgreSQL's binary COPY: a signature, rows, an end. A row is the number of its columns, then each as its length and
+# its bytes, big-endian. The driver can write it too, and takes four times as long over arrays of numbers.
+
+_SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+_END: Final = b"\xff\xff"
+_NULL: Final = b"\xff\xff\xff\xff"
+_COUNT: Final = struct.pack(">h", len(_COLUMNS))
+_ROWS_SENT: Final = 500
+"""Rows that are handed to the driver at once."""
+_LENGTH: Final = struct.Struct(">i").pack
+_BOOLEANS: Final = {value: _LENGTH(1) + bytes([value]) for value in (False, True)}
+
+
+def _bytes(value: bytes) -> bytes:
+    return _LENGTH(len(value)) + value
+
+
+def _numbers(oid: int, letter: str, values: Sequence[Any]) -> bytes:
+    """An array of one dimension that begins at 1; oid: of its numbers' type; letter: `struct`'s for them."""
+    if not isfinite(sum(values)) and not all(map(isfinite, values)):
+        message = f"non-finite number in {values!r}"
+        raise ValueError(message)
+    pack, head, parts = _array(oid, letter, len(values))
+    parts = parts.copy()
+    parts[1::2] = values
+    return head + pack(*parts)
+
+
+@cache
+def _array(oid: int, letter: str, length: int) -> tuple[Callable[..., bytes], bytes, list[int]]:
+    """What packs the numbers, what stands before them, and the length of each, with room for it."""
+    size = struct.calcsize(f">{letter}")
+    packer = struct.Struct(">" + f"i{letter}" * length)
+    shape = struct.pack(">ii", length, 1) if length else b""
+    head = struct.pack(">iii", min(1, length), 0, oid) + shape
+    return packer.pack, _LENGTH(len(head) + packer.size) + head, [size, 0] * length
+
+
+_ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
+    BigInteger: partial(struct.Struct(">iq").pack, 8),
+    SmallInteger: partial(struct.Struct(">ih").pack, 2),
+    Double: partial(struct.Struct(">id").pack, 8),
+    Boolean: _BOOLEANS.__getitem__,
+    Text: lambda value: _bytes(value.encode()),
+    Digest: lambda value: _bytes(bytes.fromhex(value)),
+    DoubleArray: partial(_numbers, 701, "d"),
+    SmallIntArray: partial(_numbers, 21, "h"),
+}
+_IN_ORDER: Final = tuple(_ENCODERS[type(column.type)] for column in _COLUMNS)
+
+
+def _binary_row(row: dict[str, Any]) -> bytes:
+    values = map(row.get, _EMPTY)
+    return _COUNT + b"".join(
+        [_NULL if value is None else encode(value) for encode, value in zip(_IN_ORDER, values, strict=True)]
+    )
+
+
+def _driver_values(rows: Sequence[dict[str, Any]], dialect: Dialect) -> Iterator[list[Any]]:
+    """Each row's values in the order of the columns, as the driver takes them."""
+    convert: list[tuple[int, Callable[[Any, Dialect], Any]]] = [
+        (place, column.type.process_bind_param)
+        for place, column in enumerate(_COLUMNS)
+        if isinstance(column.type, TypeDecorator)
+    ]
+    for row in rows:
+        values = list(_values(_EMPTY | row))
+        for place, to_driver in convert:
+            if values[place] is not None:
+                values[place] = to_driver(values[place], dialect)
+        yield values

@@ -1,0 +1,102 @@
+"""From what an engine or a file says of one prompt to the row that is stored. Positions become options here, once."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from registry.metrics.npsq import choice_scores, highest, per_byte
+from registry.metrics.probability import brier, normalised_entropy, renormalise
+from registry.prompting.variants import VariantShown
+
+MASS_SLACK: Final = 1.000001
+"""Probabilities that sum to more than this were no shares of one whole, so their sum is no mass on the labels."""
+
+
+def prediction_row(
+    *,
+    evaluation_id: int,
+    question_id: int,
+    options: Sequence[str],
+    answer: int,
+    variant: VariantShown,
+    inserted: Mapping[int, str] | None = None,
+    prompt_digest: str | None = None,
+    logprobs: Sequence[float] | None = None,
+    weights: Sequence[float] | None = None,
+    logprobs_without_question: Sequence[float] | None = None,
+    position: int | None = None,
+    answered: bool = False,
+    extraction_rule: str | None = None,
+) -> dict[str, Any]:
+    """The columns of one prediction. Sequences run by position.
+
+    options: the question's own, in the benchmark's order; answer: ordinal of the right one.
+    logprobs: log-probabilities (nats) over the whole vocabulary; weights: probabilities of any sum, preferred where
+    both are given. logprobs_without_question: log P(x|C).
+    answered: the answer is stated, by `position` (None: no valid answer); else it is the highest of weights or
+    logprobs, the lowest position on a tie.
+    extraction_rule: what found a stated answer in a text.
+    """
+    order = variant.order
+    right = order.index(answer) if answer in order else None
+    values = weights if weights is not None else logprobs
+    probabilities = _probabilities(weights, logprobs)
+    tied = False
+    if not answered and values is not None and (probabilities is not None or weights is None):
+        position = highest(values)
+        tied = sum(value == values[position] for value in values) > 1
+    chosen = None if position is None else order[position]
+    row: dict[str, Any] = {
+        "evaluation_id": evaluation_id,
+        "question_id": question_id,
+        "variant": variant.ordinal,
+        "shown": list(order),
+        "question_shown": variant.question_shown,
+        "own_options": variant.own_options(len(options)),
+        "unchanged": variant.unchanged(len(options)),
+        "prompt_digest": prompt_digest,
+        "chosen_position": position,
+        "chosen_option": chosen,
+        "correct": chosen == answer,
+        "tied": tied,
+        "extraction_rule": extraction_rule,
+        "label_logprobs": None if logprobs is None else list(logprobs),
+        "label_probabilities": probabilities,
+        "label_mass": _mass(weights, logprobs),
+    }
+    if probabilities is not None:
+        row["entropy"] = normalised_entropy(probabilities)
+        if right is not None:
+            row["answer_probability"] = probabilities[right]
+            row["brier_score"] = brier(probabilities, right)
+    if logprobs is not None:
+        texts = inserted or {}
+        lengths = [len((options[o] if o >= 0 else texts[o]).encode()) for o in order]
+        row["accuracy_normalized"] = highest(per_byte(logprobs, lengths)) == right
+        if logprobs_without_question is not None:
+            row |= _with_counterpart(logprobs, logprobs_without_question, lengths, right)
+    return row
+
+
+def _with_counterpart(
+    logprobs: Sequence[float], without: Sequence[float], lengths: Sequence[int], right: int | None
+) -> dict[str, Any]:
+    return {"logprobs_without_question": list(without), **asdict(choice_scores(logprobs, without, lengths, right))}
+
+
+def _probabilities(weights: Sequence[float] | None, logprobs: Sequence[float] | None) -> list[float] | None:
+    """Probabilities renormalised over the positions; None when there are none or all weights are zero."""
+    if weights is not None:
+        return renormalise(weights)
+    if logprobs is None:
+        return None
+    top = max(logprobs)
+    return renormalise([math.exp(value - top) for value in logprobs])
+
+
+def _mass(weights: Sequence[float] | None, logprobs: Sequence[float] | None) -> float | None:
+    total = math.fsum(weights if weights is not None else map(math.exp, logprobs or ()))
+    if (weights is None and logprobs is None) or total > MASS_SLACK:
+        return None
+    return min(1.0, total)

@@ -1,0 +1,1 @@
+"""Models: their revisions, and the endpoints that answer for some of them."""

@@ -1,0 +1,227 @@
+"""Models and their revisions: registering, finding, and what identifies one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.db import one_at_a_time
+from registry.digests import sha256_text
+from registry.errors import ModelError, UsageError
+from registry.names import check_name
+from registry.revisions.endpoints import canonical_url, find_endpoint, load_endpoints
+from registry.settings import get_settings
+from registry.tables import MODEL_KINDS, Model, ModelRevision
+
+DTYPES: Final = ("float32", "bfloat16", "float16")
+QUANTISATIONS: Final = ("int8-weight-only",)
+PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
+
+
+@dataclass(frozen=True)
+class RevisionRequest:
+    """What a user says of a model revision; the digests come from the files.
+
+    revision: for kind openai the model's name on its server. key_reference: the endpoint that a location of kind openai
+    is expected to belong to; the location alone says which it is, so it is checked and not stored.
+    """
+
+    kind: str
+    location: str | None = None
+    revision: str | None = None
+    dtype: str | None = None
+    quantisation: str | None = None
+    adapter: str | None = None
+    key_reference: str | None = field(default=None, compare=False)
+
+    def checked(self) -> "RevisionRequest":
+        """This request with defaults filled in.
+
+        Raises UsageError for a value that no engine knows, ModelError for files that are missing or unsafe.
+        """
+        if self.kind not in MODEL_KINDS:
+            raise UsageError(f"model kind {self.kind!r}: use one of {', '.join(MODEL_KINDS)}")
+        if self.kind != "openai" and self.key_reference is not None:
+            raise UsageError(f"a key is for models of kind openai; leave it out for kind {self.kind}")
+        if self.kind == "external":
+            return RevisionRequest("external", self.location, self.revision, self.dtype, self.quantisation)
+        if self.kind == "openai":
+            return self._checked_endpoint()
+        if not self.location:
+            raise UsageError(f"a {self.kind} model needs --location: a folder, a file or a hub name")
+        dtype = self.dtype or "float32"
+        if dtype not in DTYPES:
+            raise UsageError(f"dtype {dtype!r}: use one of {', '.join(DTYPES)}")
+        if self.quantisation not in (None, *QUANTISATIONS):
+            raise UsageError(f"quantisation {self.quantisation!r}: use one of {', '.join(QUANTISATIONS)}")
+        if self.adapter is not None:
+            raise UsageError("adapters cannot be loaded by this version; merge the adapter into the model's weights")
+        location = check_location(self.kind, self.location)
+        return RevisionRequest(self.kind, location, self.revision, dtype, self.quantisation)
+
+    def _checked_endpoint(self) -> "RevisionRequest":
+        if not self.location:
+            raise UsageError("an openai model needs --location: the address of its server, such as https://host/v1")
+        if not self.revision:
+            raise UsageError("an openai model needs --revision: its name on the server")
+        if self.adapter is not None:
+            raise UsageError("an adapter of an openai model is its server's to load; name what it serves: --revision")
+        location = canonical_url(self.location)
+        find_endpoint(load_endpoints(get_settings().endpoints), location, self.key_reference)
+        # Precision is whatever the server has: what is said of it is kept as it was said.
+        return RevisionRequest(
+            "openai", location, self.revision, self.dtype, self.quantisation, key_reference=self.key_reference
+        )
+
+
+@dataclass(frozen=True)
+class ModelFiles:
+    """What identifies a revision's files. commit: of the hub, or None for local files.
+
+    The digests of a model on an endpoint are None: nobody outside sees its files.
+    """
+
+    weights_digest: str | None
+    tokenizer_digest: str | None
+    chat_template: str | None
+    commit: str | None = None
+
+    def record(self, revision: ModelRevision) -> None:
+        """Writes the digests into a revision, which can be used from then on."""
+        revision.weights_digest = self.weights_digest
+        revision.tokenizer_digest = self.tokenizer_digest
+        revision.chat_template = self.chat_template
+        revision.chat_template_digest = None if self.chat_template is None else sha256_text(self.chat_template)
+        revision.revision = self.commit
+        revision.state = "ready"
+        revision.error = None
+
+
+def is_local(location: str) -> bool:
+    """Whether a location names something on this machine's disk rather than on the hub."""
+    return location.startswith(("/", "./", "../", "~")) or location in (".", "..") or Path(location).exists()
+
+
+def check_location(kind: str, location: str) -> str:
+    """The location in the form it is stored: an absolute path, or a hub name as given.
+
+    Raises ModelError when a local folder holds no weights, only pickles, no configuration or no tokenizer, and when a
+    GGUF file is none. Pickles are refused because loading one runs whatever code is in it.
+    """
+    if not is_local(location):
+        if kind == "gguf":
+            raise ModelError(f"{location}: no such GGUF file; check the path")
+        if location.count("/") != 1 or any(not part for part in location.split("/")):
+            raise ModelError(f"{location}: neither a folder here nor a hub name such as organisation/model")
+        return location
+    path = Path(location).expanduser().resolve()
+    if not path.exists():
+        raise ModelError(f"{location}: no such file or folder; check the path")
+    if kind == "gguf":
+        if not path.is_file():
+            raise ModelError(f"{location}: is a folder; name the .gguf file in it")
+        with path.open("rb") as stream:
+            magic = stream.read(4)
+        if magic != b"GGUF":
+            raise ModelError(f"{location}: is no GGUF file (it begins with {magic!r}); check the path")
+        return str(path)
+    if not path.is_dir():
+        raise ModelError(f"{location}: is a file; name the folder that holds the model (for a .gguf file: --kind gguf)")
+    if not any(path.glob("*.safetensors")):
+        pickles = sorted(file.name for pattern in PICKLES for file in path.glob(pattern))
+        if pickles:
+            raise ModelError(
+                f"{location}: weights are a pickle ({pickles[0]}), which can run code when loaded; convert them to "
+                "safetensors"
+            )
+        raise ModelError(f"{location}: holds no weights (*.safetensors); check the folder")
+    if not (path / "config.json").is_file():
+        raise ModelError(f"{location}: holds no config.json; name the folder of a transformers model")
+    if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")):
+        raise ModelError(f"{location}: holds no tokenizer (tokenizer.json); save it beside the weights")
+    return str(path)
+
+
+def add_revision(
+    session: Session,
+    name: str,
+    request: RevisionRequest,
+    description: Mapping[str, Any] | None = None,
+    files: ModelFiles | None = None,
+) -> tuple[ModelRevision, bool]:
+    """Registers a revision under `name` and returns it, with whether it is new.
+
+    An identical request is the revision that is there; another one under the same name is its next revision. Without
+    `files` it waits for a worker to hash them.
+    description: family, developer, parameters, licence, url; given values replace those of the model.
+    """
+    request = request.checked()
+    one_at_a_time(session, "add model revision")
+    model = session.scalar(select(Model).where(Model.name == check_name("model", name)))
+    if model is None:
+        model = Model(name=name)
+        session.add(model)
+    for key, value in (description or {}).items():
+        if value is not None:
+            setattr(model, key, value)
+    session.flush()
+    for existing in model.revisions:
+        if request == request_of(existing):
+            if files is not None and existing.state != "ready":
+                files.record(existing)
+            elif existing.state == "failed":  # what was wrong may be mended: a worker looks again
+                existing.state, existing.error = "registered", None
+            return existing, False
+    revision = ModelRevision(
+        model=model,
+        number=1 + (session.scalar(select(func.max(ModelRevision.number)).filter_by(model_id=model.id)) or 0),
+        kind=request.kind,
+        location=request.location,
+        requested_revision=request.revision,
+        dtype=request.dtype,
+        quantisation=request.quantisation,
+        adapter=request.adapter,
+        state="ready" if request.kind == "external" else "registered",
+    )
+    if files is not None:
+        files.record(revision)
+    session.add(revision)
+    session.flush()
+    return revision, True
+
+
+def request_of(revision: ModelRevision) -> RevisionRequest:
+    """The request that a stored revision came from."""
+    return RevisionRequest(
+        revision.kind,
+        revision.location,
+        revision.requested_revision,
+        revision.dtype,
+        revision.quantisation,
+        revision.adapter,
+    )
+
+
+def model_identity(revision: ModelRevision) -> dict[str, Any]:
+    """What identifies a revision in specifications: content, never a path or a database id.
+
+    A model on an endpoint shows no content, so its address and its name there stand for it.
+    """
+    identity: dict[str, Any] = {
+        "name": revision.model.name,
+        "kind": revision.kind,
+        "weights_digest": revision.weights_digest,
+        "tokenizer_digest": revision.tokenizer_digest,
+        "chat_template_digest": revision.chat_template_digest,
+        "dtype": revision.dtype,
+        "quantisation": revision.quantisation,
+        "adapter": revision.adapter,
+    }
+    if revision.kind in ("external", "openai"):
+        identity["revision"] = revision.requested_revision
+    if revision.kind == "openai":  # without digests, where it is asked is all that tells it from another
+        identity["endpoint"] = revision.location
+    return identity

@@ -1,0 +1,223 @@
+"""Who may see which benchmark: for each audience the same tables and views, less what it may not see.
+
+A benchmark version is `public`, for `members` (everyone with an account) or `hidden` (maintainers and the command line
+alone), since questions that are published leak into training data. An **audience** sees the registry through filtered
+copies: every table that leads to a benchmark becomes a view of the rows it may see, and every documented view is
+created again over those. A query is the same for every audience; only where its names lead differs, so no query can
+forget to filter.
+
+PostgreSQL: four schemas that migrations make. `shuffleboard_public_tables` and `shuffleboard_members_tables` hold the
+filtered tables with the documented views over them, and a search path puts them before `public` for the website.
+`shuffleboard_public` and `shuffleboard_members` hold the documented views alone, which reader roles are granted. Those
+are security barriers: a stranger's condition is asked of a row only after the filter, or an error in it (such as
+a division by zero where a benchmark has a certain name) would tell of rows that nobody may see.
+SQLite: TEMP views on the connection, which its names resolve to first.
+"""
+
+# Every name in these statements is one of this file's.
+# ruff: noqa: S608
+
+import sqlite3
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from sqlalchemy import Engine, event
+
+from registry.db import forget_engine, make_engine
+from registry.schema.views import VIEWS, view_sql
+
+Audience = Literal["public", "members", "all"]
+
+AUDIENCES: Final[tuple[Audience, ...]] = ("public", "members", "all")
+"""From the narrowest to the widest. `all` is the database as it is."""
+
+SEES: Final[dict[Audience, tuple[str, ...]]] = {
+    "public": ("public",),
+    "members": ("public", "members"),
+    "all": ("public", "members", "hidden"),
+}
+"""Audience → the visibilities of benchmark versions it sees."""
+
+_HIDDEN_VERSIONS: Final = "SELECT version.id FROM {base}.benchmark_version AS version WHERE NOT ({seen})"
+_HIDDEN_EVALUATIONS: Final = (
+    "SELECT hidden.id FROM {base}.evaluation AS hidden "
+    f"WHERE hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}}"
+)
+_HIDDEN_BOARDS: Final = (
+    f"SELECT entry.board_id FROM {{base}}.board_entry AS entry "
+    f"WHERE entry.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}}"
+)
+_OF_EVALUATION: Final = f"evaluation_id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}"
+_OF_BOARD: Final = f"board_id {{not_among}}({_HIDDEN_BOARDS}{{end}}"
+
+_SETS: Final = {
+    "sqlite": {"among": "IN ", "not_among": "NOT IN ", "end": ")"},
+    # As an array the few hidden ones are looked up once, by index, before anything else, and each row is compared with
+    # them where it is read. To the planner NOT IN (SELECT) costs a look-up again for each row that an index finds, so
+    # that it reads whole tables instead: a page of the leaderboard took ten times as long.
+    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))"},
+}
+"""How each engine asks whether something is among the rows of a query: `column {among}(SELECT …{end}`."""
+
+FILTERED: Final[dict[str, str]] = {
+    "benchmark": "EXISTS (SELECT 1 FROM {base}.benchmark_version AS version "
+    "WHERE version.benchmark_id = benchmark.id AND {seen})",
+    "benchmark_version": "visibility IN ({visibilities})",
+    "question": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}}",
+    "question_option": "NOT EXISTS (SELECT 1 FROM {base}.question AS hidden "
+    "WHERE hidden.id = question_option.question_id "
+    f"AND hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}})",
+    "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}}",
+    "shard": _OF_EVALUATION,
+    "evaluation_question": _OF_EVALUATION,
+    "prediction": _OF_EVALUATION,
+    "generation": _OF_EVALUATION,
+    "question_score": _OF_EVALUATION,
+    "question_pride": _OF_EVALUATION,
+    "evaluation_metric": _OF_EVALUATION,
+    "analysis": _OF_EVALUATION,
+    "question_seal": _OF_EVALUATION,
+    "evaluation_source": _OF_EVALUATION,
+    "withdrawal": _OF_EVALUATION,
+    "board": f"id {{not_among}}({_HIDDEN_BOARDS}{{end}}",
+    "board_entry": _OF_BOARD,
+    "board_snapshot": _OF_BOARD,
+    "board_standing": "board_snapshot_id {not_among}(SELECT snapshot.id FROM {base}.board_snapshot AS snapshot "
+    f"WHERE snapshot.board_id {{among}}({_HIDDEN_BOARDS}{{end}}{{end}}",
+    # A suite names benchmarks: it is hidden with its boards, as long as it has no other.
+    "suite": "NOT EXISTS (SELECT 1 FROM {base}.board AS board WHERE board.suite_id = suite.id) "
+    "OR EXISTS (SELECT 1 FROM {base}.board AS board "
+    f"WHERE board.suite_id = suite.id AND board.id {{not_among}}({_HIDDEN_BOARDS}{{end}})",
+}
+"""Table → which of its rows an audience sees."""
+
+OPEN: Final = frozenset(
+    {
+        # Digests, kinds and times: a chain with gaps could not be checked.
+        "chain_link",
+        "engine_fingerprint",
+        "model",
+        "model_revision",
+        "protocol",
+        "published_result",
+        "subject_category",
+        "variant",
+        "variant_set",
+        "worker",
+    }
+)
+"""Tables that lead to no benchmark's content."""
+
+CLOSED: Final = frozenset(
+    {
+        "account",
+        "api_token",
+        "audit_event",
+        "notice",
+        "role",
+        "saved_query",
+        "submission",
+        "submission_evaluation",
+        "webhook",
+        "webhook_delivery",
+    }
+)
+"""Tables that no documented view reads: each of their readers asks for its own permission."""
+
+
+def schema(audience: Audience) -> str:
+    """The PostgreSQL schema that holds the documented views of an audience."""
+    return f"shuffleboard_{audience}"
+
+
+def search_path(audience: Audience) -> str:
+    """The PostgreSQL search path that leads the website's queries to what an audience may see."""
+    return "public" if audience == "all" else f"{schema(audience)}_tables,public"
+
+
+def _filter(table: str, audience: Audience, dialect: str) -> str:
+    visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
+    return FILTERED[table].format(
+        base="main" if dialect == "sqlite" else "public",
+        visibilities=visibilities,
+        seen=f"version.visibility IN ({visibilities})",
+        **_SETS[dialect],
+    )
+
+
+def postgresql_statements() -> Iterator[str]:
+    """The schemas of the audiences `public` and `members`, as migrations freeze them: schemas, tables, views."""
+    for audience in ("public", "members"):
+        views = schema(audience)
+        tables = f"{views}_tables"
+        yield f"CREATE SCHEMA IF NOT EXISTS {tables}"
+        yield f"CREATE SCHEMA IF NOT EXISTS {views}"
+        # The texts of the views name their tables without a schema: the path decides which they read, for good.
+        yield f"SET LOCAL search_path = {search_path(audience)}"
+        for table in FILTERED:
+            yield (
+                f"CREATE VIEW {tables}.{table} AS\n"
+                f"SELECT * FROM public.{table} AS {table} WHERE {_filter(table, audience, 'postgresql')}"
+            )
+        for name in VIEWS:
+            yield f"CREATE VIEW {tables}.{name} AS\n{view_sql(name, 'postgresql')}"
+        for name in VIEWS:
+            yield f"CREATE VIEW {views}.{name} WITH (security_barrier) AS\nSELECT * FROM {tables}.{name}"
+    yield "SET LOCAL search_path = public"
+
+
+@lru_cache(maxsize=4)
+def sqlite_statements(audience: Audience) -> tuple[str, ...]:
+    """TEMP views that show a connection to SQLite what the audience may see."""
+    if audience == "all":
+        return ()
+    return (
+        *(
+            f"CREATE TEMP VIEW {table} AS SELECT * FROM main.{table} AS {table} "
+            f"WHERE {_filter(table, audience, 'sqlite')}"
+            for table in FILTERED
+        ),
+        *(f"CREATE TEMP VIEW {name} AS\n{view_sql(name, 'sqlite')}" for name in VIEWS),
+    )
+
+
+def prepare_sqlite(connection: sqlite3.Connection, audience: Audience) -> None:
+    """Makes the audience's TEMP views on a connection to SQLite."""
+    for statement in sqlite_statements(audience):
+        connection.execute(statement)
+
+
+def audience_engine(engine: Engine, audience: Audience) -> Engine:
+    """For reading the engine's database as an audience does; made once for each process."""
+    if audience == "all":
+        return engine
+    key = (engine.url.render_as_string(hide_password=False), audience)
+    return _narrowed.get(key) or _narrowed.setdefault(key, _narrow(*key))
+
+
+_narrowed: Final[dict[tuple[str, Audience], Engine]] = {}
+
+
+def _narrow(url: str, audience: Audience) -> Engine:
+    engine = make_engine(url, search_path=search_path(audience))
+    if engine.dialect.name == "sqlite":
+
+        @event.listens_for(engine, "connect")
+        def _shadow(connection: Any, _record: Any) -> None:
+            prepare_sqlite(connection, audience)
+
+    return engine.execution_options(read_only=True)
+
+
+def dispose(engine: Engine) -> None:
+    """Closes the process's pooled connections to the engine's database, whoever reads through them.
+
+    The engines are forgotten: a process that opens many databases one after the other keeps none of them.
+    """
+    url = engine.url.render_as_string(hide_password=False)
+    for audience in AUDIENCES:
+        closed = engine if audience == "all" else _narrowed.pop((url, audience), None)
+        if closed is not None:
+            forget_engine(closed)
+            closed.clear_compiled_cache()

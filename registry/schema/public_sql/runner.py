@@ -1,0 +1,203 @@
+"""Runs a stranger's query: guarded, as a role that may only read what its audience sees, within limits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from registry.errors import DatabaseError, QueryRefusedError
+from registry.schema.audiences import FILTERED, OPEN, SEES, Audience, schema, sqlite_statements
+from registry.schema.public_sql.child import Question
+from registry.schema.public_sql.guard import FUNCTIONS, Dialect, checked
+from registry.schema.public_sql.results import QueryResult
+from registry.schema.views import VIEWS, view_sql
+from registry.settings import Settings
+
+AT_ONCE: Final = 4
+"""Queries that one process asks at the same time."""
+GRACE_SECONDS: Final = 3.0
+"""How long after its time limit a query may take to end by itself before its process is killed."""
+
+_CHILD: Final = Path(__file__).with_name("child.py")
+_places = threading.BoundedSemaphore(AT_ONCE)
+
+# What SQLite calls beside the functions that are written.
+_OPERATORS: Final = ("->", "->>", "like", "glob", "current_time", "current_date", "current_timestamp")
+
+_REMEDIES: Final = {
+    "refused": "correct the query",
+    "time": "ask for less: fewer evaluations, or a condition on evaluation_id",
+    "size": "ask for less: fewer rows or columns, or sums instead of rows",
+    "busy": "ask again in a moment",
+    "set-up": "see docs/operations.md",
+}
+
+
+def dialect_of(settings: Settings) -> Dialect:
+    """The engine that queries are asked of."""
+    return "sqlite" if make_url(settings.resolved_database_url()).get_backend_name() == "sqlite" else "postgresql"
+
+
+def run_query(settings: Settings, audience: Audience, sql: str) -> QueryResult:
+    """Asks one query as `audience` and returns its rows, as many as the settings allow.
+
+    Raises QueryRefusedError for a query that is not allowed, that the database refuses, or that a limit ended;
+    DatabaseError where the audience has no reader on PostgreSQL, or one who may do too much.
+    """
+    return ask(settings, audience, checked(sql, dialect_of(settings)))
+
+
+def ask(settings: Settings, audience: Audience, sql: str) -> QueryResult:
+    """Asks a query without looking at it: what holds then is what the database and the process hold to by themselves.
+
+    Not a door for strangers: `run_query` is. Raises as that does.
+    """
+    question = _question(settings, audience, sql)
+    if not _places.acquire(timeout=1.0):
+        raise QueryRefusedError(f"{AT_ONCE} queries are being answered here already; {_REMEDIES['busy']}")
+    try:
+        answer = _asked(question)
+    finally:
+        _places.release()
+    if "error" in answer:
+        raise _error(answer, settings)
+    return QueryResult(
+        columns=tuple(answer["columns"]),
+        rows=tuple(tuple(row) for row in answer["rows"]),
+        truncated=bool(answer["truncated"]),
+        elapsed_s=answer["elapsed_s"],
+        notes=tuple(_notes(answer, settings)),
+    )
+
+
+def _asked(question: Question) -> dict[str, Any]:
+    """What the process answers; it is killed when it does not."""
+    seconds = question["seconds"] + GRACE_SECONDS
+    with subprocess.Popen(  # noqa: S603 - our own file, by the Python that runs us
+        [sys.executable, "-I", str(_CHILD)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=_environment(),
+        start_new_session=True,
+    ) as process:
+        try:
+            answer, trouble = process.communicate(json.dumps(question).encode(), timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return {"kind": "time", "error": "killed"}
+    if process.returncode == 0 and answer:
+        return json.loads(answer)  # type: ignore[no-any-return]
+    if process.returncode in (3, -signal.SIGXCPU, -signal.SIGKILL):  # 3: the server did not take the cancelling
+        return {"kind": "time", "error": "killed"}
+    # Memory may run out anywhere, in the driver or while Python says so.
+    if process.returncode < 0 or b"MemoryError" in trouble:
+        return {"kind": "size", "error": "the query makes values that are too large"}
+    raise RuntimeError(f"{_CHILD.name} ended with status {process.returncode}: {trouble.decode(errors='replace')}")
+
+
+def _environment() -> dict[str, str]:
+    """What PostgreSQL's client may need, and nothing of ours: settings hold other passwords."""
+    return {name: value for name, value in os.environ.items() if name.startswith("PG") or name in ("HOME", "PATH")}
+
+
+def _question(settings: Settings, audience: Audience, sql: str) -> Question:
+    dialect = dialect_of(settings)
+    question: Question = {
+        "engine": dialect,
+        "address": _address(settings, audience, dialect),
+        "sql": sql,
+        "rows": settings.sql_rows,
+        "seconds": settings.sql_seconds,
+        "size": settings.sql_bytes,
+        "cell": settings.sql_cell_characters,
+        "statements": [],
+        "barriers": [],
+        "unseen": "",
+        "readable": [*FILTERED, *OPEN],
+        "views": list(VIEWS),
+        "functions": [*FUNCTIONS[dialect], *_OPERATORS],
+        "schema": schema(audience),
+    }
+    if dialect == "sqlite":
+        question["statements"] = _sqlite_views(audience, "")
+        # LIMIT keeps SQLite from asking a stranger's condition of rows before the audience's: an error in it would
+        # tell of rows that nobody may see. It costs the use of indexes, so only where there is something to hide.
+        question["barriers"] = _sqlite_views(audience, " LIMIT -1 OFFSET 0")
+        seen = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
+        question["unseen"] = (
+            f"SELECT EXISTS (SELECT 1 FROM {{base}}.benchmark_version WHERE visibility NOT IN ({seen}))"  # noqa: S608
+        )
+    return question
+
+
+def _sqlite_views(audience: Audience, ending: str) -> list[str]:
+    """TEMP views for the audience; {base} stands for the schema of the file."""
+    filtered = sqlite_statements(audience)[: len(FILTERED)]
+    documented = (
+        f"CREATE TEMP VIEW {name} AS SELECT * FROM (\n{view_sql(name, 'sqlite')}\n){ending}"  # noqa: S608
+        if ending
+        else f"CREATE TEMP VIEW {name} AS\n{view_sql(name, 'sqlite')}"
+        for name in VIEWS
+    )
+    texts = [*(statement.replace("main.", "\0") for statement in filtered), *documented]
+    return [text.replace("{", "{{").replace("}", "}}").replace("\0", "{base}.") for text in texts]
+
+
+def _address(settings: Settings, audience: Audience, dialect: Dialect) -> str:
+    """SQLite: the path of the file. PostgreSQL: where the audience's reader connects, as libpq writes it."""
+    if dialect == "sqlite":
+        path = make_url(settings.resolved_database_url()).database
+        if not path or path == ":memory:":
+            raise DatabaseError("a database in memory cannot be asked; use a file, see SHUFFLEBOARD_DATABASE_URL")
+        return str(Path(path).resolve())
+    name = {"public": "reader_url", "members": "member_reader_url"}.get(audience)
+    if name is None:
+        raise DatabaseError(
+            "there is no reader for what is hidden on PostgreSQL; ask it with psql and a role of your own"
+        )
+    url: str = getattr(settings, name)
+    if not url:
+        raise DatabaseError(
+            f"SHUFFLEBOARD_{name.upper()} is not set, so {audience} queries are not answered; make the reader with: "
+            "shuffleboard db roles"
+        )
+    try:
+        reader = make_url(url)
+        place: dict[str, Any] = {**reader.translate_connect_args(username="user", database="dbname"), **reader.query}
+        return make_conninfo(**place)
+    except (ArgumentError, ProgrammingError):
+        # Without its value, which holds a password.
+        raise DatabaseError(
+            f"SHUFFLEBOARD_{name.upper()} is no postgresql:// address; correct it as `shuffleboard db roles` says"
+        ) from None
+
+
+def _error(answer: dict[str, Any], settings: Settings) -> DatabaseError | QueryRefusedError:
+    kind, reason = answer["kind"], answer["error"]
+    if kind == "set-up":
+        return DatabaseError(f"the SQL page cannot ask: {reason}; {_REMEDIES[kind]}")
+    if kind == "time":
+        reason = f"the query did not end within {settings.sql_seconds:g} s"
+    return QueryRefusedError(f"{reason}; {_REMEDIES[kind]}")
+
+
+def _notes(answer: dict[str, Any], settings: Settings) -> list[str]:
+    notes = []
+    if answer["truncated"] == "rows":
+        notes.append(f"These are the first {settings.sql_rows} rows; there are more.")
+    if answer["truncated"] == "size":
+        notes.append(f"These are the first {len(answer['rows'])} rows, {settings.sql_bytes} bytes; there are more.")
+    if answer["cut_cells"]:
+        notes.append(f"{answer['cut_cells']} cells were cut to {settings.sql_cell_characters} characters and end in ….")
+    return notes

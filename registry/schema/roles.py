@@ -1,0 +1,250 @@
+"""The roles of a registry on PostgreSQL: who owns, who works, who reads.
+
+    <prefix>_owner          owns schemas, tables and views; upgrades the database
+    <prefix>_app            website, workers and command line: rows, never tables; owns nothing
+    <prefix>_reader         SELECT on the documented views of what is public, and nothing else
+    <prefix>_member_reader  the same of what members see
+
+Whoever owns a table can disable the triggers that keep what is sealed, so what works all day owns none. Readers are
+what strangers' queries run as, and every limit that a role can be given stands on the role. All of it can be run again.
+"""
+
+# Names in these statements are this file's, a checked prefix, or quoted.
+# ruff: noqa: S608
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Engine, make_url
+from sqlalchemy.exc import DBAPIError
+
+from registry.errors import DatabaseError, UsageError
+from registry.schema.audiences import schema
+from registry.schema.planner import ANALYZE
+
+CONNECTIONS: Final = 8
+"""How often a reader may be connected at the same time."""
+
+# What a reader has no use for: waits, locks and messages that others feel, writing past a read-only transaction
+# (large objects, until PostgreSQL 16), SQL within a text, ending others' queries, texts as long as one asks for.
+_TAKEN: Final = (
+    r"^(lo_.*|loread|lowrite|pg_sleep.*|pg_(try_)?advisory_.*|pg_notify|pg_logical_emit_message|set_config"
+    r"|(query|table|schema|database|cursor)_to_xml.*|ts_stat|ts_rewrite|pg_(cancel|terminate)_backend|repeat|lpad|rpad)$"
+)
+
+
+@dataclass(frozen=True)
+class RoleNames:
+    """The names of the four roles; prefix: lower-case letters, digits and `_`."""
+
+    prefix: str = "shuffleboard"
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for a prefix that cannot stand in SQL as it is."""
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,39}", self.prefix):
+            raise UsageError(
+                f"prefix {self.prefix!r}: use up to 40 lower-case letters, digits and '_', beginning with a letter"
+            )
+
+    @property
+    def owner(self) -> str:
+        """Owns everything."""
+        return f"{self.prefix}_owner"
+
+    @property
+    def app(self) -> str:
+        """Reads and writes rows."""
+        return f"{self.prefix}_app"
+
+    @property
+    def reader(self) -> str:
+        """Reads what is public."""
+        return f"{self.prefix}_reader"
+
+    @property
+    def member_reader(self) -> str:
+        """Reads what members see."""
+        return f"{self.prefix}_member_reader"
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every role."""
+        return (self.owner, self.app, self.reader, self.member_reader)
+
+
+def script(names: RoleNames, database: str, seconds: float, *, superuser: bool = True) -> Iterator[str]:
+    """The statements that make or refresh the roles of `database`, which is at the newest schema.
+
+    seconds: how long a reader's statement may take. superuser: whether to do what only a superuser may: the bound on
+    temporary files, and taking functions from everyone that readers have no use for. Passwords are not part of it.
+    """
+    yield from _make_roles(names, superuser)
+    yield from _hand_over(names, database)
+    yield from _grant_app(names)
+    yield from _grant_readers(names, seconds, superuser)
+    if superuser:
+        yield from _take_functions(names)
+
+
+def apply_roles(engine: Engine, names: RoleNames, seconds: float, passwords: Mapping[str, str]) -> bool:
+    """Makes or refreshes the roles, in one transaction; returns whether as a superuser.
+
+    passwords: role to new password; the others keep what they have. The server gets what it stores of a password, not
+    the password. Raises UsageError for SQLite and for passwords of other roles, DatabaseError when it is refused.
+    """
+    if engine.dialect.name != "postgresql":
+        raise UsageError("roles are PostgreSQL's; on SQLite queries are held by the process that asks them")
+    if unknown := set(passwords) - set(names.all):
+        raise UsageError(f"{min(unknown)} is none of the roles {', '.join(names.all)}; correct the passwords")
+    database = make_url(engine.url).database
+    assert database is not None
+    try:
+        with engine.begin() as connection:
+            superuser = connection.exec_driver_sql("SELECT current_setting('is_superuser')").scalar() == "on"
+            for statement in script(names, database, seconds, superuser=superuser):
+                connection.exec_driver_sql(statement.replace("%", "%%"))
+            driver: Any = connection.connection.dbapi_connection
+            for role, password in passwords.items():
+                stored = driver.pgconn.encrypt_password(password.encode(), role.encode(), b"scram-sha-256").decode()
+                connection.exec_driver_sql(f"ALTER ROLE {role} PASSWORD '{stored}'")
+    except DBAPIError as error:
+        reason = str(error.orig).splitlines()[0]
+        raise DatabaseError(
+            f"the roles were not made ({reason}), and nothing was changed; run it as a superuser, or let one run what "
+            "`shuffleboard db roles --sql` prints"
+        ) from None
+    return superuser
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _make_roles(names: RoleNames, superuser: bool) -> Iterator[str]:
+    for role in names.all:
+        yield (
+            f"DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{role}') "
+            f"THEN CREATE ROLE {role} LOGIN; END IF; END $$"
+        )
+        limit = CONNECTIONS if role in (names.reader, names.member_reader) else -1
+        yield f"ALTER ROLE {role} LOGIN NOCREATEDB NOCREATEROLE CONNECTION LIMIT {limit}"
+        if superuser:
+            yield f"ALTER ROLE {role} NOSUPERUSER NOREPLICATION NOBYPASSRLS"
+    if not superuser:
+        # Who is no superuser hands things over to roles that he is in.
+        yield f"GRANT {names.owner} TO CURRENT_USER"
+
+
+def _schemas() -> tuple[str, ...]:
+    views = (schema("public"), schema("members"))
+    return ("public", *views, *(f"{name}_tables" for name in views))
+
+
+def _hand_over(names: RoleNames, database: str) -> Iterator[str]:
+    """Makes the owner the owner, and takes from everyone what PostgreSQL gives everyone."""
+    yield f"REVOKE CREATE, TEMPORARY ON DATABASE {_quoted(database)} FROM PUBLIC"
+    yield f"GRANT CONNECT ON DATABASE {_quoted(database)} TO {', '.join(names.all)}"
+    yield f"GRANT CREATE, TEMPORARY ON DATABASE {_quoted(database)} TO {names.owner}"
+    for name in _schemas():
+        yield f"ALTER SCHEMA {name} OWNER TO {names.owner}"
+        yield f"REVOKE ALL ON SCHEMA {name} FROM PUBLIC"
+    listed = ", ".join(f"'{name}'" for name in _schemas())
+    yield f"""\
+DO $$
+DECLARE statement text;
+BEGIN
+    FOR statement IN
+        SELECT format(
+            'ALTER %s %I.%I OWNER TO {names.owner}',
+            CASE relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'TABLE' END, nspname, relname
+        )
+        FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname IN ({listed}) AND relkind IN ('r', 'p', 'v', 'm')
+            AND pg_class.oid NOT IN (SELECT objid FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_class'::regclass)
+        UNION ALL
+        SELECT format('ALTER FUNCTION %s OWNER TO {names.owner}', pg_proc.oid::regprocedure)
+        FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace
+        WHERE nspname IN ({listed}) AND prokind = 'f'
+            AND pg_proc.oid NOT IN (SELECT objid FROM pg_depend WHERE deptype = 'e' AND classid = 'pg_proc'::regclass)
+    LOOP
+        EXECUTE statement;
+    END LOOP;
+END $$"""
+
+
+def _grant_app(names: RoleNames) -> Iterator[str]:
+    """Rows of every table, today's and those of later upgrades."""
+    of_owner = f"ALTER DEFAULT PRIVILEGES FOR ROLE {names.owner} IN SCHEMA"
+    yield f"GRANT USAGE ON SCHEMA {', '.join(_schemas())} TO {names.app}"
+    yield f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {names.app}"
+    yield f"REVOKE INSERT, UPDATE, DELETE ON public.alembic_version FROM {names.app}"
+    yield f"GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO {names.app}"
+    yield f"{of_owner} public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {names.app}"
+    yield f"{of_owner} public GRANT USAGE, SELECT ON SEQUENCES TO {names.app}"
+    for name in _schemas()[1:]:
+        yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {names.app}"
+        yield f"{of_owner} {name} GRANT SELECT ON TABLES TO {names.app}"
+    # Only the owner of a table may ANALYZE it (until PostgreSQL 17): others are warned and passed by.
+    yield f"""\
+CREATE OR REPLACE FUNCTION public.shuffleboard_renew_statistics() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    {ANALYZE};
+END $$"""
+    yield f"ALTER FUNCTION public.shuffleboard_renew_statistics() OWNER TO {names.owner}"
+    yield "REVOKE ALL ON FUNCTION public.shuffleboard_renew_statistics() FROM PUBLIC"
+    yield f"GRANT EXECUTE ON FUNCTION public.shuffleboard_renew_statistics() TO {names.app}"
+
+
+def _grant_readers(names: RoleNames, seconds: float, superuser: bool) -> Iterator[str]:
+    """SELECT on the documented views of one audience, today's and those of later upgrades, and the limits."""
+    for role, name in ((names.reader, schema("public")), (names.member_reader, schema("members"))):
+        yield f"GRANT USAGE ON SCHEMA {name} TO {role}"
+        yield f"GRANT SELECT ON ALL TABLES IN SCHEMA {name} TO {role}"
+        yield f"ALTER DEFAULT PRIVILEGES FOR ROLE {names.owner} IN SCHEMA {name} GRANT SELECT ON TABLES TO {role}"
+        # Migrations make them so, and the website asks no others (registry/schema/audiences.py says why).
+        yield f"""\
+DO $$
+DECLARE view text;
+BEGIN
+    FOR view IN SELECT viewname FROM pg_views WHERE schemaname = '{name}' LOOP
+        EXECUTE format('ALTER VIEW {name}.%I SET (security_barrier = true)', view);
+    END LOOP;
+END $$"""
+        settings = {
+            "search_path": name,
+            "default_transaction_read_only": "on",
+            "statement_timeout": f"'{int(1000 * seconds)}ms'",
+            "lock_timeout": "'1s'",
+            "idle_in_transaction_session_timeout": "'1min'",
+            "work_mem": "'16MB'",
+            "hash_mem_multiplier": "1",
+            "temp_buffers": "'1MB'",
+            "max_parallel_workers_per_gather": "0",
+            "jit": "off",
+            # A query whose asker is gone ends.
+            "client_connection_check_interval": "'2s'",
+        }
+        if superuser:
+            settings["temp_file_limit"] = "'256MB'"
+        for setting, value in settings.items():
+            yield f"ALTER ROLE {role} SET {setting} = {value}"
+
+
+def _take_functions(names: RoleNames) -> Iterator[str]:
+    """Takes from everyone, in this database, functions that readers have no use for; owner and app keep them."""
+    yield f"""\
+DO $$
+DECLARE name regprocedure;
+BEGIN
+    FOR name IN
+        SELECT oid FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND proname ~ '{_TAKEN}'
+    LOOP
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC', name);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO {names.owner}, {names.app}', name);
+    END LOOP;
+END $$"""
+    yield "REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC"
+    yield f"GRANT USAGE ON LANGUAGE plpgsql TO {names.owner}"

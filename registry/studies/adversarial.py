@@ -1,0 +1,75 @@
+"""What the adversarial distractors change in a stored evaluation."""
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.errors import UsageError
+from registry.lookups import find_evaluation
+from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversarial_effect
+from registry.metrics.outcome import VariantOutcome
+from registry.prompting.variants import inserted_ordinals
+from registry.tables import Prediction, Question, QuestionOption
+
+KIND = "adversarial"
+
+
+def adversarial_effects(session: Session, evaluation_id: int) -> list[AdversarialEffect]:
+    """Every distractor under every scoring, over the questions whose original and altered prompts are stored.
+
+    Raises UsageError for an evaluation under other variants, NotFoundError for none.
+    """
+    evaluation = find_evaluation(session, evaluation_id)
+    if evaluation.variant_set.kind != KIND:
+        raise UsageError(
+            f"evaluation {evaluation_id} is under {evaluation.variant_set.name}, not under {KIND} variants; submit one "
+            f"with --variants {KIND}"
+        )
+    inserted = {int(ordinal): len(text.encode()) for ordinal, text in evaluation.variant_set.inserted.items()}
+    outcomes = _outcomes(session, evaluation_id, inserted)
+    found = []
+    for name, option in inserted_ordinals(KIND).items():
+        # Variant k shows the k-th inserted option, −k; variant 0 is the original.
+        pairs = [(shown[0], shown[-option]) for shown in outcomes.values() if shown.keys() >= {0, -option}]
+        found += [adversarial_effect(name, pairs, scoring) for scoring in SCORINGS]
+    return found
+
+
+def _outcomes(
+    session: Session, evaluation_id: int, inserted_bytes: dict[int, int]
+) -> dict[int, dict[int, VariantOutcome]]:
+    """Question id to variant to outcome, of the variants that show the question."""
+    of_evaluation = (Prediction.evaluation_id == evaluation_id, Prediction.question_shown)
+    lengths: dict[int, dict[int, int]] = {}
+    texts = select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text).where(
+        QuestionOption.question_id.in_(select(Prediction.question_id).where(*of_evaluation))
+    )
+    for question_id, ordinal, text in session.execute(texts):
+        lengths.setdefault(question_id, dict(inserted_bytes))[ordinal] = len(text.encode())
+    query = (
+        select(
+            Prediction.question_id,
+            Prediction.variant,
+            Prediction.shown,
+            Prediction.chosen_option,
+            Prediction.label_logprobs,
+            Prediction.logprobs_without_question,
+            Question.answer,
+        )
+        .join(Question, Question.id == Prediction.question_id)
+        .where(*of_evaluation)
+        .order_by(Prediction.question_id, Prediction.variant)
+    )
+    found: dict[int, dict[int, VariantOutcome]] = {}
+    for row in session.execute(query):
+        found.setdefault(row.question_id, {})[row.variant] = VariantOutcome(
+            row.variant,
+            row.chosen_option,
+            row.answer,
+            tuple(row.shown),
+            logprobs=None if row.label_logprobs is None else tuple(row.label_logprobs),
+            logprobs_without_question=(
+                None if row.logprobs_without_question is None else tuple(row.logprobs_without_question)
+            ),
+            option_bytes=tuple(lengths[row.question_id][option] for option in row.shown),
+        )
+    return found

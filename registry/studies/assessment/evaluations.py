@@ -1,0 +1,328 @@
+"""The points of the assessment protocol, from sealed evaluations under `full`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any, Final
+
+from sqlalchemy import ColumnExpressionArgument, func, select
+from sqlalchemy.orm import Session
+
+from registry.digests import specification_digest
+from registry.errors import NotFoundError, UsageError
+from registry.metrics import METRICS, VariantOutcome
+from registry.metrics.pride import estimation_set
+from registry.studies.assessment.correlations import (
+    DEFAULT_TOLERANCE,
+    TARGETS,
+    Point,
+    correlations,
+    mean_prompts,
+    recommend,
+    stabilities,
+)
+from registry.studies.assessment.orders import DRAW_SIZES, DRAWS, ORIGINAL, SEED, SUBSETS, rank_of, subset_ranks
+from registry.studies.assessment.tables import (
+    Value,
+    metric_values,
+    option_counts,
+    order_tables,
+    prompts_per_question,
+    stability,
+)
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    EvaluationQuestion,
+    Model,
+    ModelRevision,
+    Prediction,
+    Protocol,
+    Question,
+    VariantSet,
+    Withdrawal,
+)
+
+FULL: Final = "full"
+_CHUNK: Final = 500
+
+
+@dataclass(frozen=True)
+class Source:
+    """A sealed evaluation under `full`, under the names that its point has. predictions: how many it holds."""
+
+    evaluation_id: int
+    model: str
+    benchmark: str
+    protocol: str
+    predictions: int
+    seal: str
+
+
+def assess(
+    session: Session,
+    *,
+    benchmarks: Sequence[str] = (),
+    models: Sequence[str] = (),
+    protocol: str | None = None,
+    tolerance: float = DEFAULT_TOLERANCE,
+) -> dict[str, Any]:
+    """Runs the assessment protocol on every sealed evaluation under `full`.
+
+    One point per model revision, benchmark version, protocol and question filter; of several evaluations the one
+    sealed last. benchmarks, models: only these, `NAME` or `NAME@…`. protocol: only this, `NAME` or `NAME:SHOTS`.
+    tolerance: how much R² may be given up for a cheaper subset.
+    Returns points, correlations (R² and error of each metric on each subset), stability and a recommendation for each
+    target. Raises NotFoundError, saying what there is, when no evaluation is left, UsageError for a tolerance
+    outside [0, 1].
+    Source: Goliakova et al., *Metric assessment protocol in the context of answer fluctuation on MCQ tasks*, §4.
+    """
+    check_tolerance(tolerance)
+    sources = choose(assessable(session), benchmarks=benchmarks, models=models, protocol=protocol)
+    return assess_sources(session, sources, tolerance)
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Raises UsageError for a tolerance outside [0, 1]."""
+    if not 0 <= tolerance <= 1:
+        raise UsageError(f"tolerance {tolerance}: give how much R² may be given up, from 0 to 1")
+
+
+def choose(
+    sources: Sequence[Source],
+    *,
+    benchmarks: Sequence[str] = (),
+    models: Sequence[str] = (),
+    protocol: str | None = None,
+) -> list[Source]:
+    """The sources that the arguments of `assess` keep.
+
+    Raises NotFoundError, saying what there is, for a name that none has.
+    """
+    kept = _chosen(_chosen(sources, "benchmark", benchmarks), "model", models)
+    return _chosen(kept, "protocol", [] if protocol is None else [protocol])
+
+
+def assess_sources(session: Session, sources: Sequence[Source], tolerance: float = DEFAULT_TOLERANCE) -> dict[str, Any]:
+    """What `assess` returns, of these sources: at least one, of `assessable`. tolerance: from 0 to 1."""
+    read = [_point(session, source) for source in sources]
+    points = [point for point, _ in read]
+    cells = correlations(points)
+    return {
+        "points": [point.document() for point in points],
+        "subsets": {subset: {"prompts_per_question": mean_prompts(points, subset)} for subset in (*SUBSETS, FULL)},
+        "correlations": [cell.document() for cell in cells],
+        "stability": {
+            "draws": DRAWS,
+            "drawn_by": f"Python Random({SEED}).sample(range(L!), size), {DRAWS} times in a row for each L and size",
+            "sizes": dict(zip(DRAW_SIZES, ("2", "L"), strict=True)),
+            **stabilities(points),
+        },
+        "tolerance": tolerance,
+        "recommendations": [recommend(points, cells, target, tolerance) for target in TARGETS],
+        "notes": _notes(read),
+    }
+
+
+def assessable(session: Session) -> list[Source]:
+    """The sealed evaluations that count, by model and benchmark.
+
+    Raises NotFoundError, saying how to queue one, when there is none.
+    """
+    query = (
+        select(
+            Evaluation.id,
+            Evaluation.specification,
+            Evaluation.prompts,
+            Evaluation.seal,
+            Model.name.label("model"),
+            ModelRevision.number,
+            Benchmark.name.label("benchmark"),
+            BenchmarkVersion.version,
+            Protocol.digest,
+            Protocol.name.label("protocol"),
+            Protocol.shots,
+        )
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
+        .join(Protocol, Protocol.id == Evaluation.protocol_id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+        .where(
+            Evaluation.seal.is_not(None),
+            Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+            VariantSet.kind == FULL,
+        )
+        .order_by(Evaluation.sealed_at, Evaluation.id)
+    )
+    newest: dict[tuple[str, ...], Source] = {}
+    for row in session.execute(query):
+        questions = row.specification["questions"]
+        model, benchmark = f"{row.model}@{row.number}", f"{row.benchmark}@{row.version}"
+        # A protocol's digest, not its name: one name may have had several definitions.
+        key = (model, benchmark, row.digest, specification_digest(questions))
+        newest[key] = Source(
+            row.id, model, benchmark + _part(questions), f"{row.protocol}:{row.shots}", row.prompts, row.seal
+        )
+    if not newest:
+        raise NotFoundError(_nothing_sealed(session))
+    return sorted(newest.values(), key=lambda source: (source.model, source.benchmark, source.protocol))
+
+
+def _part(question_filter: Mapping[str, Any]) -> str:
+    """Which part of a benchmark was asked, as text behind its name; empty for all of it."""
+    kept = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else value
+        for key, value in sorted(question_filter.items())
+        if value is not None
+    }
+    return " (" + "; ".join(f"{key} {value}" for key, value in kept.items()) + ")" if kept else ""
+
+
+def _nothing_sealed(session: Session) -> str:
+    unsealed = session.scalar(
+        select(func.count())
+        .select_from(Evaluation)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+        .where(VariantSet.kind == FULL)
+    )
+    waiting = f" ({unsealed} not yet complete: shuffleboard evaluations list)" if unsealed else ""
+    return (
+        f"no sealed evaluation shows all orders{waiting}; queue one: shuffleboard evaluations submit --model M "
+        "--benchmark B --variants full"
+    )
+
+
+def _chosen(sources: Sequence[Source], what: str, wanted: Sequence[str]) -> list[Source]:
+    """What is left when only the wanted ones count; all when none is named. Raises NotFoundError for an unknown one."""
+    if not wanted:
+        return list(sources)
+    kept: list[Source] = []
+    for reference in wanted:
+        of_reference = [source for source in sources if reference in _spellings(getattr(source, what))]
+        if not of_reference:
+            there = ", ".join(sorted({getattr(source, what) for source in sources}))
+            raise NotFoundError(f"{what} {reference} has no sealed evaluation with all orders here; there are: {there}")
+        kept += [source for source in of_reference if source not in kept]
+    return sorted(kept, key=sources.index)
+
+
+def _spellings(label: str) -> set[str]:
+    """`NAME`, `NAME@…` or `NAME:SHOTS`, and the whole label with the part that was asked."""
+    reference = label.partition(" (")[0]
+    return {reference.partition("@")[0].partition(":")[0], reference, label}
+
+
+def _point(session: Session, source: Source) -> tuple[Point, frozenset[int]]:
+    """An evaluation's point and the ids of its questions. One evaluation is in memory at a time."""
+    questions = session.execute(
+        select(Question.id, Question.external_id, Question.n_options, Question.answer)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .where(EvaluationQuestion.evaluation_id == source.evaluation_id)
+        .order_by(Question.ordinal)
+    ).all()
+    predictions = session.execute(
+        select(
+            Prediction.question_id,
+            Prediction.shown,
+            Prediction.chosen_option,
+            Prediction.answer_probability,
+            Prediction.brier_score,
+            Prediction.entropy,
+        ).where(Prediction.evaluation_id == source.evaluation_id),
+        execution_options={"yield_per": 10_000},
+    )
+    tables = order_tables(questions, predictions, source.evaluation_id)
+    ranks_of = {subset: partial(subset_ranks, subset) for subset in SUBSETS}
+    values = {subset: metric_values(tables, ranks_of[subset]) for subset in SUBSETS}
+    outcomes = _pride_outcomes(session, source.evaluation_id, questions)
+    for subset, of_subset in values.items():
+        of_subset["pride_accuracy"] = _pride(outcomes, subset)
+    accuracy = values["original"]["average_accuracy"][0]
+    fluctuation = metric_values(tables, _every_rank)["fluctuation_rate"][0]
+    assert accuracy is not None
+    assert fluctuation is not None
+    prompts = {subset: prompts_per_question(tables, ranks_of[subset]) for subset in SUBSETS}
+    prompts[FULL] = prompts_per_question(tables, _every_rank)
+    point = Point(
+        model=source.model,
+        benchmark=source.benchmark,
+        protocol=source.protocol,
+        evaluation=source.evaluation_id,
+        options=option_counts(tables),
+        prompts=prompts,
+        targets={"fluctuation_rate": fluctuation, "accuracy": accuracy},
+        values=values,
+        stability=stability(tables),
+    )
+    return point, frozenset(question.id for question in questions)
+
+
+def _every_rank(L: int) -> range:
+    return range(len(rank_of(L)))
+
+
+# PriDe looks at label probabilities, of a few questions in every order and of the rest in the original one only.
+
+
+def _pride_outcomes(session: Session, evaluation_id: int, questions: Sequence[Any]) -> list[list[VariantOutcome]]:
+    """Outcomes with probabilities by question: all orders of the estimation set, the original of the others."""
+    groups: dict[int, list[str]] = {}
+    for question in questions:
+        groups.setdefault(question.n_options, []).append(question.external_id)
+    chosen = {name for names in groups.values() for name in estimation_set(names)}
+    by_id = {question.id: question for question in questions}
+    estimation = [question.id for question in questions if question.external_id in chosen]
+    outcomes: dict[int, list[VariantOutcome]] = {question.id: [] for question in questions}
+    conditions: list[ColumnExpressionArgument[bool]] = [Prediction.unchanged]
+    conditions += [
+        Prediction.question_id.in_(estimation[start : start + _CHUNK]) for start in range(0, len(estimation), _CHUNK)
+    ]
+    for number, condition in enumerate(conditions):
+        rows = session.execute(
+            select(
+                Prediction.question_id, Prediction.shown, Prediction.chosen_option, Prediction.label_probabilities
+            ).where(Prediction.evaluation_id == evaluation_id, condition)
+        )
+        for row in rows:
+            question = by_id[row.question_id]
+            if number == 0 and question.external_id in chosen:
+                continue  # comes with its other orders
+            rank = rank_of(question.n_options)[tuple(row.shown)]
+            outcomes[row.question_id].append(
+                VariantOutcome(
+                    variant=rank,
+                    option=row.chosen_option,
+                    answer=question.answer,
+                    order=tuple(row.shown),
+                    probabilities=None if row.label_probabilities is None else tuple(row.label_probabilities),
+                    original=rank == ORIGINAL,
+                    question=question.external_id,
+                )
+            )
+    return list(outcomes.values())
+
+
+def _pride(outcomes: Sequence[Sequence[VariantOutcome]], subset: str) -> Value:
+    """PriDe over a subset's orders; questions whose subset lacks the original have none."""
+    selected = []
+    for of_question in outcomes:
+        ranks = subset_ranks(subset, len(of_question[0].order))
+        if ORIGINAL in ranks:
+            selected.append([outcome for outcome in of_question if outcome.variant in ranks])
+    return METRICS["pride_accuracy"].over_questions(selected)
+
+
+def _notes(read: Sequence[tuple[Point, frozenset[int]]]) -> list[str]:
+    """What a reader has to know about the points."""
+    notes = []
+    for (one, of_one), (other, of_other) in combinations(read, 2):
+        if (one.model, one.protocol) == (other.model, other.protocol) and of_one & of_other:
+            notes.append(
+                f"evaluations {one.evaluation} and {other.evaluation} of {one.model} share {len(of_one & of_other)} "
+                "questions, which count twice"
+            )
+    return notes

@@ -1,0 +1,175 @@
+"""All answers to a benchmark as arrays, and the metrics of any selection of orders.
+
+The definitions are the functions of registry.metrics, question by question; here the same is computed over arrays,
+because the protocol asks for some two hundred selections of every evaluation. NaN stands for "undefined".
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.errors import SealError
+from registry.studies.assessment.orders import DRAW_SIZES, DRAWS, ORIGINAL, DrawSize, drawn_ranks, rank_of
+
+Value = tuple[float | None, int]
+"""A metric's mean over questions (None where undefined), and over how many of them it was taken."""
+
+OVER_ORDERS: Final = (
+    "average_accuracy",
+    "strong_accuracy",
+    "worst_accuracy",
+    "best_accuracy",
+    "sensitivity_gap",
+    "fluctuation_rate",
+    "prob_mass",
+    "brier_score",
+    "entropy",
+)
+"""Metrics that any selection of orders has."""
+
+WITH_ORIGINAL: Final = ("retest_accuracy", "pride_accuracy")
+"""Metrics that exist only where the original order is among the selected."""
+
+ASSESSED: Final = (*OVER_ORDERS, *WITH_ORIGINAL)
+
+NO_ANSWER: Final = -1
+
+
+@dataclass(frozen=True)
+class OrderTable:
+    """Questions with one number of options L, each asked in all L! orders; columns are the orders' ranks.
+
+    chosen: option ordinal, NO_ANSWER where there is no valid answer; shape (questions, L!).
+    answers: ordinal of the right option; shape (questions,).
+    probabilities, brier_scores, entropies: of one prompt each, NaN where unknown; shape (questions, L!).
+    """
+
+    n_options: int
+    chosen: NDArray[np.int64]
+    answers: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+    brier_scores: NDArray[np.float64]
+    entropies: NDArray[np.float64]
+
+
+def order_tables(questions: Iterable[Any], predictions: Iterable[Any], evaluation_id: int) -> list[OrderTable]:
+    """The tables of one evaluation, by number of options.
+
+    questions: rows with id, external_id, n_options and answer. predictions: rows with question_id, shown,
+    chosen_option, answer_probability, brier_score and entropy; an order's place is told by what was shown.
+    Raises SealError naming a question whose orders are not all there.
+    """
+    groups: dict[int, list[Any]] = {}
+    for question in questions:
+        groups.setdefault(question.n_options, []).append(question)
+    tables: dict[int, OrderTable] = {}
+    places: dict[int, tuple[int, int]] = {}
+    for L, members in sorted(groups.items()):
+        shape = (len(members), len(rank_of(L)))
+        tables[L] = OrderTable(
+            L,
+            np.full(shape, NO_ANSWER, dtype=np.int64),
+            np.array([question.answer for question in members], dtype=np.int64),
+            *(np.full(shape, np.nan) for _ in range(3)),
+        )
+        places |= {question.id: (L, row) for row, question in enumerate(members)}
+    filled = {L: np.zeros(table.chosen.shape, dtype=bool) for L, table in tables.items()}
+    for prediction in predictions:
+        L, row = places[prediction.question_id]
+        column = rank_of(L)[tuple(prediction.shown)]
+        table = tables[L]
+        filled[L][row, column] = True
+        if prediction.chosen_option is not None:
+            table.chosen[row, column] = prediction.chosen_option
+        if prediction.answer_probability is not None:
+            table.probabilities[row, column] = prediction.answer_probability
+            table.brier_scores[row, column] = prediction.brier_score
+        if prediction.entropy is not None:
+            table.entropies[row, column] = prediction.entropy
+    for L, there in filled.items():
+        for row in np.flatnonzero(~there.all(axis=1)).tolist():
+            lacking = int((~there[row]).sum())
+            raise SealError(
+                f"evaluation {evaluation_id}: question {groups[L][row].external_id} lacks {lacking} of its "
+                f"{len(rank_of(L))} orders although it is sealed; check it: shuffleboard verify {evaluation_id}"
+            )
+    return list(tables.values())
+
+
+def question_metrics(table: OrderTable, ranks: Sequence[int]) -> dict[str, NDArray[np.float64]]:
+    """Each question's metrics over the orders of the given ranks, the first rank being the set's first order.
+
+    Arrays have shape (questions,). Equal to registry.metrics.permutation and .probability within rounding.
+    """
+    selected = list(ranks)
+    chosen = table.chosen[:, selected]
+    right = chosen == table.answers[:, None]
+    first = chosen[:, :1]
+    # A missing answer equals nothing, not even another missing answer.
+    agreeing = (chosen == first) & (first != NO_ANSWER)
+    best, worst = right.any(axis=1).astype(float), right.all(axis=1).astype(float)
+    undefined = np.full(len(chosen), np.nan)
+    values = {
+        "average_accuracy": right.mean(axis=1),
+        "strong_accuracy": np.where(right[:, 0], agreeing.mean(axis=1), 0.0),
+        "worst_accuracy": worst,
+        "best_accuracy": best,
+        "sensitivity_gap": best - worst,
+        "fluctuation_rate": 1.0 - agreeing.all(axis=1) if len(selected) > 1 else undefined,
+        "prob_mass": table.probabilities[:, selected].mean(axis=1),
+        "brier_score": table.brier_scores[:, selected].mean(axis=1),
+        "entropy": table.entropies[:, selected].mean(axis=1),
+        "retest_accuracy": undefined,
+    }
+    if ORIGINAL in selected and len(selected) > 1:
+        original = right[:, selected.index(ORIGINAL)]
+        values["retest_accuracy"] = original * (right.sum(axis=1) - original) / (len(selected) - 1)
+    return values
+
+
+def metric_values(tables: Sequence[OrderTable], ranks_of: Callable[[int], Sequence[int]]) -> dict[str, Value]:
+    """Each metric's mean over all questions for which it is defined. ranks_of: number of options → ranks."""
+    of_tables = [question_metrics(table, ranks_of(table.n_options)) for table in tables]
+    values: dict[str, Value] = {}
+    for name in of_tables[0] if of_tables else ():
+        known = np.concatenate([of_table[name] for of_table in of_tables])
+        known = known[~np.isnan(known)]
+        values[name] = (float(known.mean()) if known.size else None, int(known.size))
+    return values
+
+
+def stability(tables: Sequence[OrderTable]) -> dict[str, dict[str, float | None]]:
+    """How far each metric of a benchmark moves with the draw of the orders, for pairs and for L-tuples of them.
+
+    The population standard deviation of its benchmark value over the draws, in the metric's own unit; None where it is
+    undefined. Draw d gives each question draw d of its own number of options.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for size in DRAW_SIZES:
+        values = [metric_values(tables, _draw(size, number)) for number in range(DRAWS)]
+        found[size] = {name: _deviation([value[name][0] for value in values]) for name in OVER_ORDERS}
+    return found
+
+
+def _draw(size: DrawSize, number: int) -> Callable[[int], Sequence[int]]:
+    return lambda L: drawn_ranks(size, L)[number]
+
+
+def _deviation(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    # Taken from the first value on, so that equal values have no deviation at all.
+    return float(np.std(np.array(known) - known[0])) if len(known) == len(values) else None
+
+
+def prompts_per_question(tables: Sequence[OrderTable], ranks_of: Callable[[int], Sequence[int]]) -> float:
+    """Mean number of prompts that a set of orders costs."""
+    counts = option_counts(tables)
+    return sum(len(ranks_of(L)) * count for L, count in counts.items()) / sum(counts.values())
+
+
+def option_counts(tables: Sequence[OrderTable]) -> Mapping[int, int]:
+    """Number of options → number of questions."""
+    return {table.n_options: len(table.answers) for table in tables}

@@ -1,0 +1,196 @@
+"""Drift: what changed between two evaluations that put the same prompts to the same model.
+
+Replicates over time, library versions, devices or batches; or two revisions of one model, such as two precisions, also
+where the same files were registered under two names.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+from sqlalchemy import and_, func, select
+from sqlalchemy.orm import Session, aliased
+
+from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
+from registry.metrics import METRICS
+from registry.proof.provenance import compare_provenance, provenance_document
+from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
+
+DECADES: Final = tuple(range(-9, 0))
+"""Changes of a probability are counted by powers of ten: up to 1e-9, up to 1e-8, …, up to 1e-1, and more."""
+
+ENGINE_GROUPS: Final = ("model", "engine", "machines")
+"""Groups of provenance facts that could be why numbers differ, where the prompts are the same."""
+
+
+def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, Any]:
+    """What changed from one evaluation to another, over the prompts that both hold.
+
+    flips: prompts with different answers, with both answers and the probabilities by position; largest_change: of any
+    probability, None without probabilities; changes: how many prompts' largest change is within each of DECADES;
+    metrics: of the whole evaluations; engine: facts that differ in what scored them.
+
+    Raises QueueError for one that is not sealed, UsageError where models, benchmarks, protocols or variants differ.
+    """
+    one, other = _pair(session, one_id, other_id)
+    prompts = flipped = 0
+    largest: dict[str, Any] | None = None
+    changes = [0] * (len(DECADES) + 1)
+    unchanged = with_probabilities = 0
+    flips = []
+    for row in _rows(session, one.id, other.id):
+        prompts += 1
+        if row.one_option != row.other_option:
+            flipped += 1
+            flips.append(
+                {
+                    "question_id": row.question_id,
+                    "external_id": row.external_id,
+                    "variant": row.variant,
+                    "shown": list(row.shown),
+                    "one": row.one_option,
+                    "other": row.other_option,
+                    "one_probabilities": row.one_probabilities,
+                    "other_probabilities": row.other_probabilities,
+                }
+            )
+        change = largest_change(row.one_probabilities, row.other_probabilities)
+        if change is None:
+            continue
+        with_probabilities += 1
+        if change == 0:
+            unchanged += 1
+        else:
+            changes[decade(change)] += 1
+        if largest is None or change > largest["change"]:
+            largest = {"change": change, "external_id": row.external_id, "variant": row.variant}
+    facts = compare_provenance(provenance_document(session, one.id), provenance_document(session, other.id))
+    return {
+        "evaluations": [one.id, other.id],
+        "prompts": prompts,
+        "flipped": flipped,
+        "flips": flips,
+        "largest_change": None if largest is None else largest["change"],
+        "largest_change_at": largest,
+        "changes": {"none": unchanged, "up_to": dict(zip((*map(str, DECADES), "0"), changes, strict=True))},
+        "with_probabilities": with_probabilities,
+        "texts_differ": _texts_differ(session, one.id, other.id),
+        "metrics": _metrics(session, one.id, other.id),
+        "engine": {
+            f"{group}: {fact}": values
+            for group in ENGINE_GROUPS
+            for fact, values in facts["different"].get(group, {}).items()
+        },
+    }
+
+
+def _pair(session: Session, one_id: int, other_id: int) -> tuple[Evaluation, Evaluation]:
+    one, other = find_evaluation(session, one_id), find_evaluation(session, other_id)
+    if one.id == other.id:
+        raise UsageError(f"evaluation {one.id} is compared with itself; give another")
+    for evaluation in (one, other):
+        if evaluation.seal is None:
+            raise QueueError(f"evaluation {evaluation.id} is {evaluation.state}; wait until it is complete")
+    for what, names in (
+        ("models", _models(one, other)),
+        ("benchmark versions", [f"{item.benchmark_version_id}" for item in (one, other)]),
+        ("protocols", [item.protocol.digest for item in (one, other)]),
+        ("variants", [item.variant_set.name for item in (one, other)]),
+    ):
+        if names[0] != names[1]:
+            raise UsageError(
+                f"evaluations {one.id} and {other.id} have different {what}: drift is between runs of the same prompts "
+                "on one model; to compare models: shuffleboard statistics compare"
+            )
+    return one, other
+
+
+def _models(one: Evaluation, other: Evaluation) -> list[str]:
+    """What tells the models apart: their names, unless both were loaded from the very same files."""
+    revisions = [one.model_revision, other.model_revision]
+    files = {(revision.weights_digest, revision.tokenizer_digest) for revision in revisions}
+    if len(files) == 1 and revisions[0].weights_digest is not None:
+        return ["the same files"] * 2
+    return [revision.model.name for revision in revisions]
+
+
+def largest_change(one: list[float] | None, other: list[float] | None) -> float | None:
+    """The largest difference of a probability between two lists by position; None where one is missing."""
+    if one is None or other is None:
+        return None
+    return max(abs(first - second) for first, second in zip(one, other, strict=True))
+
+
+def decade(change: float) -> int:
+    """Place in DECADES of the smallest power of ten that a change is within; behind the last for more than 1e-1."""
+    return min(max(math.ceil(math.log10(change)) - DECADES[0], 0), len(DECADES))
+
+
+def _rows(session: Session, one_id: int, other_id: int) -> Iterator[Any]:
+    """Every prompt that both hold, by question and variant."""
+    other = aliased(Prediction)
+    query = (
+        select(
+            Prediction.question_id,
+            Question.external_id,
+            Prediction.variant,
+            Prediction.shown,
+            Prediction.chosen_option.label("one_option"),
+            other.chosen_option.label("other_option"),
+            Prediction.label_probabilities.label("one_probabilities"),
+            other.label_probabilities.label("other_probabilities"),
+        )
+        .join(
+            other,
+            and_(
+                other.evaluation_id == other_id,
+                other.question_id == Prediction.question_id,
+                other.variant == Prediction.variant,
+                other.shown == Prediction.shown,
+            ),
+        )
+        .join(Question, Question.id == Prediction.question_id)
+        .where(Prediction.evaluation_id == one_id)
+        .order_by(Prediction.question_id, Prediction.variant)
+        .execution_options(yield_per=5000)
+    )
+    return iter(session.execute(query))
+
+
+def _texts_differ(session: Session, one_id: int, other_id: int) -> int:
+    other = aliased(Generation)
+    query = (
+        select(func.count())
+        .select_from(Generation)
+        .join(
+            other,
+            and_(
+                other.evaluation_id == other_id,
+                other.question_id == Generation.question_id,
+                other.variant == Generation.variant,
+            ),
+        )
+        .where(Generation.evaluation_id == one_id, Generation.text != other.text)
+    )
+    return session.scalar(query) or 0
+
+
+def _metrics(session: Session, one_id: int, other_id: int) -> list[dict[str, Any]]:
+    """Both values of every metric that either has, over all questions, in its newest definition."""
+    rows = session.execute(
+        select(
+            EvaluationMetric.evaluation_id,
+            EvaluationMetric.metric,
+            EvaluationMetric.definition_version,
+            EvaluationMetric.value,
+        ).where(EvaluationMetric.evaluation_id.in_((one_id, other_id)), EvaluationMetric.scope == "all")
+    )
+    values = {(row.evaluation_id, row.metric, row.definition_version): row.value for row in rows}
+    found = []
+    for name, metric in METRICS.items():
+        one, other = (values.get((item, name, metric.definition_version)) for item in (one_id, other_id))
+        if one is not None or other is not None:
+            change = None if one is None or other is None else other - one
+            found.append({"metric": name, "one": one, "other": other, "change": change})
+    return found

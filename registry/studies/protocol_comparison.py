@@ -1,0 +1,312 @@
+"""Two protocols compared over models and benchmarks: Nowak et al., *ABCD: All Biases Come Disguised*.
+
+Does another way of asking make accuracy depend less on where the right option stands, and does it keep the ranking of
+the models? `compare` computes it from values, `compare_protocols` takes the values from sealed evaluations.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Final
+
+from sqlalchemy import and_, bindparam, func, select, text
+from sqlalchemy.orm import Session
+
+from registry.digests import specification_digest
+from registry.errors import NotFoundError, UsageError
+from registry.prompting.variants import parse_variants
+from registry.statistics.comparison import cohens_d, geometric_mean, kendall, spearman, variance_ratio, wilcoxon
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    Model,
+    ModelRevision,
+    Protocol,
+    VariantSet,
+    Withdrawal,
+)
+
+VALUES: Final = ("accuracy_mean_all", "accuracy_mean_moved", "accuracy_median_moved", "accuracy_variance", "score")
+"""The metrics that a comparison is made of."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A model on a benchmark under both protocols: metric to value, None where undefined or not known.
+
+    Accuracies and score in [0, 1], accuracy_variance in squared percentage points. evaluations: where they are from.
+    """
+
+    model: str
+    benchmark: str
+    first: Mapping[str, float | None]
+    second: Mapping[str, float | None]
+    evaluations: tuple[int, int] | None = None
+
+
+def compare(pairs: Sequence[Pair]) -> dict[str, Any]:
+    """What two protocols have in common and what not; each model on a benchmark stands in `pairs` once at most.
+
+    pairs: per model and benchmark the values under both; variance_ratio = variance under the second / under the first
+    (Eq. 3 and 4; below 1: the second depends less on positions), score_difference = SCORE under the first − under the
+    second (Eq. 5), in [−1, 1].
+    models, benchmarks, overall: the geometric mean of the variance ratios (Table 1) over the benchmarks, the models,
+    and both; None if any of them is None or 0. complete: every model has every benchmark, so that the means of two
+    models are over the same benchmarks.
+    benchmarks, too: what the second protocol changes in the accuracy of the moved runs (mean and median), second −
+    first, one difference per model: Wilcoxon's signed-rank test (two-sided) and Cohen's d.
+    benchmark_pairs: whether two benchmarks rank the models alike by accuracy_mean_all: Spearman's and Kendall's
+    correlation under each protocol over the models that have both, and second − first. In [−1, 1]; None where a
+    benchmark does not tell the models apart.
+    """
+    models = list(dict.fromkeys(pair.model for pair in pairs))
+    benchmarks = list(dict.fromkeys(pair.benchmark for pair in pairs))
+    ratios = {(pair.model, pair.benchmark): _variance_ratio(pair) for pair in pairs}
+    by_benchmark = {name: [pair for pair in pairs if pair.benchmark == name] for name in benchmarks}
+    return {
+        "complete": len(pairs) == len(models) * len(benchmarks),
+        "pairs": [_of_pair(pair) for pair in pairs],
+        "models": [
+            {"model": name, "benchmarks": len(of_model), "variance_ratio": geometric_mean(of_model)}
+            for name in models
+            for of_model in [[ratio for (model, _), ratio in ratios.items() if model == name]]
+        ],
+        "benchmarks": [
+            {
+                "benchmark": name,
+                "models": len(of_benchmark),
+                "variance_ratio": geometric_mean([ratios[pair.model, name] for pair in of_benchmark]),
+                "accuracy_mean_moved": _shift(of_benchmark, "accuracy_mean_moved"),
+                "accuracy_median_moved": _shift(of_benchmark, "accuracy_median_moved"),
+            }
+            for name, of_benchmark in by_benchmark.items()
+        ],
+        "benchmark_pairs": [
+            {"benchmarks": [one, other], **_agreement(by_benchmark[one], by_benchmark[other])}
+            for one, other in combinations(benchmarks, 2)
+        ],
+        "overall": {"variance_ratio": geometric_mean(list(ratios.values()))},
+    }
+
+
+def _of_pair(pair: Pair) -> dict[str, Any]:
+    scores = _both(pair, "score")
+    return {
+        "model": pair.model,
+        "benchmark": pair.benchmark,
+        "evaluations": pair.evaluations and {"first": pair.evaluations[0], "second": pair.evaluations[1]},
+        "first": {name: pair.first.get(name) for name in VALUES},
+        "second": {name: pair.second.get(name) for name in VALUES},
+        "variance_ratio": _variance_ratio(pair),
+        "score_difference": None if scores is None else scores[0] - scores[1],
+    }
+
+
+def _both(pair: Pair, metric: str) -> tuple[float, float] | None:
+    """The values under the first and the second protocol; None unless both are known."""
+    first, second = pair.first.get(metric), pair.second.get(metric)
+    return None if first is None or second is None else (first, second)
+
+
+def _variance_ratio(pair: Pair) -> float | None:
+    return variance_ratio(pair.second.get("accuracy_variance"), pair.first.get("accuracy_variance"))
+
+
+def _shift(pairs: Iterable[Pair], metric: str) -> dict[str, Any]:
+    """How a metric moves from the first protocol to the second, one difference per model."""
+    both = [values for pair in pairs if (values := _both(pair, metric)) is not None]
+    differences = [second - first for first, second in both]
+    test = wilcoxon(differences)
+    return {
+        "differences": len(differences),
+        "wilcoxon": None
+        if test is None
+        else {"statistic": test.statistic, "p_value": test.p_value, "pairs": test.pairs, "method": test.method},
+        "cohens_d": cohens_d(differences),
+    }
+
+
+def _agreement(one: Iterable[Pair], other: Iterable[Pair]) -> dict[str, Any]:
+    """How alike two benchmarks rank the models that have a mean accuracy under both protocols on each."""
+    ones, others = (
+        {pair.model: values for pair in pairs if (values := _both(pair, "accuracy_mean_all")) is not None}
+        for pairs in (one, other)
+    )
+    shared = [model for model in ones if model in others]
+
+    def under_both(correlation: Callable[[Sequence[float], Sequence[float]], float | None]) -> dict[str, Any]:
+        first, second = (
+            correlation([ones[model][protocol] for model in shared], [others[model][protocol] for model in shared])
+            for protocol in (0, 1)
+        )
+        difference = None if first is None or second is None else second - first
+        return {"first": first, "second": second, "difference": difference}
+
+    return {"models": len(shared), "spearman": under_both(spearman), "kendall": under_both(kendall)}
+
+
+# From a registry
+
+
+def parse_protocol(reference: str) -> tuple[str, int]:
+    """`NAME` or `NAME:SHOTS` as (name, shots); without SHOTS they are 0, as everywhere. Raises UsageError."""
+    name, colon, shots = reference.partition(":")
+    if not name or (colon and not (shots.isascii() and shots.isdecimal())):
+        raise UsageError(f"protocol {reference!r}: write NAME or NAME:SHOTS, such as symbols:5")
+    return name, int(shots) if colon else 0
+
+
+def compare_protocols(
+    session: Session,
+    first: str,
+    second: str,
+    *,
+    variants: str = "answer-moving",
+    benchmarks: Sequence[str] = (),
+    models: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Compares two protocols, `NAME` or `NAME:SHOTS`, over everything that was evaluated under both.
+
+    A model revision on a benchmark version counts when it has sealed evaluations under both protocols with the same set
+    of variants and the same questions; of several, the newest. Of a name with several definitions the newest counts.
+    benchmarks, models: only these; `NAME` for all versions or revisions, or `NAME@…` for one.
+    Returns `compare`'s document with `first`, `second` and `variants`. Models are named NAME@REVISION, benchmarks
+    NAME@VERSION, with the question filter behind it where only a part was asked.
+    Raises UsageError for two equal protocols, VariantError for unknown variants, and NotFoundError, which says what
+    there is, when nothing was evaluated under both.
+    """
+    protocols = [parse_protocol(first), parse_protocol(second)]
+    names = [f"{name}:{shots}" for name, shots in protocols]
+    if protocols[0] == protocols[1]:
+        raise UsageError(f"protocol {names[0]} is given twice; name two that differ")
+    definition = parse_variants(variants)
+    digest = specification_digest(definition.specification())
+    ids = [_protocol_id(session, name, shots) for name, shots in protocols]
+    found = _evaluations(session, digest, ids)
+    if not found:
+        raise NotFoundError(_nothing_to_compare(session, names, definition.name, digest))
+    kept = _chosen(found, "model", models, position=0)
+    kept = _chosen(kept, "benchmark", benchmarks, position=1)
+    values = _values(session, [evaluation_id for pair in kept.values() for evaluation_id in pair])
+    pairs = [
+        Pair(model, benchmark, values[one], values[other], (one, other))
+        for (model, benchmark), (one, other) in sorted(kept.items())
+    ]
+    return {"first": names[0], "second": names[1], "variants": definition.name, **compare(pairs)}
+
+
+def _protocol_id(session: Session, name: str, shots: int) -> int | None:
+    """The newest definition of a name with so many shots."""
+    return session.scalar(select(func.max(Protocol.id)).where(Protocol.name == name, Protocol.shots == shots))
+
+
+_Found = Mapping[tuple[str, str], tuple[int, int]]
+"""(model, benchmark), as a comparison names them, to the evaluations under the first and the second protocol."""
+
+
+def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequence[int | None]) -> _Found:
+    """The newest sealed evaluations of what has one under each protocol."""
+    query = (
+        select(
+            Evaluation.id,
+            Evaluation.protocol_id,
+            Evaluation.specification,
+            Model.name.label("model"),
+            ModelRevision.number,
+            Benchmark.name.label("benchmark"),
+            BenchmarkVersion.version,
+        )
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+        .where(
+            Evaluation.seal.is_not(None),
+            Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+            VariantSet.digest == variant_set_digest,
+            Evaluation.protocol_id.in_([protocol_id for protocol_id in protocol_ids if protocol_id is not None]),
+        )
+        .order_by(Evaluation.id)
+    )
+    newest: dict[tuple[str, str], dict[int, int]] = {}
+    for row in session.execute(query):
+        questions = row.specification["questions"]
+        key = (f"{row.model}@{row.number}", f"{row.benchmark}@{row.version}{_part(questions)}")
+        newest.setdefault(key, {})[row.protocol_id] = row.id
+    first, second = protocol_ids
+    return {
+        key: (under[first], under[second])
+        for key, under in newest.items()
+        if first is not None and second is not None and first in under and second in under
+    }
+
+
+def _part(question_filter: Mapping[str, Any]) -> str:
+    """Which part of a benchmark was asked, as text behind its name; empty for all of it."""
+    kept = {
+        key: ", ".join(map(str, value)) if isinstance(value, list) else value
+        for key, value in sorted(question_filter.items())
+        if value is not None
+    }
+    return " (" + "; ".join(f"{key} {value}" for key, value in kept.items()) + ")" if kept else ""
+
+
+def _chosen(found: _Found, what: str, wanted: Sequence[str], position: int) -> _Found:
+    """What is left of `found` when only the wanted models or benchmarks count; all of it when none is named."""
+    if not wanted:
+        return found
+    kept: dict[tuple[str, str], tuple[int, int]] = {}
+    for reference in wanted:
+        of_reference = {key: pair for key, pair in found.items() if reference in _spellings(key[position])}
+        if not of_reference:
+            there = ", ".join(sorted({key[position] for key in found}))
+            raise NotFoundError(f"{what} {reference} has not been evaluated under both protocols; there are: {there}")
+        kept |= of_reference
+    return kept
+
+
+def _spellings(label: str) -> tuple[str, str, str]:
+    """`NAME`, `NAME@…` and, where only a part was asked, the whole label."""
+    reference = label.partition(" ")[0]
+    return reference.partition("@")[0], reference, label
+
+
+def _values(session: Session, evaluation_ids: Sequence[int]) -> dict[int, dict[str, float | None]]:
+    """Evaluation to metric to value, over all of its questions."""
+    query = text(
+        "SELECT evaluation_id, metric, value FROM evaluation_metrics"
+        " WHERE scope = 'all' AND evaluation_id IN :ids AND metric IN :metrics"
+    ).bindparams(bindparam("ids", expanding=True), bindparam("metrics", expanding=True))
+    values: dict[int, dict[str, float | None]] = {evaluation_id: {} for evaluation_id in evaluation_ids}
+    for row in session.execute(query, {"ids": list(evaluation_ids), "metrics": VALUES}):
+        values[row.evaluation_id][row.metric] = row.value
+    return values
+
+
+def _nothing_to_compare(session: Session, names: Sequence[str], variants: str, variant_set_digest: str) -> str:
+    """Why there is nothing to compare, and what there is instead."""
+    sealed = and_(Evaluation.seal.is_not(None), Evaluation.id.not_in(select(Withdrawal.evaluation_id)))
+    counts = (
+        select(Protocol.name, Protocol.shots, func.count())
+        .join(Evaluation, Evaluation.protocol_id == Protocol.id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+        .where(sealed, VariantSet.digest == variant_set_digest)
+        .group_by(Protocol.name, Protocol.shots)
+        .order_by(Protocol.name, Protocol.shots)
+    )
+    protocols = [f"{name}:{shots} ({count})" for name, shots, count in session.execute(counts)]
+    problem = f"no model has sealed evaluations of one benchmark under both {names[0]} and {names[1]} with {variants}"
+    if protocols:
+        return f"{problem}; with these variants there are: {', '.join(protocols)}"
+    others = session.scalars(
+        select(VariantSet.name)
+        .join(Evaluation, Evaluation.variant_set_id == VariantSet.id)
+        .where(sealed)
+        .distinct()
+        .order_by(VariantSet.name)
+    ).all()
+    if others:
+        return f"{problem}; no evaluation with these variants is sealed, there are: {', '.join(others)}"
+    return f"{problem}; no evaluation is sealed yet"

@@ -1,0 +1,767 @@
+"""The tables.
+
+Times are UTC. Two index spaces are kept apart by name: a **position** is where an option was shown, an **option** is
+the ordinal of the answer in the benchmark's order (inserted options are −1, −2, …). NULL always means "not known" or
+"does not apply", never zero.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    SmallInteger,
+    String,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from registry import account_tables as _account_models  # noqa: F401 - its tables belong to the same metadata
+from registry.db import Base, Digest, DoubleArray, JsonDocument, RowId, SmallIntArray, UtcDateTime, database_now
+
+VISIBILITIES = ("public", "members", "hidden")
+MODEL_KINDS = ("huggingface", "gguf", "openai", "external")
+REVISION_STATES = ("registered", "ready", "failed")
+EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cancelled")
+SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
+WITHDRAWAL_KINDS = ("withdrawn", "superseded")
+LINK_KINDS = ("seal", "withdrawal", "snapshot")
+QUEUES = ("cpu", "gpu", "match")
+
+
+def _one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+def _between(column: str, low: float, high: float) -> CheckConstraint:
+    """Two-sided, because PostgreSQL sorts NaN above every number and a one-sided check lets it in."""
+    return CheckConstraint(f"{column} >= {low} AND {column} <= {high}", name=column)
+
+
+class Benchmark(Base):
+    """A benchmark under one name; its contents live in versions."""
+
+    __tablename__ = "benchmark"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    versions: Mapped[list["BenchmarkVersion"]] = relationship(
+        back_populates="benchmark", order_by="BenchmarkVersion.id"
+    )
+
+
+class BenchmarkVersion(Base):
+    """One content of a benchmark, named by the digest of its questions and few-shot pool."""
+
+    __tablename__ = "benchmark_version"
+    __table_args__ = (
+        UniqueConstraint("benchmark_id", "version"),
+        UniqueConstraint("benchmark_id", "content_digest"),
+        _one_of("visibility", VISIBILITIES),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    benchmark_id: Mapped[int] = mapped_column(ForeignKey("benchmark.id"))
+    version: Mapped[str] = mapped_column(Text)
+    content_digest: Mapped[str] = mapped_column(Digest)
+    file_digest: Mapped[str] = mapped_column(Digest)
+    language: Mapped[str] = mapped_column(Text)
+    split: Mapped[str] = mapped_column(Text)
+    licence: Mapped[str | None] = mapped_column(Text)
+    source: Mapped[str | None] = mapped_column(Text)
+    visibility: Mapped[str] = mapped_column(Text, default="public")
+    shuffle_seed: Mapped[int | None] = mapped_column(Integer)
+    questions: Mapped[int] = mapped_column(Integer)
+    few_shot_examples: Mapped[int] = mapped_column(Integer)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    benchmark: Mapped[Benchmark] = relationship(back_populates="versions")
+
+
+class Question(Base):
+    """A question or, with `few_shot`, an example of the version's pool. `answer` is an option ordinal."""
+
+    __tablename__ = "question"
+    __table_args__ = (
+        UniqueConstraint("benchmark_version_id", "few_shot", "external_id"),
+        UniqueConstraint("benchmark_version_id", "few_shot", "ordinal"),
+        CheckConstraint("n_options >= 2 AND answer >= 0 AND answer < n_options", name="answer"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"))
+    few_shot: Mapped[bool] = mapped_column(Boolean)
+    external_id: Mapped[str] = mapped_column(Text)
+    ordinal: Mapped[int] = mapped_column(Integer)
+    subject: Mapped[str | None] = mapped_column(Text)
+    context: Mapped[str | None] = mapped_column(Text)
+    text: Mapped[str] = mapped_column(Text)
+    answer: Mapped[int] = mapped_column(SmallInteger)
+    n_options: Mapped[int] = mapped_column(SmallInteger)
+    # Permuting the options changes what such questions mean, so every metric exists with and without them.
+    refers_to_options: Mapped[bool] = mapped_column(Boolean)
+    sorted_numeric: Mapped[bool] = mapped_column(Boolean)
+    extra: Mapped[Any | None] = mapped_column(JsonDocument)
+
+    options: Mapped[list["QuestionOption"]] = relationship(order_by="QuestionOption.ordinal")
+
+
+class QuestionOption(Base):
+    """An option, keyed by ordinal and never by text: real benchmarks hold equal options."""
+
+    __tablename__ = "question_option"
+
+    question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
+    ordinal: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    text: Mapped[str] = mapped_column(Text)
+
+
+class Model(Base):
+    """A model under one name; what was loaded lives in revisions."""
+
+    __tablename__ = "model"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    family: Mapped[str | None] = mapped_column(Text)
+    developer: Mapped[str | None] = mapped_column(Text)
+    parameters: Mapped[int | None] = mapped_column(RowId)
+    licence: Mapped[str | None] = mapped_column(Text)
+    url: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    revisions: Mapped[list["ModelRevision"]] = relationship(back_populates="model", order_by="ModelRevision.number")
+
+
+class ModelRevision(Base):
+    """Exactly one set of weights with one tokenizer, in one precision. Usable once a worker has hashed its files."""
+
+    __tablename__ = "model_revision"
+    __table_args__ = (
+        UniqueConstraint("model_id", "number"),
+        _one_of("kind", MODEL_KINDS),
+        _one_of("state", REVISION_STATES),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    model_id: Mapped[int] = mapped_column(ForeignKey("model.id"))
+    number: Mapped[int] = mapped_column(Integer)
+    kind: Mapped[str] = mapped_column(Text)
+    location: Mapped[str | None] = mapped_column(Text)
+    requested_revision: Mapped[str | None] = mapped_column(Text)
+    revision: Mapped[str | None] = mapped_column(Text)
+    dtype: Mapped[str | None] = mapped_column(Text)
+    quantisation: Mapped[str | None] = mapped_column(Text)
+    adapter: Mapped[str | None] = mapped_column(Text)
+    weights_digest: Mapped[str | None] = mapped_column(Digest)
+    tokenizer_digest: Mapped[str | None] = mapped_column(Digest)
+    chat_template: Mapped[str | None] = mapped_column(Text)
+    chat_template_digest: Mapped[str | None] = mapped_column(Digest)
+    state: Mapped[str] = mapped_column(Text, default="registered")
+    error: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    model: Mapped[Model] = relationship(back_populates="revisions")
+
+
+class Protocol(Base):
+    """How a model is asked and its answer read: immutable, named by the digest of its definition."""
+
+    __tablename__ = "protocol"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
+    name: Mapped[str] = mapped_column(Text)
+    shots: Mapped[int] = mapped_column(SmallInteger)
+    definition: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class VariantSet(Base):
+    """A kind of variants with its parameters; `name` is the canonical spelling, such as `shuffle:m=2,seed=0`."""
+
+    __tablename__ = "variant_set"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
+    name: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(Text)
+    version: Mapped[int] = mapped_column(SmallInteger)
+    parameters: Mapped[Any] = mapped_column(JsonDocument)
+    # Inserted option (negative ordinal, as text) to the text that was shown.
+    inserted: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class Variant(Base):
+    """What the variant of one ordinal does to a question with so many options."""
+
+    __tablename__ = "variant"
+
+    variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"), primary_key=True)
+    n_options: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    ordinal: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+
+
+class EngineFingerprint(Base):
+    """Everything outside the specification that could move a number: code, packages, device, settings."""
+
+    __tablename__ = "engine_fingerprint"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
+    document: Mapped[Any] = mapped_column(JsonDocument)
+
+
+class Worker(Base):
+    """A worker process, alive while `last_seen` is recent and `stopped_at` is NULL.
+
+    `queues`: those it serves. `token_budgets`: model revision id, as text, to the tokens of a batch that fitted in
+    memory after more did not. Both are NULL in rows of workers from before they were kept.
+    """
+
+    __tablename__ = "worker"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    host: Mapped[str] = mapped_column(Text)
+    pid: Mapped[int] = mapped_column(Integer)
+    device: Mapped[str] = mapped_column(Text)
+    versions: Mapped[Any] = mapped_column(JsonDocument)
+    loaded_model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
+    queues: Mapped[Any | None] = mapped_column(JsonDocument)
+    token_budgets: Mapped[Any | None] = mapped_column(JsonDocument)
+    started_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    last_seen: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    stopped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class Evaluation(Base):
+    """A model revision on a benchmark version under a protocol and a variant set.
+
+    The same specification is the same evaluation unless a new replicate is asked for.
+    """
+
+    __tablename__ = "evaluation"
+    __table_args__ = (
+        UniqueConstraint("specification_digest", "replicate"),
+        _one_of("state", EVALUATION_STATES),
+        CheckConstraint("(seal IS NULL) = (sealed_at IS NULL)", name="sealed"),
+        Index("ix_evaluation_state", "state"),
+        # The leaderboard: which evaluations can be compared, and whether a newer replicate stands for one.
+        Index(
+            "ix_evaluation_comparable",
+            "benchmark_version_id",
+            "protocol_id",
+            "variant_set_id",
+            "id",
+            postgresql_include=["model_revision_id", "questions"],
+            postgresql_where=text("seal IS NOT NULL"),
+            sqlite_where=text("seal IS NOT NULL"),
+        ),
+        Index(
+            "ix_evaluation_replicated",
+            "specification_digest",
+            postgresql_where=text("replicate > 0"),
+            sqlite_where=text("replicate > 0"),
+        ),
+        Index("ix_evaluation_seal", "seal"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    specification: Mapped[Any] = mapped_column(JsonDocument)
+    specification_digest: Mapped[str] = mapped_column(Digest)
+    replicate: Mapped[int] = mapped_column(Integer, default=0)
+    model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), index=True)
+    benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"), index=True)
+    protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
+    variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"))
+    state: Mapped[str] = mapped_column(Text, default="queued")
+    priority: Mapped[int] = mapped_column(Integer, default=0)
+    requester: Mapped[str | None] = mapped_column(Text)
+    questions: Mapped[int] = mapped_column(Integer)
+    prompts: Mapped[int] = mapped_column(Integer)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    seal: Mapped[str | None] = mapped_column(Digest)
+    seal_version: Mapped[int] = mapped_column(SmallInteger, default=3, server_default="1")
+
+    model_revision: Mapped[ModelRevision] = relationship()
+    benchmark_version: Mapped[BenchmarkVersion] = relationship()
+    protocol: Mapped[Protocol] = relationship()
+    variant_set: Mapped[VariantSet] = relationship()
+
+
+class Shard(Base):
+    """A slice of an evaluation's questions, scored by one worker at a time.
+
+    `fence` rises with every claim; only its holder may finish. Exceptions (`failures`) and expired leases (`crashes`)
+    are counted apart. `elapsed_s`: seconds of scoring in all; `matching_s`: those of them that matching answers took.
+    """
+
+    __tablename__ = "shard"
+    __table_args__ = (
+        UniqueConstraint("evaluation_id", "ordinal"),
+        _one_of("state", SHARD_STATES),
+        _one_of("queue", QUEUES),
+        CheckConstraint("(state = 'leased') = (lease_until IS NOT NULL)", name="lease"),
+        Index("ix_shard_state_queue", "state", "queue"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"))
+    ordinal: Mapped[int] = mapped_column(Integer)
+    queue: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(Text, default="queued")
+    prompts: Mapped[int] = mapped_column(Integer)
+    fence: Mapped[int] = mapped_column(Integer, default=0)
+    lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    failures: Mapped[int] = mapped_column(SmallInteger, default=0)
+    crashes: Mapped[int] = mapped_column(SmallInteger, default=0)
+    error: Mapped[str | None] = mapped_column(Text)
+    worker_id: Mapped[str | None] = mapped_column(ForeignKey("worker.id"))
+    engine_fingerprint_id: Mapped[int | None] = mapped_column(ForeignKey("engine_fingerprint.id"))
+    tokens_naive: Mapped[int | None] = mapped_column(RowId)
+    tokens_computed: Mapped[int | None] = mapped_column(RowId)
+    elapsed_s: Mapped[float | None] = mapped_column(Double)
+    matching_s: Mapped[float | None] = mapped_column(Double)
+    claimed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    evaluation: Mapped[Evaluation] = relationship()
+
+
+class EvaluationQuestion(Base):
+    """A question of an evaluation and the number of variants expected of it.
+
+    It tells "not submitted" (no prediction) from "no valid answer" (a prediction without a choice).
+    """
+
+    __tablename__ = "evaluation_question"
+    __table_args__ = (
+        Index("ix_evaluation_question_question_id", "question_id"),
+        Index("ix_evaluation_question_shard_id", "shard_id"),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
+    n_variants: Mapped[int] = mapped_column(SmallInteger)
+    shard_id: Mapped[int] = mapped_column(ForeignKey("shard.id"))
+
+
+class Prediction(Base):
+    """One prompt's result. The order that was shown is stored, so that no later code is needed to read it.
+
+    `shown[p]` is the option at position p; arrays "by position" run along it. `own_options`: exactly the question's
+    own options; `question_shown`: false where the question was replaced by an empty string; `unchanged`: identity
+    order and nothing else altered. `chosen_position` and `chosen_option` are both NULL where there is no valid answer.
+    Probabilities are renormalised over the labels shown; `label_mass` is what they summed to before.
+    """
+
+    __tablename__ = "prediction"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
+        ),
+        CheckConstraint("(chosen_position IS NULL) = (chosen_option IS NULL)", name="chosen"),
+        CheckConstraint("chosen_position IS NOT NULL OR NOT correct", name="correct"),
+        _between("answer_probability", 0, 1),
+        _between("brier_score", 0, 2),
+        _between("entropy", 0, 1),
+        _between("label_mass", 0, 1.000001),
+        CheckConstraint(
+            "0 <= ALL (label_probabilities) AND 1 >= ALL (label_probabilities)", name="label_probabilities"
+        ).ddl_if(dialect="postgresql"),
+        CheckConstraint("npsq_correct > '-Infinity' AND npsq_correct <= 1", name="npsq_correct").ddl_if(
+            dialect="postgresql"
+        ),
+        CheckConstraint(
+            "'-Infinity' < ALL (label_logprobs) AND 0 >= ALL (label_logprobs)", name="label_logprobs"
+        ).ddl_if(dialect="postgresql"),
+        Index(
+            "ix_prediction_reused_from",
+            "reused_from_evaluation_id",
+            postgresql_where=text("reused_from_evaluation_id IS NOT NULL"),
+            sqlite_where=text("reused_from_evaluation_id IS NOT NULL"),
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    shown: Mapped[list[int]] = mapped_column(SmallIntArray)
+    question_shown: Mapped[bool] = mapped_column(Boolean)
+    own_options: Mapped[bool] = mapped_column(Boolean)
+    unchanged: Mapped[bool] = mapped_column(Boolean)
+    prompt_digest: Mapped[str | None] = mapped_column(Digest)
+    chosen_position: Mapped[int | None] = mapped_column(SmallInteger)
+    chosen_option: Mapped[int | None] = mapped_column(SmallInteger)
+    correct: Mapped[bool] = mapped_column(Boolean)
+    tied: Mapped[bool] = mapped_column(Boolean)
+    extraction_rule: Mapped[str | None] = mapped_column(Text)
+    label_logprobs: Mapped[list[float] | None] = mapped_column(DoubleArray)
+    label_probabilities: Mapped[list[float] | None] = mapped_column(DoubleArray)
+    label_mass: Mapped[float | None] = mapped_column(Double)
+    answer_probability: Mapped[float | None] = mapped_column(Double)
+    brier_score: Mapped[float | None] = mapped_column(Double)
+    entropy: Mapped[float | None] = mapped_column(Double)
+    logprobs_without_question: Mapped[list[float] | None] = mapped_column(DoubleArray)
+    accuracy_normalized: Mapped[bool | None] = mapped_column(Boolean)
+    npsq_correct: Mapped[float | None] = mapped_column(Double)
+    npsq_accuracy: Mapped[bool | None] = mapped_column(Boolean)
+    choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
+    choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
+    choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
+    # The sealed evaluation and its variant that this result was copied from, since the prompt was the same. Its seal
+    # names it in every registry, its number only in the one where it was copied.
+    reused_from_evaluation_id: Mapped[int | None] = mapped_column(RowId)
+    reused_from_variant: Mapped[int | None] = mapped_column(SmallInteger)
+    reused_from_seal: Mapped[str | None] = mapped_column(Digest)
+
+
+class Generation(Base):
+    """Text that a model wrote for one prompt.
+
+    `extracted`: the answer that was found in it. `finished`: whether the model ended the text, or a stop sequence did,
+    and not the limit on tokens. All but the text are NULL where the text was imported.
+    """
+
+    __tablename__ = "generation"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id", "variant"],
+            ["prediction.evaluation_id", "prediction.question_id", "prediction.variant"],
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    text: Mapped[str] = mapped_column(Text)
+    extracted: Mapped[str | None] = mapped_column(Text)
+    tokens: Mapped[int | None] = mapped_column(Integer)
+    finished: Mapped[bool | None] = mapped_column(Boolean)
+
+
+class QuestionScore(Base):
+    """Sufficient statistics of one question, written with its predictions; equal to the view `question_statistics`."""
+
+    __tablename__ = "question_score"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    expected: Mapped[int] = mapped_column(SmallInteger)
+    stored: Mapped[int] = mapped_column(SmallInteger)
+    original_correct: Mapped[bool | None] = mapped_column(Boolean)
+    variants: Mapped[int] = mapped_column(SmallInteger)
+    valid: Mapped[int] = mapped_column(SmallInteger)
+    correct: Mapped[int] = mapped_column(SmallInteger)
+    first_option: Mapped[int | None] = mapped_column(SmallInteger)
+    agreeing: Mapped[int] = mapped_column(SmallInteger)
+    equal_pairs: Mapped[int | None] = mapped_column(Integer)
+    others: Mapped[int | None] = mapped_column(SmallInteger)
+    others_correct: Mapped[int | None] = mapped_column(SmallInteger)
+    shown: Mapped[int | None] = mapped_column(SmallInteger)
+    shown_correct: Mapped[int | None] = mapped_column(SmallInteger)
+    probability_variants: Mapped[int | None] = mapped_column(SmallInteger)
+    answer_probability_sum: Mapped[float | None] = mapped_column(Double)
+    brier_score_sum: Mapped[float | None] = mapped_column(Double)
+    entropy_sum: Mapped[float | None] = mapped_column(Double)
+    accuracy_normalized: Mapped[bool | None] = mapped_column(Boolean)
+    npsq_correct: Mapped[float | None] = mapped_column(Double)
+    npsq_accuracy: Mapped[bool | None] = mapped_column(Boolean)
+    choice_only_accuracy: Mapped[bool | None] = mapped_column(Boolean)
+    choice_sensitivity: Mapped[bool | None] = mapped_column(Boolean)
+    choice_sensitivity_normalized: Mapped[bool | None] = mapped_column(Boolean)
+
+
+class QuestionSeal(Base):
+    """What the seal of an evaluation covers of one question, kept so that a changed row is named by its question.
+
+    `leaf`: the digest that went into the seal. `prompts`: SHA-256 over the digests of the question's prompts; NULL
+    where nothing says what was asked. Few-shot examples that were shown have a row as well, without prompts. Added to
+    only.
+    """
+
+    __tablename__ = "question_seal"
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
+    leaf: Mapped[str] = mapped_column(Digest)
+    prompts: Mapped[str | None] = mapped_column(Digest)
+
+
+class EvaluationSource(Base):
+    """A sealed evaluation, by its seal, that results of another were copied from, and how many. Added to only."""
+
+    __tablename__ = "evaluation_source"
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    seal: Mapped[str] = mapped_column(Digest, primary_key=True, index=True)
+    predictions: Mapped[int] = mapped_column(Integer)
+
+
+class Withdrawal(Base):
+    """A sealed evaluation that no longer counts: it was wrong, or another stands for it. Added to only.
+
+    `superseded_by`: the seal of the other. `actor`: who said so. The newest row of an evaluation holds.
+    """
+
+    __tablename__ = "withdrawal"
+    __table_args__ = (
+        _one_of("kind", WITHDRAWAL_KINDS),
+        CheckConstraint("(kind = 'superseded') = (superseded_by IS NOT NULL)", name="superseded_by"),
+        CheckConstraint("reason <> ''", name="reason"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), index=True)
+    kind: Mapped[str] = mapped_column(Text)
+    superseded_by: Mapped[str | None] = mapped_column(Digest)
+    reason: Mapped[str] = mapped_column(Text)
+    actor: Mapped[str] = mapped_column(Text)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class ChainLink(Base):
+    """A seal, withdrawal or snapshot in the order in which this registry made them. Added to only.
+
+    `subject`: the digest of what the link is about. `labels`: of a seal, the digest of who asked for the evaluation and
+    what this registry calls its model and benchmark, which the seal leaves out. `digest` covers all columns, and
+    through `previous` every link before.
+    """
+
+    __tablename__ = "chain_link"
+    __table_args__ = (_one_of("kind", LINK_KINDS), CheckConstraint("position >= 1", name="position"))
+
+    position: Mapped[int] = mapped_column(RowId, primary_key=True, autoincrement=False)
+    kind: Mapped[str] = mapped_column(Text)
+    subject: Mapped[str] = mapped_column(Digest, index=True)
+    labels: Mapped[str | None] = mapped_column(Digest)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    previous: Mapped[str] = mapped_column(Digest, unique=True)
+    digest: Mapped[str] = mapped_column(Digest, unique=True)
+
+
+class SubjectCategory(Base):
+    """Which category a subject counts in. `source` says whose grouping it is."""
+
+    __tablename__ = "subject_category"
+
+    category: Mapped[str] = mapped_column(Text, primary_key=True)
+    subject: Mapped[str] = mapped_column(Text, primary_key=True)
+    source: Mapped[str] = mapped_column(Text)
+
+
+class EvaluationMetric(Base):
+    """A metric of an evaluation over a scope: "all", "unflagged", "subject:…". Append-only.
+
+    `value` NULL: undefined, and `n` says over how many questions.
+    """
+
+    __tablename__ = "evaluation_metric"
+    __table_args__ = (
+        # The leaderboard sorts by one metric over all questions.
+        Index(
+            "ix_evaluation_metric_metric",
+            "metric",
+            "evaluation_id",
+            postgresql_include=["definition_version", "value"],
+            postgresql_where=text("scope = 'all'"),
+            sqlite_where=text("scope = 'all'"),
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    scope: Mapped[str] = mapped_column(Text, primary_key=True)
+    metric: Mapped[str] = mapped_column(Text, primary_key=True)
+    definition_version: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    value: Mapped[float | None] = mapped_column(Double)
+    n: Mapped[int] = mapped_column(Integer)
+    interval_low: Mapped[float | None] = mapped_column(Double)
+    interval_high: Mapped[float | None] = mapped_column(Double)
+    computed_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    # NULL: no interval was looked for yet. "none": looked for, and not stated, since it would not cover.
+    interval_method: Mapped[str | None] = mapped_column(Text)
+    interval_resamples: Mapped[int | None] = mapped_column(Integer)
+    interval_seed: Mapped[int | None] = mapped_column(Integer)
+
+
+class QuestionPride(Base):
+    """PriDe's answer to one question, which depends on the other questions; written when the evaluation is sealed.
+
+    `estimation`: the question is in the set that the prior was estimated from. `correct` NULL: probabilities lack.
+    """
+
+    __tablename__ = "question_pride"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
+        ),
+    )
+
+    evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    estimation: Mapped[bool] = mapped_column(Boolean)
+    correct: Mapped[bool | None] = mapped_column(Boolean)
+
+
+class Analysis(Base):
+    """What was computed of a sealed evaluation beside its metrics, with all it was computed from. Append-only."""
+
+    __tablename__ = "analysis"
+    __table_args__ = (UniqueConstraint("evaluation_id", "kind", "parameters_digest"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"))
+    kind: Mapped[str] = mapped_column(Text)
+    parameters: Mapped[Any] = mapped_column(JsonDocument)
+    parameters_digest: Mapped[str] = mapped_column(Digest)
+    result: Mapped[Any] = mapped_column(JsonDocument)
+    computed_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class Suite(Base):
+    """A named, versioned list of tasks: what to ask, how, and under which variants."""
+
+    __tablename__ = "suite"
+    __table_args__ = (UniqueConstraint("name", "version"), UniqueConstraint("name", "digest"))
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    version: Mapped[int] = mapped_column(Integer)
+    digest: Mapped[str] = mapped_column(Digest)
+    definition: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class Board(Base):
+    """A suite on certain benchmark versions, with the columns to show. The newest version of a name is served.
+
+    The digest covers the definition and the contents of the benchmarks, so that nothing behind a board can change.
+    """
+
+    __tablename__ = "board"
+    __table_args__ = (UniqueConstraint("name", "version"), UniqueConstraint("name", "digest"))
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    name: Mapped[str] = mapped_column(Text)
+    version: Mapped[int] = mapped_column(Integer)
+    digest: Mapped[str] = mapped_column(Digest)
+    suite_id: Mapped[int] = mapped_column(ForeignKey("suite.id"))
+    definition: Mapped[Any] = mapped_column(JsonDocument)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    suite: Mapped[Suite] = relationship()
+    entries: Mapped[list["BoardEntry"]] = relationship(order_by="BoardEntry.ordinal")
+
+
+class BoardEntry(Base):
+    """One evaluation that a board asks of every model. Entries of one task and variant set are pooled by question."""
+
+    __tablename__ = "board_entry"
+
+    board_id: Mapped[int] = mapped_column(ForeignKey("board.id"), primary_key=True)
+    ordinal: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    task: Mapped[str] = mapped_column(Text)
+    benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"), index=True)
+    protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
+    variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"))
+    question_filter: Mapped[Any] = mapped_column(JsonDocument)
+    questions: Mapped[int] = mapped_column(Integer)
+
+    benchmark_version: Mapped[BenchmarkVersion] = relationship()
+    protocol: Mapped[Protocol] = relationship()
+    variant_set: Mapped[VariantSet] = relationship()
+
+
+class BoardSnapshot(Base):
+    """A board as it stood at a time: made when an evaluation of it is sealed, and kept for good.
+
+    `digest` is over `document`: the definition, the rows, and the seals of the evaluations they come from.
+    """
+
+    __tablename__ = "board_snapshot"
+    __table_args__ = (Index("ix_board_snapshot_board_id_as_of", "board_id", "as_of"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    board_id: Mapped[int] = mapped_column(ForeignKey("board.id"))
+    as_of: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    digest: Mapped[str] = mapped_column(Digest, index=True)
+    document: Mapped[Any] = mapped_column(JsonDocument)
+
+    board: Mapped[Board] = relationship()
+
+
+class BoardStanding(Base):
+    """A model revision's value in one column of a snapshot, with its rank among the complete ones.
+
+    `value` NULL: a part of it is missing or undefined. Ranks are NULL until every entry of the board is sealed.
+    `rank_low` … `rank_high`: percentile interval of the rank. Models of one `tier` are not told apart.
+    """
+
+    __tablename__ = "board_standing"
+
+    board_snapshot_id: Mapped[int] = mapped_column(ForeignKey("board_snapshot.id"), primary_key=True)
+    model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), primary_key=True)
+    column: Mapped[str] = mapped_column("column_name", Text, primary_key=True)
+    metric: Mapped[str] = mapped_column(Text)
+    variant_set_id: Mapped[int] = mapped_column(ForeignKey("variant_set.id"))
+    protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
+    complete: Mapped[bool] = mapped_column(Boolean)
+    value: Mapped[float | None] = mapped_column(Double)
+    n: Mapped[int] = mapped_column(Integer)
+    interval_low: Mapped[float | None] = mapped_column(Double)
+    interval_high: Mapped[float | None] = mapped_column(Double)
+    rank: Mapped[int | None] = mapped_column(Integer)
+    rank_low: Mapped[int | None] = mapped_column(Integer)
+    rank_high: Mapped[int | None] = mapped_column(Integer)
+    tier: Mapped[int | None] = mapped_column(Integer)
+
+
+class PublishedResult(Base):
+    """A number as a paper prints it. Never mixed with measured ones.
+
+    `printed` keeps the digits. `metric` is the paper's name; `registry_metric` and `registry_value` are ours, in our
+    unit, where the two mean the same. `ordinal`: line of the transcription.
+    """
+
+    __tablename__ = "published_result"
+    __table_args__ = (UniqueConstraint("source", "ordinal"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    source: Mapped[str] = mapped_column(Text)
+    ordinal: Mapped[int] = mapped_column(Integer)
+    paper: Mapped[str] = mapped_column(Text)
+    table: Mapped[str] = mapped_column("paper_table", Text)
+    section: Mapped[str | None] = mapped_column(Text)
+    model: Mapped[str | None] = mapped_column(Text)
+    benchmark: Mapped[str | None] = mapped_column(Text)
+    protocol: Mapped[str | None] = mapped_column(Text)
+    target: Mapped[str | None] = mapped_column(Text)
+    metric: Mapped[str] = mapped_column(Text)
+    printed: Mapped[str] = mapped_column(Text)
+    value: Mapped[float] = mapped_column(Double)
+    unit: Mapped[str | None] = mapped_column(Text)
+    rank: Mapped[int | None] = mapped_column(Integer)
+    standard_deviation: Mapped[float | None] = mapped_column(Double)
+    registry_metric: Mapped[str | None] = mapped_column(Text)
+    registry_value: Mapped[float | None] = mapped_column(Double)

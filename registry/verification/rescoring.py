@@ -1,0 +1,184 @@
+"""Scoring a sample of a sealed evaluation's prompts again, to see whether the numbers come out as they did."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from registry.db import read_session
+from registry.digests import specification_digest
+from registry.errors import QueueError, UsageError
+from registry.lookups import find_evaluation
+from registry.settings import Settings
+from registry.studies.drift import largest_change
+from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
+
+TOLERANCE: Final = 1e-4
+"""How far a probability in float32 may lie from the one that was sealed: what batches, prefixes and threads may move it
+by is 1e-4 at most (docs/provenance.md)."""
+
+LOW_PRECISION_TOLERANCE: Final = 0.05
+"""The same in 16 bits or less, where a product of another shape rounds otherwise."""
+
+LISTED: Final = 10
+
+
+Key = tuple[int, int]
+"""Question id and variant."""
+
+
+class Rescorer(Protocol):
+    """What puts prompts to a model again: the module `workers.rescoring`, which the caller brings."""
+
+    def score_again(
+        self,
+        engine: Engine,
+        settings: Settings,
+        evaluation_id: int,
+        sample: Sequence[Key],
+        fingerprint: Mapping[str, Any],
+    ) -> tuple[dict[Key, dict[str, Any]], dict[str, Any]]:
+        """What the prompts come to now, and the fingerprint of what scored them; `fingerprint`: of the first time."""
+        ...
+
+    def promises_same_bits(self, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        """Whether two fingerprints promise that a prompt has the same bits under both."""
+        ...
+
+
+def rescore_evaluation(
+    engine: Engine, settings: Settings, evaluation_id: int, prompts: int, seed: int, rescorer: Rescorer
+) -> dict[str, Any]:
+    """Puts some prompts to the model again, drawn by `seed`, and compares with what is stored.
+
+    largest_difference: of a probability; None where only texts are written. flips: answers that differ. Where both
+    sides were computed canonically on equal engines, every bit must be equal. ok: within the tolerance, and where there
+    are no probabilities, no answer differs.
+    Raises QueueError for one that is not sealed, UsageError for recorded outputs, ModelError where the model's files
+    are not those that were scored.
+    """
+    with read_session(engine) as session:
+        evaluation = find_evaluation(session, evaluation_id)
+        if evaluation.seal is None:
+            raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
+        if evaluation.specification["engine"]["name"] == "replay" or evaluation.model_revision.kind == "external":
+            raise UsageError(
+                f"evaluation {evaluation_id} holds outputs that were recorded elsewhere: there is no model here to put "
+                "its prompts to"
+            )
+        sample = _sample(session, evaluation, prompts, seed)
+        stored = _stored(session, evaluation_id, sample)
+        fingerprints = _fingerprints(session, evaluation_id, sample)
+        low = (evaluation.model_revision.dtype or "float32") != "float32" or evaluation.model_revision.quantisation
+    now, fingerprint = rescorer.score_again(engine, settings, evaluation_id, sample, fingerprints[sample[0]])
+    return _compared(
+        sample,
+        stored,
+        now,
+        exact=all(rescorer.promises_same_bits(fingerprints[key], fingerprint) for key in sample),
+        tolerance=LOW_PRECISION_TOLERANCE if low else TOLERANCE,
+    ) | {"seed": seed, "same_engine": all(_same(fingerprints[key], fingerprint) for key in sample)}
+
+
+def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -> list[Key]:
+    """(question, variant) of prompts that were asked of the model, by question and variant."""
+    query = select(Prediction.question_id, Prediction.variant).where(
+        Prediction.evaluation_id == evaluation.id, Prediction.prompt_digest.is_not(None)
+    )
+    keys = [(row.question_id, row.variant) for row in session.execute(query.order_by(*query.selected_columns))]
+    if not keys:
+        raise UsageError(f"evaluation {evaluation.id}: nothing says what was asked, so it cannot be asked again")
+    return sorted(random.Random(seed).sample(keys, min(prompts, len(keys))))  # noqa: S311 - a sample, not a secret
+
+
+def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
+    query = (
+        select(Prediction, Question.external_id, Generation.text)
+        .join(Question, Question.id == Prediction.question_id)
+        .outerjoin(
+            Generation,
+            (Generation.evaluation_id == Prediction.evaluation_id)
+            & (Generation.question_id == Prediction.question_id)
+            & (Generation.variant == Prediction.variant),
+        )
+        .where(
+            Prediction.evaluation_id == evaluation_id,
+            Prediction.question_id.in_({question_id for question_id, _ in sample}),
+        )
+    )
+    return {
+        (row.Prediction.question_id, row.Prediction.variant): {
+            "external_id": row.external_id,
+            "chosen_option": row.Prediction.chosen_option,
+            "label_logprobs": row.Prediction.label_logprobs,
+            "label_probabilities": row.Prediction.label_probabilities,
+            "text": row.text,
+        }
+        for row in session.execute(query)
+    }
+
+
+def _fingerprints(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
+    """What scored each prompt of the sample."""
+    query = (
+        select(EvaluationQuestion.question_id, EngineFingerprint.document)
+        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
+        .join(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+    )
+    by_question = {row.question_id: row.document for row in session.execute(query)}
+    return {key: by_question[key[0]] for key in sample}
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return specification_digest(one) == specification_digest(other)
+
+
+def _compared(
+    sample: Sequence[Key],
+    stored: dict[Key, dict[str, Any]],
+    now: dict[Key, dict[str, Any]],
+    *,
+    exact: bool,
+    tolerance: float,
+) -> dict[str, Any]:
+    largest: float | None = None
+    flips, problems, unequal = [], [], 0
+    for key in sample:
+        before, after = stored[key], now[key]
+        name = f"question {before['external_id']}, variant {key[1]}"
+        change = largest_change(before["label_probabilities"], after["label_probabilities"])
+        if change is not None:
+            largest = change if largest is None else max(largest, change)
+        if (before["label_logprobs"], before["text"]) != (after["label_logprobs"], after["text"]):
+            unequal += 1
+        flipped = before["chosen_option"] != after["chosen_option"]
+        if flipped:
+            flips.append(
+                {
+                    "external_id": before["external_id"],
+                    "variant": key[1],
+                    "stored": before["chosen_option"],
+                    "now": after["chosen_option"],
+                    "change": change,
+                }
+            )
+        if change is not None and change > tolerance:
+            problems.append(f"{name}: a probability differs by {change:.3g}, more than {tolerance}")
+        elif flipped and change is None:
+            problems.append(f"{name}: the answer was option {before['chosen_option']}, and is {after['chosen_option']}")
+    if exact and unequal:
+        problems.append(f"{unequal} results differ in some bit, although both engines are canonical and equal")
+    more = len(problems) - LISTED
+    return {
+        "prompts": len(sample),
+        "largest_difference": largest,
+        "tolerance": 0.0 if exact else tolerance,
+        "canonical": exact,
+        "unequal": unequal,
+        "flips": flips,
+        "ok": not problems,
+        "problems": problems[:LISTED] + ([f"{more} more prompts differ"] if more > 0 else []),
+    }

@@ -1,0 +1,20 @@
+"""The front door of Shuffleboard: a client for scripts, and the command line.
+
+>>> from shuffleboard import Client
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shuffleboard.client import Client
+
+__all__ = ["Client"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the client when it is asked for: the command line does without it."""
+    if name == "Client":
+        from shuffleboard.client import Client
+
+        return Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

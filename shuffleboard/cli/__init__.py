@@ -1,0 +1,172 @@
+"""The command line. Commands are loaded when they are called, so that `--help` answers at once."""
+
+import sys
+from typing import Final
+
+import click
+
+from registry import __version__
+from registry.errors import ShuffleboardError, UsageError
+
+COMMANDS: Final = {
+    "db": "Create, upgrade and check the database.",
+    "benchmarks": "Import, generate and list benchmarks.",
+    "models": "Register and list models.",
+    "protocols": "Import and list protocols: how models are asked.",
+    "evaluations": "Submit, watch and steer evaluations.",
+    "suites": "Import and list suites: what is asked of every model.",
+    "boards": "Import and list boards: the tables you publish.",
+    "metrics": "Show an evaluation's metrics.",
+    "leaderboard": "Show the leaderboard.",
+    "compare-protocols": "Compare two ways of asking.",
+    "protocol": "Find the cheapest variant set that stands for all orders.",
+    "published": "Show numbers that papers print.",
+    "statistics": "Compare evaluations; noise, PriDe, bootstraps, guessing.",
+    "export": "Write results as files for other programs.",
+    "submissions": "Decide on what submitters ask for.",
+    "webhooks": "Keep the addresses that are told of what happens.",
+    "provenance": "Show where an evaluation's numbers come from.",
+    "verify": "Check an evaluation against its seal.",
+    "chain": "List or verify the chain of seals.",
+    "drift": "Show what changed between two runs of the same prompts.",
+    "accounts": "Keep accounts, tokens and the audit trail.",
+    "doctor": "Check a deployment and say what to do.",
+    "worker": "Score queued evaluations until stopped.",
+    "beat": "Keep the queue moving while no worker does; score nothing.",
+    "alive": "End with status 1 unless a worker, or beat, of this host is alive.",
+    "serve": "Serve the leaderboard on the web.",
+    "demo": "Score two small benchmarks with a real model and show the leaderboard.",
+}
+"""Commands and what `--help` says of them, in the order in which a newcomer meets them."""
+
+
+def load(name: str) -> click.Command:
+    """Imports one command of COMMANDS. `worker` brings the worker's packages, `serve` the web's, the others neither."""
+    command: click.Command
+    match name:
+        case "db":
+            from shuffleboard.cli.database import db as command
+        case "benchmarks":
+            from shuffleboard.cli.benchmarks import benchmarks as command
+        case "models":
+            from shuffleboard.cli.models import models as command
+        case "protocols":
+            from shuffleboard.cli.protocols import protocols as command
+        case "evaluations":
+            from shuffleboard.cli.evaluations import evaluations as command
+        case "suites":
+            from shuffleboard.cli.boards import suites as command
+        case "boards":
+            from shuffleboard.cli.boards import boards as command
+        case "metrics":
+            from shuffleboard.cli.reports import metrics as command
+        case "leaderboard":
+            from shuffleboard.cli.reports import leaderboard as command
+        case "compare-protocols":
+            from shuffleboard.cli.protocol_comparison import compare_protocols as command
+        case "protocol":
+            from shuffleboard.cli.assess import protocol as command
+        case "published":
+            from shuffleboard.cli.published import published as command
+        case "statistics":
+            from shuffleboard.cli.statistics import statistics as command
+        case "export":
+            from shuffleboard.cli.exports import export_command as command
+        case "submissions":
+            from shuffleboard.cli.submissions import submissions as command
+        case "webhooks":
+            from shuffleboard.cli.webhooks import webhooks as command
+        case "provenance":
+            from shuffleboard.cli.proof import provenance as command
+        case "verify":
+            from shuffleboard.cli.proof import verify as command
+        case "chain":
+            from shuffleboard.cli.proof import chain as command
+        case "drift":
+            from shuffleboard.cli.proof import drift as command
+        case "accounts":
+            from shuffleboard.cli.accounts import accounts as command
+        case "doctor":
+            from shuffleboard.cli.doctor import doctor as command
+        case "worker":
+            from shuffleboard.cli.worker import worker as command
+        case "beat":
+            from shuffleboard.cli.beat import beat as command
+        case "alive":
+            from shuffleboard.cli.beat import alive as command
+        case "serve":
+            from shuffleboard.cli.serve import serve as command
+        case "demo":
+            from shuffleboard.cli.demo import demo as command
+        case _:
+            raise LookupError(name)
+    return command
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """Names, in the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Imports and returns one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        return load(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The table of commands, without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="shuffleboard")
+def cli() -> None:
+    """Measure how fragile multiple-choice scores of language models are, and serve them as a leaderboard.
+
+    \b
+    A first board, from nothing:
+      shuffleboard benchmarks import questions.jsonl --name my-benchmark
+      shuffleboard models add my-model --kind huggingface --location ./my-model
+      shuffleboard evaluations submit --model my-model --benchmark my-benchmark --variants cyclic --wait
+      shuffleboard leaderboard
+      shuffleboard serve
+
+    \b
+    Settings are environment variables:
+      SHUFFLEBOARD_HOME          data directory (default: the user's data directory)
+      SHUFFLEBOARD_DATABASE_URL  PostgreSQL or SQLite (default: SQLite in the data directory)
+      SHUFFLEBOARD_BROKER_URL    Redis, for many workers (default: none, workers poll the database)
+    """  # noqa: D301 - \b is click's mark for "do not wrap"
+
+
+def main() -> None:
+    """Runs the command line: 0 done, 1 a problem with what was asked, 2 a usage error. No traceback for either."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("Interrupted.", err=True)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except ShuffleboardError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        if error.name in ("torch", "transformers", "gguf", "huggingface_hub", "torchao"):
+            message = (
+                f"{error.name} is not installed here; install the worker's packages: pip install 'shuffleboard[worker]'"
+            )
+            click.echo(f"Error: {message}", err=True)
+            sys.exit(UsageError.exit_status)
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+from shuffleboard.cli import main
+
+main()

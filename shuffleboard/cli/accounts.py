@@ -1,0 +1,214 @@
+"""`shuffleboard accounts`: the first admin, and everything about accounts that the website does too."""
+
+import getpass
+import sys
+from pathlib import Path
+
+import click
+from sqlalchemy import select
+
+from registry.account_tables import Account, ApiToken, AuditEvent
+from registry.db import MAX_ROW_ID, read_session, write_session
+from registry.errors import NotFoundError, UsageError
+from registry.people import accounts as people
+from registry.people.accounts import OPERATOR, ROLES, SCOPES
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+
+password_file_option = click.option(
+    "--password-file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True, allow_dash=True),
+    default=None,
+    help="File with the password on its first line; - for stdin. Default: asked for. Never an argument: others on the "
+    "machine can read those.",
+)
+
+
+@click.group()
+def accounts() -> None:
+    """Keep accounts, tokens and the audit trail.
+
+    The first admin is made here; an admin can do all the rest on the website as well.
+    """
+
+
+def _password(path: Path | None, name: str) -> str:
+    if path is None:
+        if not sys.stdin.isatty():
+            raise UsageError("no terminal to ask for a password on; give --password-file FILE, or - for stdin")
+        first = getpass.getpass(f"Password for {name}: ")
+        if getpass.getpass("Again: ") != first:
+            raise UsageError("the password was typed differently the second time; run the command again")
+        return first
+    text = sys.stdin.readline() if str(path) == "-" else path.read_text(encoding="utf-8").split("\n", 1)[0]
+    return text.removesuffix("\n")
+
+
+@accounts.command("add")
+@click.argument("name")
+@click.option(
+    "--role", type=click.Choice(ROLES), required=True, help="What it may do; each may what those before it may."
+)
+@click.option("--no-password", is_flag=True, help="It cannot sign in, only use tokens: for programs.")
+@password_file_option
+@json_option
+def add_command(name: str, role: str, no_password: bool, password_file: Path | None, as_json: bool) -> None:
+    """Make an account, such as the first admin: accounts add ada --role admin."""
+    engine = engine_of(settings_of())
+    password = None if no_password else _password(password_file, name)
+    with write_session(engine) as session:
+        account = people.create_account(session, name, role, password)
+        people.record(session, OPERATOR, "account.make", name, details={"role": role})
+        document = {"account": account.name, "role": account.role}
+    print_json(document) if as_json else click.echo(f"account {name} is {role}")
+
+
+@accounts.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List accounts."""
+    with read_session(engine_of(settings_of())) as session:
+        rows = [people.account_row(account) for account in session.scalars(select(Account).order_by(Account.name))]
+    if as_json:
+        print_json({"accounts": rows})
+        return
+    headings = {
+        "account": "Account", "role": "Role", "password": "Password", "disabled": "Disabled",
+        "last_login_at": "Signed in",
+    }  # fmt: skip
+    print_table(rows, headings, "no account yet; make the first: shuffleboard accounts add NAME --role admin")
+
+
+@accounts.command("role")
+@click.argument("name")
+@click.argument("role", type=click.Choice(ROLES))
+def role_command(name: str, role: str) -> None:
+    """Give an account another role. Scopes that it loses stop working in its tokens at once."""
+    with write_session(engine_of(settings_of())) as session:
+        people.set_role(session, people.find_account(session, name), role)
+        people.record(session, OPERATOR, "account.role", name, details={"role": role})
+    click.echo(f"account {name} is {role}")
+
+
+@accounts.command("password")
+@click.argument("name")
+@password_file_option
+def password_command(name: str, password_file: Path | None) -> None:
+    """Set an account's password and sign its browsers out."""
+    engine = engine_of(settings_of())
+    with read_session(engine) as session:
+        people.find_account(session, name)
+    password = _password(password_file, name)
+    with write_session(engine) as session:
+        people.set_password(people.find_account(session, name), password)
+        people.record(session, OPERATOR, "account.password", name)
+    click.echo(f"account {name} has a new password")
+
+
+@accounts.command("disable")
+@click.argument("name")
+def disable_command(name: str) -> None:
+    """Stop an account's password and tokens from working. What it did stays."""
+    with write_session(engine_of(settings_of())) as session:
+        people.disable(session, people.find_account(session, name))
+        people.record(session, OPERATOR, "account.disable", name)
+    click.echo(f"account {name} is disabled")
+
+
+@accounts.command("enable")
+@click.argument("name")
+def enable_command(name: str) -> None:
+    """Let a disabled account work again."""
+    with write_session(engine_of(settings_of())) as session:
+        people.enable(people.find_account(session, name))
+        people.record(session, OPERATOR, "account.enable", name)
+    click.echo(f"account {name} works again")
+
+
+@accounts.group("tokens")
+def tokens() -> None:
+    """Make, list and revoke API tokens."""
+
+
+@tokens.command("add")
+@click.argument("account")
+@click.option("--name", required=True, help="Where the token is used.")
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    type=click.Choice(list(SCOPES)),
+    required=True,
+    help="What it may do; may be given again.",
+)
+@click.option(
+    "--days", type=click.IntRange(1, people.MAX_TOKEN_DAYS), default=None, help="Until it expires. Default: never."
+)
+@json_option
+def add_token_command(account: str, name: str, scopes: tuple[str, ...], days: int | None, as_json: bool) -> None:
+    """Make a token and print it, this once: only its digest is kept."""
+    with write_session(engine_of(settings_of())) as session:
+        token, secret = people.issue_token(session, people.find_account(session, account), name, scopes, days)
+        people.record(session, OPERATOR, "token.make", f"{account} {token.hint}", details={"scopes": list(scopes)})
+        document = people.token_row(token, account) | {"token": secret}
+    if as_json:
+        print_json(document)
+    else:
+        note(f"token {document['id']} of {account} may {', '.join(token.scopes)}; it is shown this once:")
+        click.echo(secret)
+
+
+@tokens.command("list")
+@click.argument("account", required=False)
+@json_option
+def list_tokens_command(account: str | None, as_json: bool) -> None:
+    """List tokens, of one account if it is named."""
+    query = select(ApiToken, Account.name).join(Account, Account.id == ApiToken.account_id).order_by(ApiToken.id)
+    with read_session(engine_of(settings_of())) as session:
+        if account is not None:
+            query = query.where(Account.id == people.find_account(session, account).id)
+        rows = [people.token_row(token, name) for token, name in session.execute(query)]
+    if as_json:
+        print_json({"tokens": rows})
+        return
+    shown = [row | {"scopes": ", ".join(row["scopes"])} for row in rows]
+    headings = {
+        "id": "Id", "account": "Account", "name": "Name", "begins": "Begins", "scopes": "Scopes",
+        "last_used_at": "Last used", "expires_at": "Expires", "revoked_at": "Revoked",
+    }  # fmt: skip
+    print_table(
+        shown, headings, "no token yet; make one: shuffleboard accounts tokens add ACCOUNT --name N --scope read"
+    )
+
+
+@tokens.command("revoke")
+@click.argument("token_id", type=click.IntRange(1, MAX_ROW_ID))
+def revoke_token_command(token_id: int) -> None:
+    """Stop a token from working, for good."""
+    with write_session(engine_of(settings_of())) as session:
+        token = session.get(ApiToken, token_id)
+        if token is None:
+            raise NotFoundError(f"no token {token_id}; `shuffleboard accounts tokens list` lists those there are")
+        people.revoke_token(session, token)
+        people.record(session, OPERATOR, "token.revoke", token.hint)
+    click.echo(f"token {token_id} is revoked")
+
+
+@accounts.command("audit")
+@click.option("--account", default=None, help="Only what this account did.")
+@click.option("--refused", is_flag=True, help="Only what was refused.")
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, newest first.")
+@json_option
+def audit_command(account: str | None, refused: bool, limit: int, as_json: bool) -> None:
+    """Show who did what, newest first."""
+    query = select(AuditEvent).order_by(AuditEvent.id.desc()).limit(limit)
+    if account is not None:
+        query = query.where(AuditEvent.actor == account)
+    if refused:
+        query = query.where(AuditEvent.outcome == "refused")
+    with read_session(engine_of(settings_of())) as session:
+        rows = [people.audit_row(event) for event in session.scalars(query)]
+    if as_json:
+        print_json({"events": rows})
+        return
+    headings = {"at": "At", "actor": "Who", "action": "What", "target": "On", "outcome": "Outcome", "address": "From"}
+    print_table(rows, headings, "nothing yet")

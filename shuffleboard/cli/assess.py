@@ -1,0 +1,139 @@
+"""`shuffleboard protocol`."""
+
+from typing import Any
+
+import click
+
+from registry.db import read_session
+from registry.metrics import METRICS
+from registry.studies.assessment import DEFAULT_TOLERANCE, assess
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+
+TARGETS = {
+    "fluctuation_rate": "full fluctuation rate",
+    "accuracy": "accuracy on the original order",
+    "both": "both (mean of the two R²)",
+}
+
+
+@click.command()
+@click.option("--benchmark", "benchmarks", multiple=True, help="Only benchmark NAME, or NAME@VERSION.")
+@click.option("--model", "models", multiple=True, help="Only model NAME, or NAME@REVISION.")
+@click.option("--protocol", default=None, help="Only what was asked this way, NAME or NAME:SHOTS.")
+@click.option(
+    "--tolerance",
+    type=float,
+    default=DEFAULT_TOLERANCE,
+    show_default=True,
+    help="How much R² may be given up for a cheaper set of variants.",
+)
+@json_option
+def protocol(
+    benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str | None, tolerance: float, as_json: bool
+) -> None:
+    """Find the cheapest variant set that stands for all orders.
+
+    From every sealed evaluation under `--variants full`: how well each metric on each smaller set of orders follows the
+    fluctuation rate over all orders and the accuracy on the original one (R² over models and benchmarks), and how much
+    a metric moves with the draw of the orders. Nothing is asked again.
+    """
+    with read_session(engine_of(settings_of())) as session:
+        document = assess(session, benchmarks=benchmarks, models=models, protocol=protocol, tolerance=tolerance)
+    if as_json:
+        print_json(document)
+        return
+    _print_points(document["points"])
+    for target in TARGETS:
+        click.echo("")
+        _print_r_squared(document, target)
+    click.echo("")
+    _print_stability(document["stability"])
+    _print_recommendations(document["recommendations"])
+    for remark in document["notes"]:
+        note(remark)
+
+
+def _print_points(points: list[dict[str, Any]]) -> None:
+    rows = [point | {"options": ", ".join(point["options"])} for point in points]
+    headings = {
+        "model": "Model",
+        "benchmark": "Benchmark",
+        "protocol": "Protocol",
+        "questions": "Questions",
+        "options": "Options",
+        "accuracy": METRICS["accuracy"].label,
+        "fluctuation_rate": "Full fluctuation rate",
+        "evaluation": "ID",
+    }
+    print_table(rows, headings, "")
+
+
+def _print_r_squared(document: dict[str, Any], target: str) -> None:
+    """Metrics down, subsets across, with what a subset costs in its heading."""
+    rows: dict[str, dict[str, Any]] = {}
+    for cell in document["correlations"]:
+        row = rows.setdefault(cell["metric"], {"metric": METRICS[cell["metric"]].label})
+        row[cell["subset"]] = cell["r_squared"][target]
+    headings = {
+        subset: f"{subset} ({cost['prompts_per_question']:.3g})"
+        for subset, cost in document["subsets"].items()
+        if subset != "full"
+    }
+    full = document["subsets"]["full"]["prompts_per_question"]
+    click.echo(f"R² with {TARGETS[target]}, and prompts per question (full: {full:.3g})")
+    print_table(list(rows.values()), {"metric": "Metric"} | headings, "")
+
+
+def _print_stability(stability: dict[str, Any]) -> None:
+    columns = {
+        f"{group}_{size}": f"{'Two options' if group == 'two_options' else 'More options'}, {size}"
+        for group in ("more_options", "two_options")
+        for size in stability["sizes"]
+        if stability[group]["points"]
+    }
+    rows = [
+        {"metric": METRICS[metric].label}
+        | {
+            f"{group}_{size}": stability[group][size][metric]
+            for group in ("more_options", "two_options")
+            for size in stability["sizes"]
+        }
+        for metric in stability["more_options"]["pair"]
+    ]
+    click.echo(f"Standard deviation over {stability['draws']} random draws of orders")
+    print_table(rows, {"metric": "Metric"} | columns, "")
+
+
+def _print_recommendations(recommendations: list[dict[str, Any]]) -> None:
+    """What is recommended for each target; what holds for all of them is said once, at the end."""
+    caveats = [item["caveats"] for item in recommendations if item["recommended"] is not None]
+    shared = [caveat for caveat in caveats[0] if all(caveat in other for other in caveats)] if len(caveats) > 1 else []
+    for item in recommendations:
+        click.echo("")
+        _print_recommendation(item)
+        for caveat in item["caveats"]:
+            if caveat not in shared:
+                click.echo(f"  {caveat}")
+    if shared:
+        click.echo("")
+    for caveat in shared:
+        click.echo(caveat)
+
+
+def _print_recommendation(recommendation: dict[str, Any]) -> None:
+    chosen = recommendation["recommended"]
+    target = TARGETS[recommendation["target"]]
+    if chosen is None:
+        click.echo(f"For {target}: no recommendation ({recommendation['reason']})")
+        return
+    low_high = chosen["r_squared_range"]
+    cost, full = chosen["prompts_per_question"], chosen["prompts_per_question_full"]
+    span = "" if low_high is None else f" ({show(low_high[0])} to {show(low_high[1])} with one point left out)"
+    click.echo(
+        f"For {target}: {METRICS[chosen['metric']].label} on {chosen['subset']}, R² {show(chosen['r_squared'])}{span}, "
+        f"{cost:.3g} instead of {full:.3g} prompts per question"
+    )
+    for name, label in (("fluctuation_rate", "full fluctuation rate"), ("accuracy", "original accuracy")):
+        error, without = chosen["rmse"][name], chosen["rmse_without_metric"][name]
+        if recommendation["target"] in (name, "both"):
+            click.echo(f"  error in predicting the {label}: {show(error)} (from the mean alone: {show(without)})")

@@ -1,0 +1,105 @@
+"""`shuffleboard db backup`, `restore` and `move`."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from registry.db import get_engine, read_session
+from registry.errors import UsageError
+from registry.operations.migrate import head
+from registry.queue.claims import live_workers
+from shuffleboard.cli.common import json_option, note, print_json, settings_of
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+def backup_command(file: Path, as_json: bool) -> None:
+    """Write the whole database into one new file, while workers and website go on.
+
+    SQLite: a database file, copied by SQLite itself. PostgreSQL: pg_dump's custom format, by the client programs that
+    are installed here, which must not be older than the server. The file holds secrets; only its owner may read it.
+    """
+    from registry.operations.backup import backup
+
+    made = backup(settings_of().resolved_database_url(), file)
+    if as_json:
+        print_json({"file": str(made.path), "bytes": made.size, "engine": made.engine, "revision": made.revision})
+    else:
+        click.echo(f"{made.path}: {made.size} bytes, schema {made.revision}")
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@json_option
+def restore_command(file: Path, as_json: bool) -> None:
+    """Fill an empty database with a backup and verify all that is sealed in it; status 1 when anything differs.
+
+    A backup of an older schema is upgraded. On PostgreSQL run `db roles` afterwards: rights are not part of a backup.
+    """
+    from registry.operations.backup import restore
+
+    restored = restore(settings_of().resolved_database_url(), file)
+    if as_json:
+        print_json(
+            {
+                "revision": restored.revision,
+                "from_revision": restored.from_revision,
+                "verified": restored.sealed,
+                "ok": not restored.problems,
+                "problems": restored.problems,
+            }
+        )
+    else:
+        upgraded = "" if restored.from_revision == restored.revision else f", upgraded from {restored.from_revision}"
+        click.echo(f"restored at schema {restored.revision}{upgraded}")
+    _say_verified(restored.sealed, restored.problems, quiet=as_json)
+
+
+@click.command("move")
+@click.option("--to", "target", required=True, metavar="URL", help="The database to fill: sqlite:/// or postgresql://.")
+@json_option
+def move_command(target: str, as_json: bool) -> None:
+    """Copy everything into an empty database of either engine and verify every seal there; then use that one.
+
+    All or nothing, from one snapshot; ids are kept. What workers and people store meanwhile is not moved, so stop them
+    first. The registry that is copied stays as it is. A password need not stand in the URL: PGPASSWORD and ~/.pgpass
+    are read. Status 1 when something does not verify that did not verify before either.
+    """
+    from registry.operations.moving import move
+    from registry.settings import Settings
+
+    source = settings_of().resolved_database_url()
+    if not target.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
+        raise UsageError("--to is neither a sqlite:/// nor a postgresql:// address; name the database to fill")
+    with read_session(get_engine(source)) as session:
+        alive = live_workers(session)
+    if alive:
+        note(f"{alive} workers are alive; what they store from now on is not moved: stop them and move again")
+    moved = move(source, Settings(database_url=target).resolved_database_url(), note)
+    if as_json:
+        print_json(
+            {
+                "revision": head(),
+                "rows": sum(moved.rows.values()),
+                "tables": moved.rows,
+                "verified": moved.sealed,
+                "ok": not moved.problems,
+                "problems": moved.problems,
+            }
+        )
+    else:
+        click.echo(f"{sum(moved.rows.values())} rows moved; from now on set SHUFFLEBOARD_DATABASE_URL to that database")
+    _say_verified(moved.sealed, moved.problems, quiet=as_json)
+
+
+def _say_verified(sealed: int, problems: Sequence[str], *, quiet: bool) -> None:
+    """Problems on stderr, with status 1."""
+    for problem in problems:
+        note(problem)
+    if problems:
+        sys.exit(1)
+    if not quiet:
+        click.echo(f"verified: {sealed} sealed evaluations, every snapshot, and the chain")

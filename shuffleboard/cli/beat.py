@@ -1,0 +1,138 @@
+"""`shuffleboard beat` and `shuffleboard alive`."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+import structlog
+from sqlalchemy import Engine, func, select
+from sqlalchemy.exc import DBAPIError
+
+from registry.db import database_now, read_session
+from registry.errors import DatabaseError, UsageError
+from registry.operations.maintenance import Maintenance, log_trouble
+from registry.queue import claims
+from registry.queue.broker import require_admission
+from registry.settings import Settings
+from registry.tables import Worker
+from shuffleboard.cli.common import engine_of, settings_of
+
+GRACE_SECONDS: Final = 7.0
+"""How long a round may go on once it was told to stop; whatever it leaves is done by the next one, anywhere."""
+ROUNDS: Final = 10
+"""A beat that completed no round for so many periods is taken to hang."""
+
+_log = structlog.get_logger()
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Do everything once and end; for cron.")
+def beat(once: bool) -> None:
+    """Keep the queue moving until stopped; score nothing.
+
+    Every SHUFFLEBOARD_RECONCILE_SECONDS: queue shards of dead workers again, send lost messages again, seal complete
+    evaluations and renew boards, move submissions on, deliver webhooks. Workers do the same beside their work, so this
+    is for times when none runs, or when all are busy. Several may run at once. It needs no torch.
+
+    SIGTERM and Ctrl-C end it with status 0.
+    """
+    settings = settings_of()
+    engine = engine_of(settings)
+    if settings.broker_url:
+        require_admission(settings)
+    maintenance = Maintenance(engine, settings)
+    if once:
+        try:
+            maintenance.maintain()
+        except DBAPIError as error:
+            reason = str(error.orig).splitlines()[0]
+            raise DatabaseError(f"the database cannot be used: {reason}; mend it and run this again") from error
+        return
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    threading.Thread(target=_leave_in_time, args=(stopping,), name="leaving", daemon=True).start()
+    sign = sign_of_life(settings)
+    _write(sign)  # before the first round: a folder that cannot be written to is said at once
+    _log.info("beat_started", seconds=settings.reconcile_seconds)
+    while not stopping.is_set():
+        try:
+            maintenance.maintain()
+            _write(sign)
+        except DBAPIError as error:
+            log_trouble(error)
+        stopping.wait(settings.reconcile_seconds)
+    _log.info("beat_stopped")
+
+
+def _leave_in_time(stopping: threading.Event) -> None:
+    stopping.wait()
+    time.sleep(GRACE_SECONDS)
+    _log.warning("beat_leaves", reason="the round does not end; the next one does what it leaves")
+    os._exit(0)
+
+
+def sign_of_life(settings: Settings) -> Path:
+    """The file that a beat touches after each round, in the data directory."""
+    return settings.home.expanduser() / "beat"
+
+
+def _write(sign: Path) -> None:
+    try:
+        sign.parent.mkdir(parents=True, exist_ok=True)
+        sign.touch()
+    except OSError as error:
+        raise UsageError(
+            f"{sign}: cannot be written ({error.strerror}); set SHUFFLEBOARD_HOME to a folder of this account"
+        ) from None
+
+
+@click.command()
+@click.argument("what", type=click.Choice(("worker", "beat")))
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=None,
+    help="Silence that counts as dead. Default: 30 for a worker, ten times SHUFFLEBOARD_RECONCILE_SECONDS for beat.",
+)
+def alive(what: str, seconds: float | None) -> None:
+    """End with status 0 when a worker, or beat, of this host is alive; with 1 when none is.
+
+    A worker says so in the database three times in 30 seconds, beat in its data directory after each round. For health
+    checks of containers; `shuffleboard doctor` looks at all hosts.
+    """
+    settings = settings_of()
+    if what == "worker":
+        limit = seconds or claims.ALIVE_SECONDS
+        silent, said = _silence_of_worker(engine_of(settings)), f"no worker on {socket.gethostname()}"
+    else:
+        limit = seconds or ROUNDS * settings.reconcile_seconds
+        silent, said = _silence_of_beat(sign_of_life(settings)), f"no beat in {settings.home}"
+    if silent is None or silent > limit:
+        ago = "" if silent is None else f"; the last sign was {silent:.0f} s ago"
+        click.echo(f"{said} has shown life for {limit:g} s{ago}: look at its log", err=True)
+        sys.exit(1)
+    click.echo(f"alive: {max(0.0, silent):.0f} s since the last sign")
+
+
+def _silence_of_worker(engine: Engine) -> float | None:
+    """Seconds, by the database's clock, since a worker of this host that has not signed off was last seen."""
+    query = select(func.max(Worker.last_seen), database_now()).where(
+        Worker.host == socket.gethostname(), Worker.stopped_at.is_(None)
+    )
+    with read_session(engine) as session:
+        seen, now = session.execute(query).one()
+    return None if seen is None else float((now - seen).total_seconds())
+
+
+def _silence_of_beat(sign: Path) -> float | None:
+    try:
+        return time.time() - sign.stat().st_mtime
+    except OSError:
+        return None

@@ -1,0 +1,208 @@
+"""`shuffleboard benchmarks`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlalchemy import func, select
+
+from registry.benchmarks import generate_nonsenseqa, import_benchmark, nonsenseqa_source, read_benchmark, set_visibility
+from registry.db import MAX_INTEGER, read_session, write_session
+from registry.exchange.outputs import log_file, log_questions
+from registry.lookups import find_version
+from registry.people.accounts import OPERATOR, record
+from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+
+
+@click.group()
+def benchmarks() -> None:
+    """Import, generate and list benchmarks."""
+
+
+@benchmarks.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", required=True, help="Name in the registry: letters, digits, '.', '_' and '-'.")
+@click.option("--version", default=None, help="Name of this content. Default: the start of its digest.")
+@click.option("--split", default=None, help="Which lines are questions, where the file marks several splits.")
+@click.option("--fewshot", type=click.Path(path_type=Path), default=None, help="File of few-shot examples.")
+@click.option("--language", default="en", show_default=True, help="Language of the questions (ISO 639).")
+@click.option("--licence", default=None, help="Licence of the questions, such as MIT.")
+@click.option("--source", default=None, help="Where the questions come from.")
+@click.option(
+    "--shuffle-options",
+    type=click.IntRange(0, MAX_INTEGER),
+    default=None,
+    metavar="SEED",
+    help="For benchmarks whose answer always comes first.",
+)
+@click.option(
+    "--visibility",
+    type=click.Choice(VISIBILITIES),
+    default=None,
+    help="Who may see it.  [default: as the newest version, public for the first]",
+)
+@json_option
+def import_command(
+    file: Path,
+    name: str,
+    version: str | None,
+    split: str | None,
+    fewshot: Path | None,
+    language: str,
+    licence: str | None,
+    source: str | None,
+    shuffle_options: int | None,
+    visibility: str | None,
+    as_json: bool,
+) -> None:
+    """Import a benchmark from FILE: .jsonl, .jsonl.gz, .csv or .parquet.
+
+    \b
+    One JSON object a line:
+      {"id": "q1", "subject": "physics", "question": "…", "options": ["…", "…"], "answer": 0}
+    `answer` is the 0-based index of the right option. Optional: "context", and "split"
+    ("fewshot" lines form the pool of examples). The file is checked as a whole before
+    anything is stored; the same content twice is stored once. The questions of a run folder
+    of HELM, or of a log of Inspect AI (.eval, .json), are read from it as well.
+    """  # noqa: D301
+    log = log_file(file)
+    content = read_benchmark(
+        log or file,
+        split=split,
+        few_shot=fewshot,
+        shuffle_seed=shuffle_options,
+        documents=None if log is None else log_questions(log),
+    )
+    with write_session(engine_of(settings_of())) as session:
+        row, new = import_benchmark(
+            session,
+            content,
+            name=name,
+            version=version,
+            language=language,
+            licence=licence,
+            source=source,
+            visibility=visibility,
+        )
+        document = _document(row)
+    _print_stored(document, new, "imported", as_json)
+
+
+def _print_stored(document: dict[str, Any], new: bool, done: str, as_json: bool) -> None:
+    if as_json:
+        print_json(document | {done: new})
+        return
+    state = done if new else "is there already:"
+    counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
+    click.echo(f"{document['benchmark']}@{document['version']} {state} {counts}")
+
+
+@benchmarks.group("generate")
+def generate() -> None:
+    """Make a benchmark that is drawn, not collected."""
+
+
+@generate.command("nonsenseqa")
+@click.option("--name", required=True, help="Name in the registry: letters, digits, '.', '_' and '-'.")
+@click.option("--questions", type=int, default=1000, show_default=True, help="How many questions.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives other questions.")
+@json_option
+def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> None:
+    """Make NonsenseQA: questions and options of random English words.
+
+    Four options, answers spread evenly over the positions, and a few-shot pool. Nothing can be known, so accuracy above
+    25 % is a shortcut through labels, positions or examples. The same seed gives the same questions on every machine,
+    and fewer questions are the first of more.
+    """
+    content = generate_nonsenseqa(questions, seed)
+    with write_session(engine_of(settings_of())) as session:
+        row, new = import_benchmark(session, content, name=name, licence="MIT", source=nonsenseqa_source(seed))
+        document = _document(row)
+    _print_stored(document, new, "generated", as_json)
+
+
+def _document(row: BenchmarkVersion) -> dict[str, Any]:
+    return {
+        "benchmark": row.benchmark.name,
+        "version": row.version,
+        "questions": row.questions,
+        "few_shot_examples": row.few_shot_examples,
+        "language": row.language,
+        "split": row.split,
+        "licence": row.licence,
+        "source": row.source,
+        "visibility": row.visibility,
+        "content_digest": row.content_digest,
+        "created_at": row.created_at,
+    }
+
+
+@benchmarks.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List benchmarks and their versions."""
+    with read_session(engine_of(settings_of())) as session:
+        query = select(BenchmarkVersion).join(Benchmark).order_by(Benchmark.name, BenchmarkVersion.id)
+        rows = [_document(row) for row in session.scalars(query)]
+    if as_json:
+        print_json({"benchmarks": rows})
+        return
+    headings = {
+        "benchmark": "Benchmark",
+        "version": "Version",
+        "visibility": "Seen by",
+        "questions": "Questions",
+        "few_shot_examples": "Few-shot",
+        "language": "Language",
+        "licence": "Licence",
+    }
+    print_table(rows, headings, "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME")
+
+
+@benchmarks.command("visibility")
+@click.argument("name")
+@click.argument("visibility", type=click.Choice(VISIBILITIES))
+@json_option
+def visibility_command(name: str, visibility: str, as_json: bool) -> None:
+    """Change who may see benchmark NAME (all versions, or NAME@VERSION) and all that was measured on it.
+
+    public: everybody; members: everybody with an account; hidden: maintainers and the command line alone. What was
+    shown before may have been copied.
+    """
+    with write_session(engine_of(settings_of())) as session:
+        versions = [row.version for row in set_visibility(session, name, visibility)]
+        record(session, OPERATOR, "benchmark.visibility", name, details={"visibility": visibility})
+    if as_json:
+        print_json({"benchmark": name.partition("@")[0], "visibility": visibility, "versions": versions})
+    else:
+        click.echo(f"{name}: {visibility} ({', '.join(versions)})")
+
+
+@benchmarks.command("show")
+@click.argument("name")
+@json_option
+def show_command(name: str, as_json: bool) -> None:
+    """Show benchmark NAME (or NAME@VERSION): its subjects, option counts and flagged questions."""
+    with read_session(engine_of(settings_of())) as session:
+        row = find_version(session, name)
+        of_version = (Question.benchmark_version_id == row.id, ~Question.few_shot)
+
+        def counts(column: Any) -> dict[Any, int]:
+            query = select(column, func.count()).where(*of_version).group_by(column).order_by(column)
+            return {key: count for key, count in session.execute(query).all()}  # noqa: C416 - rows are not pairs
+
+        document = _document(row) | {
+            "subjects": counts(Question.subject),
+            "options": counts(Question.n_options),
+            "answers": counts(Question.answer),
+            "refers_to_options": counts(Question.refers_to_options).get(True, 0),
+            "sorted_numeric": counts(Question.sorted_numeric).get(True, 0),
+        }
+    if as_json:
+        print_json(document)
+        return
+    for key, value in document.items():
+        shown = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        click.echo(f"{key.replace('_', ' '):20} {shown if shown not in (None, '') else '–'}")
+    note("refers to options and sorted numeric: questions that permuting bends; metrics exist with and without them")

@@ -1,0 +1,316 @@
+"""`shuffleboard suites` and `shuffleboard boards`."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlalchemy import select
+
+from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
+from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
+from registry.db import read_session, write_session
+from registry.errors import UsageError
+from registry.lookups import find_board, find_suite
+from registry.tables import BoardSnapshot, Suite
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+
+
+@click.group()
+def suites() -> None:
+    """Import and list suites: what is asked of every model."""
+
+
+@suites.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def import_suite_command(file: Path, as_json: bool) -> None:
+    """Load a suite from FILE (TOML); a changed definition is a new version of its name.
+
+    \b
+      name = "core"
+      title = "Robustness core"
+      variants = ["cyclic", "divergent", "choice-only"]
+      [[tasks]]
+      benchmark = "arc-challenge"
+      options = 4
+      [[tasks]]
+      name = "aqua and math"
+      benchmarks = ["aqua-rat", "sat-math"]
+      shots = 5
+    Keys of a task: name, benchmark or benchmarks (questions are joined; "*" stands for those that a
+    board names), subjects, options, limit, protocols, shots, variants.
+    """  # noqa: D301
+    definition = read_suite_file(file)
+    with write_session(engine_of(settings_of())) as session:
+        row, new = import_suite(session, definition)
+        document = {"suite": row.name, "version": row.version, "digest": row.digest, "new": new}
+        version, newest = row.version, find_suite(session, row.name).version
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(f"suite {document['suite']} version {document['version']} {'loaded' if new else 'is there already'}")
+    _note_older(definition.name, version, newest)
+
+
+@suites.command("list")
+@json_option
+def list_suites(as_json: bool) -> None:
+    """List every suite with its newest version."""
+    with read_session(engine_of(settings_of())) as session:
+        newest: dict[str, Suite] = {}
+        for row in session.scalars(select(Suite).order_by(Suite.version)):
+            newest[row.name] = row
+        rows = [_suite(row) for _, row in sorted(newest.items())]
+    if as_json:
+        print_json({"suites": rows})
+        return
+    headings = {"name": "Suite", "version": "Version", "title": "Title", "tasks": "Tasks", "variants": "Variants"}
+    print_table([row | {"variants": ", ".join(row["variants"])} for row in rows], headings, "no suite yet")
+
+
+def _suite(row: Suite) -> dict[str, Any]:
+    definition = suite_definition(row)
+    variants = dict.fromkeys(name for task in definition.tasks for name in task.variants or definition.variants)
+    return {
+        "name": row.name,
+        "version": row.version,
+        "digest": row.digest,
+        "title": definition.title,
+        "tasks": len(definition.tasks),
+        "variants": list(variants),
+    }
+
+
+@suites.command("show")
+@click.argument("name")
+@json_option
+def show_suite(name: str, as_json: bool) -> None:
+    """Show a suite: NAME, or NAME@VERSION."""
+    with read_session(engine_of(settings_of())) as session:
+        row = find_suite(session, name)
+        definition = suite_definition(row)
+        document = _suite(row) | {"created_at": row.created_at, "definition": row.definition}
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"{row.name} version {row.version}: {definition.title}")
+    if definition.text:
+        click.echo(definition.text.strip())
+    rows = [
+        {
+            "task": asked.task,
+            "benchmark": asked.benchmark,
+            "asks": f"{asked.variants} / {asked.protocol}, {asked.shots} shots",
+            "questions": "; ".join(
+                part
+                for part in (
+                    ", ".join(asked.subjects),
+                    f"{asked.options} options" if asked.options else "",
+                    f"first {asked.limit}" if asked.limit else "",
+                )
+                if part
+            )
+            or "all",
+        }
+        for asked in evaluations_asked(definition, ["*"])
+    ]
+    print_table(
+        rows, {"task": "Task", "benchmark": "Benchmark", "asks": "Asked as", "questions": "Questions"}, "no task"
+    )
+
+
+@click.group()
+def boards() -> None:
+    """Import and list boards: the tables an organisation publishes."""
+
+
+@boards.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def import_board_command(file: Path, as_json: bool) -> None:
+    """Load a board from FILE (TOML), on the newest versions of its benchmarks.
+
+    \b
+      name = "main"
+      title = "How robust are they?"
+      suite = "robustness-core"
+      benchmarks = ["arc-challenge", "mmlu"]
+      columns = ["accuracy@cyclic", "worst_accuracy@cyclic", "cora@divergent",
+                 "fluctuation_rate@cyclic", "npsq_accuracy@choice-only"]
+      sort = "worst_accuracy@cyclic"
+    A column is metric@variants, or metric@variants/protocol where the suite has several protocols.
+    benchmarks stand for the suite's "*"; a suite that names its benchmarks takes none.
+    """  # noqa: D301
+    definition = read_board_file(file)
+    engine = engine_of(settings_of())
+    with write_session(engine) as session:
+        row, new = import_board(session, definition)
+        document = {"board": row.name, "version": row.version, "digest": row.digest, "new": new}
+        version, newest = row.version, find_board(session, row.name).version
+    refresh_boards(engine)
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(f"board {document['board']} version {document['version']} {'loaded' if new else 'is there already'}")
+    _note_older(definition.name, version, newest)
+
+
+def _note_older(name: str, version: int, newest: int) -> None:
+    """Loading an old file again does not go back to it: said, since nothing else would show it."""
+    if version != newest:
+        note(f"{name} still means version {newest}, this one is {name}@{version}; to go back to it, change its title")
+
+
+@boards.command("list")
+@json_option
+def list_boards(as_json: bool) -> None:
+    """List every board with its newest version."""
+    with read_session(engine_of(settings_of())) as session:
+        rows = [
+            {
+                "name": row.name,
+                "version": row.version,
+                "title": board_definition(row).title,
+                "suite": f"{row.suite.name}@{row.suite.version}",
+                "evaluations": len(row.entries),
+                "digest": row.digest,
+            }
+            for row in current_boards(session)
+        ]
+    if as_json:
+        print_json({"boards": rows})
+        return
+    headings = {"name": "Board", "version": "Version", "title": "Title", "suite": "Suite", "evaluations": "Evaluations"}
+    print_table(rows, headings, "no board yet; load one: shuffleboard boards import FILE")
+
+
+@boards.command("show")
+@click.argument("name")
+@click.option("--as-of", default=None, help="As it stood at this date or time (UTC), such as 2026-11-21.")
+@json_option
+def show_board(name: str, as_of: str | None, as_json: bool) -> None:
+    """Show a board: NAME, or NAME@VERSION; its definition and its rows."""
+    with read_session(engine_of(settings_of())) as session:
+        find_board(session, name)
+        snapshot = snapshot_as_of(session, name, parse_time(as_of))
+        document = snapshot_document_of(snapshot)
+    if as_json:
+        print_json(document)
+        return
+    print_board(document)
+
+
+@boards.command("snapshots")
+@click.argument("name")
+@json_option
+def list_snapshots(name: str, as_json: bool) -> None:
+    """List every snapshot of a board, newest first: one whenever an evaluation of it was sealed."""
+    with read_session(engine_of(settings_of())) as session:
+        rows = [
+            {
+                "as_of": row.as_of,
+                "board_version": row.document["board_version"],
+                "models": len(row.document["rows"]),
+                "complete": sum(item["complete"] for item in row.document["rows"]),
+                "digest": row.digest,
+            }
+            for row in snapshots_of(session, name)
+        ]
+    if as_json:
+        print_json({"snapshots": rows})
+        return
+    headings = {
+        "as_of": "As of",
+        "board_version": "Version",
+        "models": "Models",
+        "complete": "Complete",
+        "digest": "Digest",
+    }
+    print_table(rows, headings, "no snapshot yet")
+
+
+def parse_time(value: str | None) -> datetime | None:
+    """A date (its end) or a time, UTC where no zone is given. Raises UsageError for what is neither."""
+    if value is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        raise UsageError(f"time {value!r}: give a date or time such as 2026-11-21 or 2026-11-21T13:00") from None
+    if len(value) == len("2026-11-21"):
+        moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
+    try:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except OverflowError:
+        raise UsageError(f"time {value!r}: give a date or time such as 2026-11-21 or 2026-11-21T13:00") from None
+
+
+def snapshot_document_of(snapshot: BoardSnapshot) -> dict[str, Any]:
+    """What is reported of a board: its snapshot with digest and time, rows in the board's order."""
+    return {
+        **snapshot.document,
+        "rows": board_rows(snapshot),
+        "as_of": snapshot.as_of,
+        "digest": snapshot.digest,
+    }
+
+
+def print_board(document: dict[str, Any]) -> None:
+    """A board's rows as a table on stdout."""
+    note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
+    names = [column["name"] for column in document["columns"]]
+    rows = [
+        {
+            "rank": _rank(row["values"][document["sort"]]),
+            "tier": row["values"][document["sort"]]["tier"],
+            "model": row["model"],
+            "revision": row["revision"],
+            **{name: _value(row["values"][name]) for name in names},
+            "sealed": f"{sum(item is not None for item in row['evaluations'])} of {len(row['evaluations'])}",
+        }
+        for row in document["rows"]
+    ]
+    headings = {"rank": "Rank", "tier": "Tier", "model": "Model", "revision": "Rev."}
+    headings |= {name: name for name in names} | {"sealed": "Sealed"}
+    print_table(rows, headings, "no model has a sealed evaluation of this board yet")
+
+
+def _rank(value: dict[str, Any]) -> str | None:
+    if value["rank"] is None:
+        return None
+    low, high = value["rank_interval"] or (None, None)
+    return str(value["rank"]) if low is None else f"{value['rank']} ({low}–{high})"
+
+
+def _value(value: dict[str, Any]) -> str:
+    shown = show(value["value"])
+    return (
+        shown if value["interval"] is None else f"{shown} [{show(value['interval'][0])}, {show(value['interval'][1])}]"
+    )
+
+
+def board_csv(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """(rows, columns) of a board as CSV: each column with its interval, rank, rank interval and tier."""
+    rows = []
+    for row in document["rows"]:
+        flat: dict[str, Any] = {key: row[key] for key in ("model", "revision", "complete")}
+        for name, value in row["values"].items():
+            interval, rank_interval = value["interval"] or (None, None), value["rank_interval"] or (None, None)
+            flat |= {
+                name: value["value"],
+                f"{name} low": interval[0],
+                f"{name} high": interval[1],
+                f"{name} rank": value["rank"],
+                f"{name} rank low": rank_interval[0],
+                f"{name} rank high": rank_interval[1],
+                f"{name} tier": value["tier"],
+            }
+        rows.append(flat)
+    columns = ["model", "revision", "complete"]
+    for column in document["columns"]:
+        name = column["name"]
+        columns += [name] + [f"{name} {part}" for part in ("low", "high", "rank", "rank low", "rank high", "tier")]
+    return rows, columns

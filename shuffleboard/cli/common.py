@@ -1,0 +1,153 @@
+"""What all commands share: settings, database, output and logging."""
+
+import csv
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import structlog
+from sqlalchemy import Engine
+
+from registry.db import get_engine
+from registry.errors import UsageError
+from registry.operations.migrate import current, require_current, upgrade
+from registry.settings import Settings, get_settings
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; all else on stderr.")
+
+
+def settings_of() -> Settings:
+    """This process's settings; from here on, logs go to stderr."""
+    settings = get_settings()
+    logging_to_stderr(settings)
+    return settings
+
+
+def engine_of(settings: Settings) -> Engine:
+    """The engine on a database of this code's revision. An empty SQLite file is set up on the way."""
+    url = settings.resolved_database_url()
+    engine = get_engine(url)
+    if engine.dialect.name == "sqlite" and current(engine) is None:
+        upgrade(url)
+    require_current(engine)
+    return engine
+
+
+def logging_to_stderr(settings: Settings) -> None:
+    """Logs as lines of key=value on stderr, JSON where stderr is no terminal; those of libraries too."""
+    level = logging.getLevelNamesMapping().get(settings.log_level.upper())
+    if level is None:
+        raise UsageError(f"SHUFFLEBOARD_LOG_LEVEL={settings.log_level!r}: use debug, info, warning or error")
+    renderer = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[*shared, renderer],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        # Looked up for each message: whoever runs several commands in one process may have exchanged it.
+        logger_factory=lambda *_names: structlog.PrintLogger(sys.stderr),
+    )
+    _libraries_too([*shared, structlog.stdlib.add_logger_name], renderer)
+
+
+class _ToStderr(logging.StreamHandler[Any]):
+    """Writes to what stderr is at the time of each message."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> Any:
+        return sys.stderr
+
+
+def _libraries_too(shared: Sequence[Any], renderer: Any) -> None:
+    """Celery's warnings, SQLAlchemy's and others' in the same form, with the same evaluation and shard."""
+    handler = _ToStderr()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    for old in [one for one in root.handlers if isinstance(one, _ToStderr)]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+
+
+def note(message: str) -> None:
+    """Progress and remarks: stderr."""
+    click.echo(message, err=True)
+
+
+def print_json(document: Any) -> None:
+    """The one JSON document of a command: stdout."""
+    click.echo(json.dumps(document, ensure_ascii=False, allow_nan=False, default=_plain, indent=2))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return utc_text(value)
+    message = f"{type(value).__name__} is not JSON"
+    raise TypeError(message)
+
+
+def utc_text(value: datetime) -> str:
+    """A time as SQLite stores it and JSON gives it, on both engines."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Rows as CSV on stdout; NULL is an empty cell. Cells that a spreadsheet would run as a formula are quoted."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(row[column]) for column in columns])
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return "'" + value
+    return utc_text(value) if isinstance(value, datetime) else value
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], empty: str) -> None:
+    """Rows as a table on stdout. columns: key to heading; fractions show three decimals, NULL a dash."""
+    if not rows:
+        note(empty)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for key, heading in columns.items():
+        numeric = all(isinstance(row[key], (int, float, type(None))) for row in rows)
+        table.add_column(heading, justify="right" if numeric else "left", no_wrap=key in ("model", "benchmark"))
+    for row in rows:
+        table.add_row(*(Text(show(row[key])) for key in columns))
+    # A pipe has no width of its own: wide enough that nothing is cut.
+    width = None if sys.stdout.isatty() else 240
+    Console(width=width, highlight=False, soft_wrap=False).print(table)
+
+
+def show(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M} UTC"
+    return str(value)

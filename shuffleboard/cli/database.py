@@ -1,0 +1,166 @@
+"""`shuffleboard db`."""
+
+from dataclasses import asdict
+from typing import TextIO
+
+import click
+from sqlalchemy import make_url
+
+from registry.db import get_engine
+from registry.errors import UsageError
+from registry.operations.migrate import current, head, pending, require_current, upgrade
+from shuffleboard.cli.backups import backup_command, move_command, restore_command
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of, utc_text
+
+
+@click.group()
+def db() -> None:
+    """Create, upgrade and check the database."""
+
+
+@db.command("upgrade")
+@json_option
+def upgrade_command(as_json: bool) -> None:
+    """Bring the database to the newest schema, and what ships with it (suites, printed results) up to date."""
+    revision = upgrade(settings_of().resolved_database_url())
+    print_json({"revision": revision}) if as_json else click.echo(f"database is at revision {revision}")
+
+
+@db.command("current")
+@json_option
+def current_command(as_json: bool) -> None:
+    """Show the schema's revision, the newest one, and the migrations that `db upgrade` would run."""
+    at = current(get_engine(settings_of().resolved_database_url()))
+    if as_json:
+        print_json({"revision": at, "head": head(), "pending": _pending(at)})
+    else:
+        click.echo(f"{at or 'empty'} (newest: {head()})")
+        _say_pending(at)
+
+
+@db.command("check")
+@json_option
+def check_command(as_json: bool) -> None:
+    """End with status 1 unless the database answers and is at the newest schema; say what is missing."""
+    engine = get_engine(settings_of().resolved_database_url())
+    at = current(engine)
+    if as_json:
+        print_json({"ok": at == head(), "revision": at, "head": head(), "pending": _pending(at)})
+    elif at == head():
+        click.echo("ok")
+    else:
+        _say_pending(at)
+    require_current(engine)
+
+
+def _pending(at: str | None) -> list[dict[str, str]]:
+    return [{"revision": revision, "title": title} for revision, title in pending(at)]
+
+
+def _say_pending(at: str | None) -> None:
+    for revision, title in pending(at):
+        click.echo(f"  to run: {revision}  {title}")
+
+
+db.add_command(backup_command)
+db.add_command(restore_command)
+db.add_command(move_command)
+
+
+@db.command("roles")
+@click.option("--prefix", default="shuffleboard", show_default=True, help="What the names of the roles begin with.")
+@click.option("--sql", "only_print", is_flag=True, help="Print the statements for a superuser; change nothing.")
+@click.option(
+    "--passwords",
+    type=click.File("r", encoding="utf-8"),
+    help="File with a line `ROLE=PASSWORD` for each role that gets a new password; - reads standard input.",
+)
+@click.option("--prompt", is_flag=True, help="Ask for a password for each role.")
+@json_option
+def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, prompt: bool, as_json: bool) -> None:
+    """Make or refresh the roles on PostgreSQL: owner, application, and readers for strangers' queries.
+
+    Run it as a superuser, with SHUFFLEBOARD_DATABASE_URL set to that login, after `db upgrade`. It may be run again at
+    any time. Roles without a new password keep the one they have; a role that never had one cannot log in with one.
+    """
+    from registry.schema.roles import RoleNames, apply_roles, script
+
+    settings = settings_of()
+    names = RoleNames(prefix)
+    url = make_url(settings.resolved_database_url())
+    if url.get_backend_name() != "postgresql" or url.database is None:
+        raise UsageError("roles are PostgreSQL's; set SHUFFLEBOARD_DATABASE_URL to a database there")
+    if only_print:
+        click.echo(
+            "".join(f"{statement};\n" for statement in script(names, url.database, settings.sql_seconds)), nl=False
+        )
+        return
+    given = _passwords(passwords)
+    if prompt:
+        given |= {
+            role: click.prompt(f"Password of {role}", hide_input=True, confirmation_prompt=True, err=True)
+            for role in names.all
+            if role not in given
+        }
+    engine = get_engine(settings.resolved_database_url())
+    require_current(engine)
+    superuser = apply_roles(engine, names, settings.sql_seconds, given)
+    place = f"PASSWORD@{url.host or 'localhost'}{f':{url.port}' if url.port else ''}/{url.database}"
+    values = {
+        "SHUFFLEBOARD_DATABASE_URL": f"postgresql://{names.app}:{place}",
+        "SHUFFLEBOARD_READER_URL": f"postgresql://{names.reader}:{place}",
+        "SHUFFLEBOARD_MEMBER_READER_URL": f"postgresql://{names.member_reader}:{place}",
+    }
+    upgrade_url = f"postgresql://{names.owner}:{place}"
+    if not superuser:
+        note("Not a superuser: readers have no bound on temporary files, and no function was taken from them.")
+    if as_json:
+        print_json(
+            {"roles": list(names.all), "superuser": superuser, "settings": values, "upgrade_database_url": upgrade_url}
+        )
+        return
+    click.echo("Settings of website and workers:")
+    for name, value in values.items():
+        click.echo(f"  {name}={value}")
+    click.echo(f"For `shuffleboard db upgrade` alone:\n  SHUFFLEBOARD_DATABASE_URL={upgrade_url}")
+
+
+def _passwords(lines: TextIO | None) -> dict[str, str]:
+    """Role to password, from lines `ROLE=PASSWORD`; empty lines are passed by. Messages do not repeat a password."""
+    found = {}
+    for number, line in enumerate(lines or (), start=1):
+        role, sign, password = line.rstrip("\r\n").partition("=")
+        if not line.strip():
+            continue
+        if not sign or not password:
+            raise UsageError(f"passwords, line {number}: no ROLE=PASSWORD; correct the line")
+        found[role.strip()] = password
+    return found
+
+
+@db.command("prune")
+@click.option(
+    "--older-than", "days", type=int, required=True, metavar="DAYS", help="Days since anything was done on it."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
+@json_option
+def prune_command(days: int, dry_run: bool, as_json: bool) -> None:
+    """Remove answers of evaluations that were given up long ago; never anything of a sealed one.
+
+    Of cancelled evaluations all answers, of failed ones those that were written, with their texts; and workers that
+    were silent for as long and scored nothing that is stored. A retry asks for what was removed again.
+    """
+    from registry.operations.retention import prune
+
+    pruned = prune(engine_of(settings_of()), days, dry_run=dry_run)
+    if as_json:
+        print_json({"dry_run": dry_run, **asdict(pruned)})
+        return
+    for one in pruned.evaluations:
+        click.echo(
+            f"evaluation {one.evaluation_id} ({one.state}, last worked on {utc_text(one.last_activity)[:10]}): "
+            f"{one.predictions} answers, {one.texts} texts"
+        )
+    verb = "would be removed" if dry_run else "removed"
+    answers = sum(one.predictions for one in pruned.evaluations)
+    click.echo(f"{verb}: {answers} answers of {len(pruned.evaluations)} evaluations, {pruned.workers} workers")

@@ -1,0 +1,53 @@
+"""`shuffleboard doctor`."""
+
+import sys
+from collections import Counter
+
+import click
+
+from registry.db import get_engine
+from shuffleboard.cli.common import json_option, print_json, settings_of
+
+MARKS = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
+
+
+@click.command()
+@click.option(
+    "--free-gib",
+    type=click.FloatRange(min=0),
+    default=1.0,
+    show_default=True,
+    help="Less room than this on a disk is a problem, less than five times as much a warning.",
+)
+@json_option
+def doctor(free_gib: float, as_json: bool) -> None:
+    """Check a deployment, as this process is set to use it, and say what to do; status 1 when there is a problem.
+
+    Database, schema, triggers, views, rights; broker and clocks; workers, queues, leases and seals; models' files,
+    endpoints, disks, keys and accelerator. Nothing is changed. Run it on every host, with the settings of what runs
+    there.
+    """
+    from registry.operations.doctor import Context, Limits, examine
+    from workers.fingerprint import code_version
+
+    settings = settings_of()
+    engine = get_engine(settings.resolved_database_url())
+    version = code_version()
+    context = Context(settings, engine, version, Limits(free_bytes=int(free_gib * 2**30)))
+    findings = []
+    for finding in examine(context):
+        findings.append(finding)
+        if not as_json:
+            click.echo(f"{MARKS[finding.status]:8} {finding.name:15} {finding.found}")
+            if finding.remedy:
+                click.echo(f"{'':24} → {finding.remedy}")
+    counts = Counter(finding.status for finding in findings)
+    if as_json:
+        checks = [
+            {"name": one.name, "status": one.status, "found": one.found, "remedy": one.remedy} for one in findings
+        ]
+        print_json({"ok": not counts["problem"], "code_version": version, "checks": checks})
+    else:
+        click.echo(f"{counts['problem']} problems, {counts['warning']} warnings, {counts['ok']} in order")
+    if counts["problem"]:
+        sys.exit(1)

@@ -1,0 +1,481 @@
+"""`shuffleboard evaluations`."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, cast
+
+import click
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import submit_board, submit_suite
+from registry.db import MAX_INTEGER, read_session, write_session
+from registry.errors import QueueError, UsageError
+from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
+from registry.prompting.variants import VARIANT_KINDS
+from registry.proof.withdrawals import copies_of, supersede, withdraw
+from registry.queue.claims import live_workers
+from registry.queue.estimate import Plan, Tokenise, estimates
+from registry.queue.evaluations import EvaluationRequest, move, submit
+from registry.queue.hints import hints_of, send_hints
+from registry.queue.progress import Progress, duration, import_progress, progress_of, progress_of_several, wait_for
+from registry.schema.audiences import AUDIENCES, Audience
+from registry.settings import Settings
+from registry.tables import QUEUES, Evaluation, ModelRevision
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+
+NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
+
+
+CRATE_METADATA: Final = "ro-crate-metadata.json"
+"""By this file an RO-Crate is recognised. Reading and writing them takes libraries that nothing else here needs."""
+
+
+@click.group()
+def evaluations() -> None:
+    """Submit, watch and steer evaluations."""
+
+
+_ASKED = (
+    click.option("--model", required=True, help="Model NAME, or NAME@REVISION."),
+    click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION."),
+    click.option("--variants", default=None, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}."),
+    click.option(
+        "--suite", default=None, help="All that this suite asks for and is not there yet: NAME, or NAME@VERSION."
+    ),
+    click.option("--board", default=None, help="All that this board lacks of the model."),
+    click.option("--protocol", default=None, help="How the model is asked.  [default: symbols]"),
+    click.option("--shots", type=int, default=None, help="Examples from the few-shot pool.  [default: 0]"),
+    click.option("--limit", type=int, default=None, help="Only the first questions in file order."),
+    click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated."),
+    click.option("--options", "n_options", type=int, default=None, help="Only questions with so many options."),
+    click.option(
+        "--priority",
+        type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
+        default=0,
+        show_default=True,
+        help="Higher is scored earlier.",
+    ),
+    click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device."),
+    click.option("--replicate", is_flag=True, help="Score again what has been scored already."),
+)
+
+
+def _asks(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say what is to be evaluated."""
+    for option in reversed(_ASKED):
+        command = option(command)
+    return command
+
+
+def _plan(
+    *,
+    model: str,
+    benchmarks: tuple[str, ...],
+    variants: str | None,
+    suite: str | None,
+    board: str | None,
+    protocol: str | None,
+    shots: int | None,
+    limit: int | None,
+    subjects: tuple[str, ...],
+    n_options: int | None,
+    priority: int,
+    queue: str,
+    replicate: bool,
+) -> Plan:
+    """What queues all that the options ask for.
+
+    Raises UsageError when they contradict each other.
+    """
+    given = {
+        "--variants": variants,
+        "--protocol": protocol,
+        "--shots": shots,
+        "--limit": limit,
+        "--subject": subjects or None,
+        "--options": n_options,
+        "--replicate": replicate or None,
+        "--suite": suite if board else None,
+        "--benchmark": benchmarks or None if board else None,
+    }
+    contradicting = [name for name, value in given.items() if value is not None]
+    if (suite or board) and contradicting:
+        asker = "a board" if board else "a suite"
+        raise UsageError(f"{asker} says itself what is asked; leave out {', '.join(contradicting)}")
+    if not (suite or board) and (len(benchmarks) != 1 or variants is None):
+        raise UsageError("give one --benchmark and --variants, or --suite, or --board")
+
+    def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
+        if board:
+            return submit_board(session, model, board, priority=priority, queue=queue)
+        if suite:
+            return submit_suite(session, model, suite, benchmarks, priority=priority, queue=queue)
+        request = EvaluationRequest(
+            model=model,
+            benchmark=benchmarks[0],
+            variants=variants or "",
+            protocol=protocol or "symbols",
+            shots=shots or 0,
+            limit=limit,
+            subjects=subjects,
+            options=n_options,
+            priority=priority,
+            queue=queue,
+            new_replicate=replicate,
+        )
+        return [submit(session, request)]
+
+    return submit_all
+
+
+@evaluations.command("submit")
+@_asks
+@click.option("--wait", is_flag=True, help="Wait until it is complete, with a progress bar.")
+@json_option
+def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - it always prints JSON
+    """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
+
+    With --suite or --board, everything that is missing there is queued, and {"evaluations": [ID, …]} printed; for a
+    suite on any benchmarks, --benchmark names them. The same specification is one evaluation: submitting it again shows
+    the one that is there. With --wait and no worker running, the embedded default starts one for as long as there is
+    work.
+    """
+    settings = settings_of()
+    plan = _plan(**asked)
+    several = bool(asked["suite"] or asked["board"])
+    engine = engine_of(settings)
+    with write_session(engine) as session:
+        found = plan(session)
+        ids = [evaluation.id for evaluation, _ in found]
+        told = [(evaluation.id, evaluation.prompts, new) for evaluation, new in found]
+        hints = [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
+    send_hints(settings, hints)
+    for evaluation_id, prompts, new in told:
+        note(
+            f"evaluation {evaluation_id}: {prompts} prompts queued"
+            if new
+            else f"evaluation {evaluation_id} of this specification is there already"
+            + ("" if several else "; --replicate scores it again")
+        )
+    if wait:
+        wait_until_complete(engine, settings, ids)
+    print_json({"evaluations": ids} if several else {"evaluation": ids[0]})
+
+
+@evaluations.command("estimate")
+@_asks
+@json_option
+def estimate_command(as_json: bool, **asked: Any) -> None:
+    """Say what `submit` with the same options would cost; nothing is queued.
+
+    Prompts are counted, tokens are counted on some of them with the model's tokenizer, and seconds follow from the
+    measured rate of the model's finished shards on that kind of device. What cannot be known is null, with the reason.
+    """
+    settings = settings_of()
+    plan = _plan(**asked)
+
+    def tokeniser(revision: ModelRevision) -> Tokenise:
+        from workers.tokenizer import tokenizer_of
+
+        return tokenizer_of(revision, settings.home.expanduser())
+
+    document = estimates(engine_of(settings), plan, asked["queue"], tokeniser)
+    if as_json:
+        print_json(document)
+        return
+    headings = {
+        "benchmark": "Benchmark",
+        "variants": "Variants",
+        "protocol": "Protocol",
+        "prompts_left": "Prompts",
+        "tokens_naive": "Tokens",
+        "tokens_shared": "Computed",
+        "time": "Time",
+    }
+    rows = [row | {"time": _time(row["seconds"])} for row in document["estimates"]]
+    if len(rows) > 1:
+        rows.append(
+            {**document, "benchmark": "together", "variants": "", "protocol": "", "time": _time(document["seconds"])}
+        )
+    print_table(rows, headings, "nothing is asked for")
+    _note_estimate(document)
+
+
+def _time(seconds: float | None) -> str | None:
+    return None if seconds is None else duration(seconds)
+
+
+def _note_estimate(document: dict[str, Any]) -> None:
+    """What the numbers of an estimate rest on."""
+    for row in document["estimates"]:
+        if row["evaluation"] is not None:
+            note(f"evaluation {row['evaluation']} is there already, with {row['prompts_left']} prompts left")
+    for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
+        note(f"not known: {reason}")
+    sampled = sum(row["prompts_sampled"] for row in document["estimates"])
+    if 0 < sampled < document["prompts_left"]:
+        note(f"tokens were counted on {sampled} of {document['prompts_left']} prompts")
+    if document["seconds"]:
+        workers = document["workers"]
+        with_all = (
+            f"; with the {workers} that are alive {duration(document['seconds'] / workers)}" if workers > 1 else ""
+        )
+        note(f"the time is that of one worker{with_all}")
+
+
+def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:
+    """Shows progress until all are complete. Starts a worker of its own where there is neither broker nor worker.
+
+    Raises QueueError when one of them fails, is cancelled or is paused.
+    """
+    with read_session(engine) as session:
+        workers = live_workers(session)
+    helper = None
+    if not workers and not settings.broker_url and not all(p.complete for p in _progress(engine, ids)):
+        note("no worker is running: starting one for this work")
+        helper = start_worker()
+    elif not workers and not all(p.complete for p in _progress(engine, ids)):
+        note(f"{NO_WORKER}; waiting")
+    try:
+        states = wait_for(engine, ids, helper)
+    finally:
+        if helper is not None:
+            helper.terminate()
+            helper.wait()
+    for progress in states:
+        if not progress.complete:
+            reason = f": {progress.error}" if progress.error else ""
+            if not progress.finished:
+                reason = "; its worker ended, see its messages above"
+            raise QueueError(f"evaluation {progress.evaluation_id} is {progress.state}{reason}")
+
+
+def start_worker() -> "subprocess.Popen[bytes]":
+    """A worker process for as long as there is work; quiet, since a progress bar speaks for it."""
+    quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "warning")}
+    return subprocess.Popen([sys.executable, "-m", "shuffleboard.cli", "worker", "--until-idle"], env=quiet)
+
+
+def _progress(engine: Engine, ids: list[int]) -> list[Progress]:
+    with read_session(engine) as session:
+        return [progress_of(session, evaluation_id) for evaluation_id in ids]
+
+
+@evaluations.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--model", default=None, help="Model NAME the outputs are of; register it with --kind external.")
+@click.option("--benchmark", default=None, help="Benchmark NAME, or NAME@VERSION.")
+@click.option("--variants", default=None, help="Kind of variants shown, or imported for any orders.")
+@click.option("--protocol", default="symbols", show_default=True, help="How the model was asked.")
+@click.option("--shots", type=int, default=0, show_default=True, help="Few-shot examples it was shown.")
+@click.option(
+    "--select", default=None, help="Variant types of IBM/cat's layout, such as standard_MC:0,standard_MC_shuffled."
+)
+@click.option("--column", default=None, help="The model's column in a CSV of letters.")
+@json_option
+def import_command(
+    file: Path,
+    model: str | None,
+    benchmark: str | None,
+    variants: str | None,
+    protocol: str,
+    shots: int,
+    select: str | None,
+    column: str | None,
+    as_json: bool,  # noqa: ARG001 - it always prints JSON
+) -> None:
+    """Import other people's outputs from FILE; prints {"evaluation": ID}.
+
+    \b
+    One JSON object per prompt:
+      {"question_id": "q1", "variant": 0, "order": [2, 0, 1], "position": 1}
+    order[p] is the option shown at position p, position the answered one (null: no valid
+    answer). Optional: probabilities, logprobs, logprobs_without_question, text. Recognised by
+    their form as well: lm-evaluation-harness --log_samples files, run folders of HELM, logs of
+    Inspect AI (.eval, .json), IBM/cat's layout, and CSV tables of letters with one column a
+    model. The file is checked as a whole before anything is stored; importing again makes a
+    new replicate. What HELM and Inspect state as their score is compared with ours.
+
+    A folder that `evaluations export` wrote (an RO-Crate) needs no options: its evaluation is
+    stored with the seal it had, if that comes out again.
+    """  # noqa: D301
+    if (file / CRATE_METADATA).is_file() or file.name == CRATE_METADATA:
+        from registry.exchange.crates import import_crate
+
+        if any(value is not None for value in (model, benchmark, variants, select, column)):
+            raise UsageError("an RO-Crate says itself what it holds; leave all options out")
+        print_json({"evaluation": import_crate(engine_of(settings_of()), file)})
+        return
+    if model is None or benchmark is None or variants is None:
+        raise UsageError("outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them")
+    request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, column)
+    comparisons: list[Comparison] = []
+    with import_progress() as report:
+        evaluation_id = import_outputs(engine_of(settings_of()), request, report, comparisons.append)
+    document: dict[str, Any] = {"evaluation": evaluation_id}
+    for comparison in comparisons:
+        for sentence in comparison.sentences():
+            note(sentence)
+        document["stated"] = comparison.document()
+    print_json(document)
+
+
+@evaluations.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List evaluations with their progress, newest first."""
+    with read_session(engine_of(settings_of())) as session:
+        listed = session.scalars(select(Evaluation).order_by(Evaluation.id.desc())).all()
+        progress = progress_of_several(session, [evaluation.id for evaluation in listed])
+        rows = [
+            {
+                "evaluation_id": evaluation.id,
+                "model": evaluation.model_revision.model.name,
+                "revision": evaluation.model_revision.number,
+                "benchmark": evaluation.benchmark_version.benchmark.name,
+                "benchmark_version": evaluation.benchmark_version.version,
+                "protocol": evaluation.protocol.name,
+                "shots": evaluation.protocol.shots,
+                "variants": evaluation.variant_set.name,
+                "replicate": evaluation.replicate,
+                "state": evaluation.state,
+                "prompts_done": progress[evaluation.id].prompts_done,
+                "prompts": evaluation.prompts,
+                "no_worker": progress[evaluation.id].no_worker,
+            }
+            for evaluation in listed
+        ]
+    if as_json:
+        print_json({"evaluations": rows})
+        return
+    headings = {
+        "evaluation_id": "ID",
+        "model": "Model",
+        "revision": "Rev.",
+        "benchmark": "Benchmark",
+        "protocol": "Protocol",
+        "shots": "Shots",
+        "variants": "Variants",
+        "replicate": "Repl.",
+        "state": "State",
+        "prompts_done": "Done",
+        "prompts": "Prompts",
+    }
+    print_table(rows, headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
+    waiting = [str(row["evaluation_id"]) for row in rows if row["no_worker"]]
+    if waiting:
+        note(f"{NO_WORKER}; evaluation {', '.join(waiting)} waits")
+
+
+@evaluations.command("show")
+@click.argument("evaluation_id", type=int)
+@click.option("--watch", is_flag=True, help="Follow until it is complete.")
+@json_option
+def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
+    """Show an evaluation's state and progress."""
+    engine = engine_of(settings_of())
+    progress = _progress(engine, [evaluation_id])[0]
+    if watch and not progress.finished:
+        progress = wait_for(engine, [evaluation_id], None)[0]
+    if as_json:
+        print_json(progress.document())
+        return
+    for key, value in progress.document().items():
+        click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
+    if progress.no_worker:
+        note(NO_WORKER)
+
+
+def _action(name: str, summary: str) -> None:
+    @evaluations.command(name, help=summary)
+    @click.argument("evaluation_id", type=int)
+    @json_option
+    def command(evaluation_id: int, as_json: bool) -> None:
+        settings = settings_of()
+        with write_session(engine_of(settings)) as session:
+            state = move(session, evaluation_id, name).state
+            hints = hints_of(session, evaluation_id) if state in ("queued", "running") else []
+        send_hints(settings, hints)
+        document: dict[str, Any] = {"evaluation": evaluation_id, "state": state}
+        print_json(document) if as_json else click.echo(f"evaluation {evaluation_id} is {state}")
+
+
+@evaluations.command("export")
+@click.argument("evaluation_id", type=int)
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder to write.")
+@click.option(
+    "--audience",
+    type=click.Choice(AUDIENCES),
+    default="public",
+    show_default=True,
+    help="Whose benchmarks may go along, with their questions.",
+)
+@json_option
+def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) -> None:
+    """Write one sealed evaluation as an RO-Crate, which another registry imports with the same seal.
+
+    A folder with a description in RO-Crate 1.1 and Parquet files: questions, predictions, texts, shards, metrics, and
+    everything else that the seal covers. `evaluations import DIR` reads it.
+    """
+    from registry.exchange.crates import export_crate
+
+    with read_session(engine_of(settings_of())) as session:
+        document = export_crate(session, evaluation_id, out, cast("Audience", audience))
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"{out}: {len(document['files'])} files, seal {document['seal']}")
+
+
+@evaluations.command("withdraw")
+@click.argument("evaluation_id", type=int)
+@click.option("--reason", required=True, help="Why; shown wherever the evaluation is.")
+@json_option
+def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
+    """Say that a sealed evaluation no longer counts.
+
+    Its page and its numbers stay, under a banner. It leaves the leaderboard and the boards, and results that were
+    copied from it are flagged.
+    """
+    engine = engine_of(settings_of())
+    with write_session(engine) as session:
+        withdraw(session, evaluation_id, reason)
+        copies = copies_of(session, evaluation_id)
+    _withdrawn(engine, evaluation_id, "withdrawn", copies, as_json=as_json)
+
+
+@evaluations.command("supersede")
+@click.argument("evaluation_id", type=int)
+@click.option("--by", type=int, required=True, help="The evaluation that stands for it.")
+@click.option("--reason", required=True, help="Why; shown wherever the evaluation is.")
+@json_option
+def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -> None:
+    """Say that another sealed evaluation of the same model and benchmark stands for this one."""
+    engine = engine_of(settings_of())
+    with write_session(engine) as session:
+        supersede(session, evaluation_id, by, reason)
+        copies = copies_of(session, evaluation_id)
+    _withdrawn(engine, evaluation_id, "superseded", copies, as_json=as_json)
+
+
+def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int], *, as_json: bool) -> None:
+    boards = refresh_boards(engine)
+    if as_json:
+        print_json({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards})
+        return
+    click.echo(f"evaluation {evaluation_id} is {kind}")
+    if boards:
+        note(f"boards brought up to date: {', '.join(boards)}")
+    if copies:
+        note(f"flagged, since they hold copies of its results: {', '.join(map(str, copies))}")
+
+
+_action("pause", "Begin no further shard; those being scored finish.")
+_action("resume", "Go on with a paused evaluation.")
+_action("cancel", "Give an evaluation up; what is stored stays.")
+_action("retry", "Queue the parked and cancelled shards of an evaluation again, their counts at zero.")

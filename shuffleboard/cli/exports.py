@@ -1,0 +1,68 @@
+"""`shuffleboard export`."""
+
+from pathlib import Path
+from typing import cast
+
+import click
+
+from registry.exchange.exports import FORMATS, ExportRequest, export
+from registry.queue.progress import import_progress
+from registry.schema.audiences import AUDIENCES, Audience
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+
+
+@click.command("export")
+@click.option("--format", "format_", type=click.Choice(tuple(FORMATS)), required=True, help="Kind of files.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="New folder to write.")
+@click.option("--evaluation", "evaluations", type=int, multiple=True, help="Only this evaluation; may be repeated.")
+@click.option(
+    "--benchmark", "benchmarks", multiple=True, help="Only this benchmark: NAME, or NAME@VERSION; may be repeated."
+)
+@click.option("--model", "models", multiple=True, help="Only this model: NAME, or NAME@REVISION; may be repeated.")
+@click.option(
+    "--audience",
+    type=click.Choice(AUDIENCES),
+    default="public",
+    show_default=True,
+    help="Whose benchmarks go along: everyone's, members' too, or hidden ones too.",
+)
+@click.option("--organisation", default=None, help="Who publishes the results, for every-eval-ever.")
+@json_option
+def export_command(
+    format_: str,
+    out: Path,
+    evaluations: tuple[int, ...],
+    benchmarks: tuple[str, ...],
+    models: tuple[str, ...],
+    audience: str,
+    organisation: str | None,
+    as_json: bool,
+) -> None:
+    """Write results as files for analysts, with a manifest and a README that says how to read them.
+
+    The formats parquet, csv and jsonl hold one file for each relation: evaluations, metrics, questions, predictions and
+    more. every-eval-ever is the schema of the project of that name, single answers included.
+
+    What is exported is the registry as it stood at one moment, and the folder appears when it is complete. Questions
+    carry a canary, by which training data that holds them can be found.
+    """
+    from workers.fingerprint import code_version
+
+    engine = engine_of(settings_of())
+    request = ExportRequest(
+        format_,
+        cast("Audience", audience),
+        evaluations,
+        benchmarks,
+        models,
+        organisation,
+        code_version(),
+    )
+    with import_progress() as report:
+        manifest = export(engine, request, out, report)
+    if as_json:
+        print_json(manifest)
+        return
+    rows = sum(entry["rows"] for entry in manifest["files"])
+    click.echo(f"{out}: {len(manifest['files'])} files, {rows} rows of {manifest['evaluations']} evaluations")
+    note(f"README.md there says what the columns are; audience: {audience}")

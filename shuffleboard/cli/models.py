@@ -1,0 +1,156 @@
+"""`shuffleboard models`."""
+
+from typing import Any
+
+import click
+from sqlalchemy import select
+
+from registry.db import MAX_ROW_ID, read_session, write_session
+from registry.lookups import find_revision
+from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, RevisionRequest, add_revision, is_local
+from registry.settings import Settings
+from registry.tables import MODEL_KINDS, Model, ModelRevision
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+
+
+@click.group()
+def models() -> None:
+    """Register and list models."""
+
+
+@models.command("add")
+@click.argument("name")
+@click.option(
+    "--kind",
+    required=True,
+    type=click.Choice(MODEL_KINDS),
+    help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported; "
+    "openai: an endpoint that speaks OpenAI's protocol.",
+)
+@click.option("--location", default=None, help="Folder, .gguf file, hub name, or address of an endpoint.")
+@click.option(
+    "--revision",
+    default=None,
+    help="Hub branch, tag or commit, resolved to a commit; for openai: the model's name on its server.",
+)
+@click.option(
+    "--key", default=None, help="For openai: name of the endpoint whose key is sent; refused where another one's is."
+)
+@click.option("--dtype", default=None, help=f"{', '.join(DTYPES)}. Default: float32.")
+@click.option("--quantisation", default=None, help=f"{', '.join(QUANTISATIONS)}. Default: none.")
+@click.option("--adapter", default=None, help="Not supported yet: merge adapters into the weights.")
+@click.option("--family", default=None, help="Family shown on the board, such as SmolLM2.")
+@click.option("--developer", default=None, help="Who made it.")
+@click.option("--parameters", type=click.IntRange(1, MAX_ROW_ID), default=None, help="Number of parameters.")
+@click.option("--licence", default=None, help="Licence of the weights.")
+@click.option("--url", default=None, help="Page about the model.")
+@json_option
+def add_command(
+    name: str,
+    kind: str,
+    location: str | None,
+    revision: str | None,
+    key: str | None,
+    dtype: str | None,
+    quantisation: str | None,
+    adapter: str | None,
+    as_json: bool,
+    **description: Any,
+) -> None:
+    """Register model NAME. The same name with other files or another precision is its next revision.
+
+    Weights must be safetensors or GGUF: pickles can run code when loaded and are refused, as is code that a model
+    brings along. The files are hashed before the revision can be used.
+
+    An endpoint must stand in the file that SHUFFLEBOARD_ENDPOINTS names, and is asked whether it serves the model. Its
+    key is never given here: the file says where workers find it.
+    """
+    settings = settings_of()
+    request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter, key).checked()
+    engine = engine_of(settings)
+    files = inspect_here(request, settings)
+    with write_session(engine) as session:
+        row, new = add_revision(session, name, request, description, files)
+        document = _document(row)
+    if as_json:
+        print_json(document | {"added": new})
+        return
+    state = "registered" if new else "is there already"
+    click.echo(f"{name}@{row.number} {state}; {row.state}")
+    if row.state != "ready":
+        next_step = "asks its endpoint for it" if kind == "openai" else "hashes its files"
+        note(f"a worker {next_step} next; it can be used after that")
+
+
+def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | None:
+    """Hashes the files in this process where they are at hand; hub models of a deployment are left to its workers.
+
+    So are endpoints of a deployment, since only its workers need their keys.
+    """
+    if request.kind == "external" or request.location is None:
+        return None
+    if not is_local(request.location) and settings.broker_url:
+        return None
+    from workers.artifacts import inspect_files
+
+    return inspect_files(request, settings)
+
+
+def _document(row: ModelRevision) -> dict[str, Any]:
+    return {
+        "model": row.model.name,
+        "revision": row.number,
+        "kind": row.kind,
+        "state": row.state,
+        "location": row.location,
+        "served_model": row.requested_revision if row.kind == "openai" else None,
+        "commit": row.revision,
+        "dtype": row.dtype,
+        "quantisation": row.quantisation,
+        "family": row.model.family,
+        "developer": row.model.developer,
+        "parameters": row.model.parameters,
+        "licence": row.model.licence,
+        "url": row.model.url,
+        "weights_digest": row.weights_digest,
+        "tokenizer_digest": row.tokenizer_digest,
+        "chat_template_digest": row.chat_template_digest,
+        "error": row.error,
+        "created_at": row.created_at,
+    }
+
+
+@models.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List models and their revisions."""
+    with read_session(engine_of(settings_of())) as session:
+        query = select(ModelRevision).join(Model).order_by(Model.name, ModelRevision.number)
+        rows = [_document(row) for row in session.scalars(query)]
+    if as_json:
+        print_json({"models": rows})
+        return
+    headings = {
+        "model": "Model",
+        "revision": "Revision",
+        "kind": "Kind",
+        "state": "State",
+        "dtype": "Precision",
+        "quantisation": "Quantisation",
+        "location": "Location",
+    }
+    print_table(rows, headings, "no model yet; register one: shuffleboard models add NAME --kind KIND --location …")
+
+
+@models.command("show")
+@click.argument("name")
+@json_option
+def show_command(name: str, as_json: bool) -> None:
+    """Show model NAME (its newest revision, or NAME@NUMBER)."""
+    with read_session(engine_of(settings_of())) as session:
+        document = _document(find_revision(session, name))
+    if as_json:
+        print_json(document)
+        return
+    for key, value in document.items():
+        click.echo(f"{key.replace('_', ' '):22} {'–' if value is None else value}")

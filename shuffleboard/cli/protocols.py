@@ -1,0 +1,159 @@
+"""`shuffleboard protocols`."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+from sqlalchemy import select
+
+from registry.db import read_session, write_session
+from registry.digests import specification_digest
+from registry.errors import NotFoundError
+from registry.lookups import find_version
+from registry.prompting.protocols import PRESETS, find_definition, import_protocol, read_protocol_file
+from registry.prompting.protocols.store import known_definitions
+from registry.prompting.variants import VARIANT_KINDS, parse_variants
+from registry.queue.shards import prompt_of
+from registry.tables import Protocol, Question
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+
+
+@click.group()
+def protocols() -> None:
+    """Import and list protocols: how a model is asked and how its answer is read."""
+
+
+@protocols.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List presets, the protocols made from them that ship, and imported ones.
+
+    A name means its newest definition. Protocols that no worker can ask yet serve for imported outputs.
+    """
+    with read_session(engine_of(settings_of())) as session:
+        imported = set(session.scalars(select(Protocol.name))) - set(known_definitions())
+        names = [*known_definitions(), *sorted(imported)]
+        rows = [_document(find_definition(session, name)) for name in names]
+    if as_json:
+        print_json({"protocols": rows})
+        return
+    headings = {
+        "protocol": "Protocol",
+        "kind": "Kind",
+        "format": "Format",
+        "digest": "Digest",
+    }
+    print_table([row | {"digest": row["digest"][:12]} for row in rows], headings, "no protocol")
+
+
+def _document(definition: dict[str, Any]) -> dict[str, Any]:
+    name = definition["name"]
+    return {
+        "protocol": name,
+        "kind": "preset" if name in PRESETS else "shipped" if name in known_definitions() else "imported",
+        "format": definition["format"],
+        "shots": definition["shots"],
+        "digest": specification_digest(definition),
+    }
+
+
+@protocols.command("show")
+@click.argument("name")
+@click.option("--shots", type=int, default=0, show_default=True, help="Examples from the few-shot pool.")
+@json_option
+def show_command(name: str, shots: int, as_json: bool) -> None:
+    """Show the whole definition of protocol NAME, and the digest that names it."""
+    with read_session(engine_of(settings_of())) as session:
+        definition = find_definition(session, name, shots)
+    document = _document(definition) | {"definition": definition}
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"{'digest':18} {document['digest']}")
+    for key, value in definition.items():
+        if isinstance(value, dict):
+            for inner, item in value.items():
+                click.echo(f"{f'{key}.{inner}':22} {item!r}")
+        else:
+            click.echo(f"{key:22} {value!r}")
+
+
+@protocols.command("prompt")
+@click.argument("name")
+@click.option("--benchmark", required=True, help="Benchmark NAME, or NAME@VERSION.")
+@click.option("--question", default=None, help="Id of a question.  [default: the first]")
+@click.option(
+    "--variants", default="original", show_default=True, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}."
+)
+@click.option("--variant", type=int, default=0, show_default=True, help="Which variant of the question, from 0.")
+@click.option("--shots", type=int, default=0, show_default=True, help="Examples from the few-shot pool.")
+@json_option
+def prompt_command(
+    name: str, benchmark: str, question: str | None, variants: str, variant: int, shots: int, as_json: bool
+) -> None:
+    """Show what a model would be shown of a question under protocol NAME; no model is needed and nothing is stored.
+
+    What is scored after the prompt, or what a written answer is read against, follows on stderr. With a chat template
+    the turns are shown, each under its role: the model's own template writes them down.
+    """
+    with read_session(engine_of(settings_of())) as session:
+        definition = find_definition(session, name, shots)
+        version = find_version(session, benchmark)
+        asked = select(Question).where(Question.benchmark_version_id == version.id, ~Question.few_shot)
+        if question is not None:
+            asked = asked.where(Question.external_id == question)
+        found = session.scalars(asked.order_by(Question.ordinal).limit(1)).first()
+        if found is None:
+            raise NotFoundError(
+                f"benchmark {version.benchmark.name}@{version.version} has no question {question!r}; give an id as in "
+                "its file, or leave --question out for the first"
+            )
+        shown, prompt = prompt_of(session, definition, parse_variants(variants), found, variant)
+        document = {
+            "protocol": name,
+            "question": found.external_id,
+            "variant": shown.ordinal,
+            "variant_name": shown.name,
+            "order": list(shown.order),
+            "prompt": prompt.text,
+            "continuations": list(prompt.continuations),
+            "answers": list(prompt.answers),
+            "digest": prompt.digest,
+        }
+    if as_json:
+        print_json(document)
+        return
+    click.echo(prompt.text)
+    used = "scored after it" if prompt.continuations else "what is written is read as one of"
+    note(f"{used}: {', '.join(repr(text) for text in prompt.continuations or prompt.answers)}")
+
+
+@protocols.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@json_option
+def import_command(file: Path, as_json: bool) -> None:
+    """Load a protocol from FILE (.toml or .json): a preset with some of its keys changed.
+
+    \b
+      name = "match-dash-short"
+      base = "match-dash"
+      cue = "Your answer:"
+      [generation]
+      max_tokens = 128
+      temperature = 0.2
+      [extraction]
+      match = "first"
+    Which keys a preset has: shuffleboard protocols show NAME. A changed file of the same name is another protocol with
+    another digest; the name means it from then on, and what was asked before keeps the old one.
+    """  # noqa: D301
+    definition = read_protocol_file(file)
+    with write_session(engine_of(settings_of())) as session:
+        row, new = import_protocol(session, definition)
+        current = find_definition(session, row.name) == definition
+    document = _document(definition) | {"new": new, "current": current}
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(f"protocol {definition['name']} {document['digest'][:12]} {'loaded' if new else 'is there already'}")
+    if not current:
+        note(f"{definition['name']} means a newer definition; to return to this one, import it under another name")

@@ -1,0 +1,44 @@
+"""`shuffleboard published`."""
+
+import click
+
+from registry.db import read_session
+from registry.studies.published import published_rows
+from shuffleboard.cli.common import engine_of, json_option, print_json, print_table, settings_of
+
+
+@click.group()
+def published() -> None:
+    """Show numbers that papers print."""
+
+
+@published.command("list")
+@click.option("--paper", default=None, help="Only this paper: part of its label, such as cavalin.")
+@click.option("--metric", default=None, help="Only this metric: the paper's name for it, or this registry's.")
+@json_option
+def list_command(paper: str | None, metric: str | None, as_json: bool) -> None:
+    """List numbers that papers print, with the digits they print. None of them was measured here.
+
+    Where a printed metric means the same as one of this registry, its name and its value in this registry's unit stand
+    beside it.
+    """
+    with read_session(engine_of(settings_of())) as session:
+        rows = published_rows(session, paper=paper, metric=metric)
+    if as_json:
+        print_json({"published": rows})
+        return
+    headings = {
+        "paper": "Paper",
+        "paper_table": "Table",
+        "model": "Model",
+        "benchmark": "Benchmark",
+        "protocol": "Protocol",
+        "target": "Target",
+        "metric": "Metric",
+        "printed": "Printed",
+        "unit": "Unit",
+        "rank": "Rank",
+        "registry_metric": "Here",
+        "registry_value": "Value here",
+    }
+    print_table(rows, headings, "no published result is stored; load them: shuffleboard db upgrade")

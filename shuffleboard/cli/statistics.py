@@ -1,0 +1,161 @@
+"""`shuffleboard statistics`."""
+
+from typing import Any
+
+import click
+
+from registry.db import read_session, write_session
+from registry.errors import UsageError
+from registry.metrics import METRICS
+from shuffleboard.cli.common import engine_of, json_option, print_json, print_table, settings_of, show
+
+
+@click.group()
+def statistics() -> None:
+    """Compare evaluations; noise, PriDe, CoRA's bootstrap, guessing."""
+
+
+@statistics.command("compare")
+@click.argument("first", type=int)
+@click.argument("second", type=int)
+@json_option
+def compare(first: int, second: int, as_json: bool) -> None:
+    """Compare two evaluations of one benchmark, question by question.
+
+    Every metric as FIRST minus SECOND over the questions that both have, with its paired bootstrap interval, and
+    McNemar's exact test where a question is either right or wrong.
+    """
+    from registry.studies.comparing import compare_evaluations
+
+    with read_session(engine_of(settings_of())) as session:
+        document = compare_evaluations(session, first, second)
+    if as_json:
+        print_json(document)
+        return
+    for key in ("first", "second"):
+        one = document[key]
+        click.echo(
+            f"{key}: evaluation {one['evaluation']}, {one['model']} on {one['benchmark']}, {one['variants']}, "
+            f"{one['protocol']} {one['shots']}-shot"
+        )
+    rows = [
+        {
+            "metric": METRICS[name].label,
+            **{key: item[key] for key in ("first", "second", "difference", "n")},
+            "interval": None if item["interval"] is None else " … ".join(map(show, item["interval"])),
+            "p": None if item["mcnemar"] is None else f"{item['mcnemar']['p_value']:.4f}",
+        }
+        for name, item in document["metrics"].items()
+        if item["difference"] is not None
+    ]
+    headings = {
+        "metric": "Metric",
+        "first": "First",
+        "second": "Second",
+        "difference": "Difference",
+        "interval": "95 % interval",
+        "p": "McNemar p",
+        "n": "Questions",
+    }
+    print_table(rows, headings, "no metric is defined for both")
+    differing = document["differing"]
+    if differing["metric"]:
+        for key, name in (("only_first", "the first"), ("only_second", "the second")):
+            listed = ", ".join(item["external_id"] for item in differing[key][:20])
+            more = "" if len(differing[key]) <= 20 else ", …"
+            click.echo(f"right by {differing['metric']} only in {name}: {len(differing[key])} ({listed}{more})")
+
+
+@statistics.command("noise")
+@click.argument("evaluation_ids", type=int, nargs=-1, required=True, metavar="ID...")
+@json_option
+def noise(evaluation_ids: tuple[int, ...], as_json: bool) -> None:
+    """Tell repeat noise from order effects, from replicates of one evaluation.
+
+    With one ID, all its sealed replicates are taken. Order effect: how much more often two answers differ when the
+    order differs than when the same prompt is asked again.
+    """
+    from registry.studies.comparing import noise_document, replicates_of
+
+    with read_session(engine_of(settings_of())) as session:
+        ids = list(evaluation_ids) if len(evaluation_ids) > 1 else replicates_of(session, evaluation_ids[0])
+        document = noise_document(session, ids or evaluation_ids)
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"evaluations {', '.join(map(str, document['evaluations']))}:")
+    interval = document["interval"]
+    bounds = "" if interval is None else f"  [{show(interval[0])}, {show(interval[1])}]"
+    click.echo(f"  {'the same prompt again':28} {show(document['repeat_disagreement'])} of pairs differ")
+    click.echo(f"  {'another order':28} {show(document['order_disagreement'])} of pairs differ")
+    click.echo(f"  {'order effect':28} {show(document['order_effect'])}{bounds}")
+    if document["repeat_disagreement"] is None:
+        click.echo("  no prompt was asked twice; queue another: shuffleboard evaluations submit … --replicate")
+
+
+@statistics.command("pride")
+@click.argument("evaluation_id", type=int)
+@click.option("--alpha", type=float, default=0.05, show_default=True, help="Share of estimation questions.")
+@json_option
+def pride(evaluation_id: int, alpha: float, as_json: bool) -> None:
+    """Show PriDe's prior and estimation set, with any share of questions; the result is kept.
+
+    The metric pride_accuracy is always that of the default share.
+    """
+    from registry.results.pride import pride_document
+
+    with write_session(engine_of(settings_of())) as session:
+        document = pride_document(session, evaluation_id, alpha)
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"PriDe accuracy {show(document['pride_accuracy'])} over {document['questions']} questions")
+    for options, prior in document["priors"].items():
+        click.echo(f"  prior over {options} positions: {', '.join(map(show, prior))}")
+    click.echo(f"  estimated from {len(document['estimation'])}: {', '.join(document['estimation'][:20])}")
+
+
+@statistics.command("cora")
+@click.argument("evaluation_id", type=int)
+@json_option
+def cora(evaluation_id: int, as_json: bool) -> None:
+    """Resample the variants: how much CoRA depends on which of them were asked. The result is kept."""
+    from registry.studies.comparing import cora_document
+
+    with write_session(engine_of(settings_of())) as session:
+        document = cora_document(session, evaluation_id)
+    if as_json:
+        print_json(document)
+        return
+    click.echo(
+        f"CoRA over {document['resamples']} draws of {document['draws']} of {document['variants']} variants: mean "
+        f"{document['mean']:.4f}, standard deviation {document['standard_deviation']:.4f}"
+    )
+
+
+@statistics.command("guessing")
+@click.option("--variants", "M", type=click.IntRange(1, 1000), required=True, help="Variants of each question.")
+@click.option("--options", "k", type=click.IntRange(2, 1000), required=True, help="Options of each question.")
+@json_option
+def guessing(M: int, k: int, as_json: bool) -> None:
+    """Print how likely a guesser is right on so many variants, and who could be: the guessing table and MSGR."""
+    from registry.statistics.guessing import guessing_table
+
+    if M > 200:
+        raise UsageError(f"--variants {M}: a table of up to 200 variants is printed")
+    rows: list[dict[str, Any]] = [
+        {
+            "p": row.p,
+            "probability_at_least": row.chance,
+            "msgr": row.minimum_success_rate,
+            "shown": row.shown,
+        }
+        for row in guessing_table(M, k)
+    ]
+    if as_json:
+        print_json({"variants": M, "options": k, "rows": rows})
+        return
+    headings = {"p": "Right on at least", "probability_at_least": "A guesser is", "shown": "MSGR"}
+    print_table(
+        [row | {"p": f"{row['p']} of {M}", "shown": f"{row['shown']:.2f}"} for row in rows], headings, "no variants"
+    )

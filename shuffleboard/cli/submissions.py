@@ -1,0 +1,153 @@
+"""`shuffleboard submissions`."""
+
+from typing import Any
+
+import click
+
+from registry.account_tables import SUBMISSION_STATES
+from registry.boards.submissions import (
+    approve,
+    find_submission,
+    listed_submissions,
+    problem_of,
+    reject,
+    revision_request,
+    submission_document,
+    submission_estimate,
+)
+from registry.db import MAX_INTEGER, read_session, write_session
+from registry.people.accounts import OPERATOR
+from registry.queue.hints import send_hints
+from registry.queue.progress import duration
+from registry.tables import QUEUES
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.models import inspect_here
+
+
+@click.group()
+def submissions() -> None:
+    """Decide on what submitters ask for."""
+
+
+@submissions.command("list")
+@click.option("--state", type=click.Choice(SUBMISSION_STATES), default=None, help="Only submissions in this state.")
+@json_option
+def list_command(state: str | None, as_json: bool) -> None:
+    """List submissions, those that wait for a decision first."""
+    with read_session(engine_of(settings_of())) as session:
+        found, _ = listed_submissions(session, OPERATOR, state=state, limit=MAX_INTEGER)
+        rows = [submission_document(session, row) for row in found]
+    if as_json:
+        print_json({"submissions": rows})
+        return
+    headings = {
+        "submission": "ID",
+        "state": "State",
+        "name": "Model",
+        "where": "From",
+        "suite": "Suite",
+        "requester": "Asked by",
+        "created_at": "Asked",
+        "decided_by": "Decided by",
+    }
+    print_table([row | _model(row["model"]) for row in rows], headings, "no submission yet")
+
+
+def _model(model: dict[str, Any]) -> dict[str, Any]:
+    where = model.get("location") or f"endpoint {model['endpoint']}"
+    revision = f"@{model['revision']}" if model["revision"] else ""
+    return {"name": model["name"], "where": f"{where}{revision}"}
+
+
+@submissions.command("show")
+@click.argument("submission_id", type=int)
+@json_option
+def show_command(submission_id: int, as_json: bool) -> None:
+    """Show a submission with what it would cost, or what became of it."""
+    settings = settings_of()
+    with read_session(engine_of(settings)) as session:
+        row = find_submission(session, OPERATOR, submission_id)
+        document = submission_document(session, row) | {"problem": problem_of(session, row, whole=True)}
+        waits = row.state == "requested"
+        estimate = submission_estimate(session, row, settings) if waits else row.estimate
+    if as_json:
+        print_json(document | {"estimate": estimate})
+        return
+    for key, value in (document | _model(document["model"])).items():
+        if key != "model":
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else show(value)
+            click.echo(f"{key.replace('_', ' '):16} {shown or '–'}")
+    if estimate and waits:
+        _print_estimate(estimate)
+
+
+def _print_estimate(estimate: dict[str, Any]) -> None:
+    if estimate["problem"] is not None:
+        note(f"cannot be queued: {estimate['problem']}")
+        return
+    headings = {
+        "benchmark": "Benchmark",
+        "variants": "Variants",
+        "protocol": "Protocol",
+        "prompts_left": "Prompts",
+        "tokens_naive": "Tokens",
+        "tokens_shared": "Computed",
+        "time": "Time",
+    }
+    rows = [*estimate["estimates"], {**estimate, "benchmark": "together", "variants": "", "protocol": ""}]
+    timed = [row | {"time": None if row["seconds"] is None else duration(row["seconds"])} for row in rows]
+    print_table(timed, headings, "nothing is asked for")
+    for reason in dict.fromkeys(row["reason"] for row in estimate["estimates"] if row["reason"]):
+        note(f"not known: {reason}")
+
+
+@submissions.command("approve")
+@click.argument("submission_id", type=int)
+@click.option("--reason", default=None, help="What the submitter reads.")
+@click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
+@click.option(
+    "--priority",
+    type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
+    default=0,
+    show_default=True,
+    help="Higher is scored earlier.",
+)
+@json_option
+def approve_command(submission_id: int, reason: str | None, queue: str, priority: int, as_json: bool) -> None:
+    """Register the model of a submission and queue what its suite lacks of it.
+
+    Without a broker the model's files are fetched and hashed here, as `models add` does; else a worker does that, and
+    what is asked is queued as soon as it has.
+    """
+    settings = settings_of()
+    engine = engine_of(settings)
+    with read_session(engine) as session:
+        row = find_submission(session, OPERATOR, submission_id)
+        request = revision_request(row.model, settings) if row.state == "requested" else None
+    files = None if request is None else inspect_here(request, settings)
+    with write_session(engine) as session:
+        approved, hints = approve(
+            session, OPERATOR, submission_id, settings, reason=reason, queue=queue, priority=priority, files=files
+        )
+        document = submission_document(session, approved)
+    send_hints(settings, hints)
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"submission {submission_id} is approved: {document['revision']}")
+    if document["evaluations"]:
+        click.echo(f"evaluations {', '.join(map(str, document['evaluations']))}")
+    else:
+        note("a worker fetches and hashes the model's files next; its evaluations are queued after that")
+
+
+@submissions.command("reject")
+@click.argument("submission_id", type=int)
+@click.option("--reason", required=True, help="What the submitter reads.")
+@json_option
+def reject_command(submission_id: int, reason: str, as_json: bool) -> None:
+    """Reject a submission, with a reason."""
+    settings = settings_of()
+    with write_session(engine_of(settings)) as session:
+        document = submission_document(session, reject(session, OPERATOR, submission_id, settings, reason))
+    print_json(document) if as_json else click.echo(f"submission {submission_id} is rejected")

@@ -1,0 +1,93 @@
+"""`shuffleboard webhooks`."""
+
+import click
+
+from registry.db import read_session, write_session
+from registry.errors import RemoteError
+from registry.notices import KINDS
+from registry.notices.webhooks import (
+    add_webhook,
+    current_webhooks,
+    recent_deliveries,
+    remove_webhook,
+    try_webhook,
+    webhook_document,
+)
+from registry.people.accounts import OPERATOR, find_account
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+
+
+@click.group()
+def webhooks() -> None:
+    """Keep the addresses that are told of what happens."""
+
+
+@webhooks.command("add")
+@click.argument("url")
+@click.option("--account", required=True, help="Account that it belongs to.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(list(KINDS)), help="Only these; may be repeated.")
+@json_option
+def add_command(url: str, account: str, kinds: tuple[str, ...], as_json: bool) -> None:
+    """Have URL told of notices, each as a POST of JSON that is signed with the secret printed here, this once.
+
+    The address must be of the public internet, unless SHUFFLEBOARD_PRIVATE_WEBHOOKS lists its host.
+    """
+    settings = settings_of()
+    with write_session(engine_of(settings)) as session:
+        owner = find_account(session, account)
+        made = add_webhook(session, OPERATOR, url, kinds or None, settings, account=owner)
+        document = webhook_document(made) | {"secret": made.secret}
+    if as_json:
+        print_json(document)
+        return
+    click.echo(f"webhook {document['webhook']} added; its secret, shown this once:\n{document['secret']}")
+
+
+@webhooks.command("list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List webhooks, and what became of the newest deliveries."""
+    with read_session(engine_of(settings_of())) as session:
+        rows = [webhook_document(row) for row in current_webhooks(session)]
+        deliveries = recent_deliveries(session)
+    if as_json:
+        print_json({"webhooks": rows, "deliveries": deliveries})
+        return
+    headings = {"webhook": "ID", "url": "Address", "kinds": "Told of", "created_at": "Added"}
+    listed = [row | {"kinds": ", ".join(row["kinds"] or ["everything"])} for row in rows]
+    print_table(listed, headings, "no webhook yet; add one: shuffleboard webhooks add URL --account NAME")
+    if deliveries:
+        of_delivery = {
+            "delivery": "Delivery",
+            "kind": "Notice",
+            "state": "State",
+            "attempts": "Attempts",
+            "status": "Status",
+            "error": "Error",
+        }
+        print_table(deliveries, of_delivery, "")
+
+
+@webhooks.command("remove")
+@click.argument("webhook_id", type=int)
+@json_option
+def remove_command(webhook_id: int, as_json: bool) -> None:
+    """Send a webhook nothing more, what waits included."""
+    with write_session(engine_of(settings_of())) as session:
+        remove_webhook(session, OPERATOR, webhook_id)
+    print_json({"webhook": webhook_id, "removed": True}) if as_json else click.echo(f"webhook {webhook_id} removed")
+
+
+@webhooks.command("test")
+@click.argument("webhook_id", type=int)
+@json_option
+def test_command(webhook_id: int, as_json: bool) -> None:
+    """Send a webhook a notice of kind webhook.test now; status 1 when it does not arrive."""
+    settings = settings_of()
+    outcome = try_webhook(engine_of(settings), OPERATOR, webhook_id, settings)
+    if as_json:
+        print_json({"delivered": outcome.delivered, "status": outcome.status, "error": outcome.error})
+    elif outcome.delivered:
+        note(f"webhook {webhook_id} answered {outcome.status}")
+    if not outcome.delivered:
+        raise RemoteError(f"webhook {webhook_id}: {outcome.error}; look at the receiver, then try again")

@@ -1,0 +1,120 @@
+"""`shuffleboard worker`."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import click
+
+from registry.queue.broker import require_admission
+from registry.tables import QUEUES
+from shuffleboard.cli.common import engine_of, settings_of
+from workers.loop import UNLOAD_SECONDS, WorkerLoop
+from workers.scorer import ENGINES, TransformersScorer, quiet_libraries
+from workers.stopping import leave_in_time, stop_on_signals
+
+
+@click.command()
+@click.option("--until-idle", is_flag=True, help="End when nothing is left to score.")
+@click.option("--queues", default=None, help="Queues to serve, comma-separated: cpu, gpu, match. Default: by device.")
+@click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    help="Device to score on, such as cpu or cuda:1. Repeated: a process for each. Default: the first GPU, or cpu.",
+)
+@click.option("--threads", type=click.IntRange(min=1), default=None, help="CPU threads. Default: all cores.")
+@click.option(
+    "--engine",
+    "engine_name",
+    type=click.Choice(ENGINES),
+    default=ENGINES[0],
+    show_default=True,
+    help="How prompts are scored: shared tokens once, prompts in batches, or one by one.",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=1),
+    default=None,
+    help="MiB that scoring may take beside the model. Default: 2048; on a GPU, three quarters of what is free.",
+)
+@click.option(
+    "--unload-after",
+    type=click.FloatRange(min=0),
+    default=UNLOAD_SECONDS,
+    show_default=True,
+    help="Seconds without work after which the model is unloaded.",
+)
+def worker(
+    until_idle: bool,
+    queues: str | None,
+    devices: tuple[str, ...],
+    threads: int | None,
+    engine_name: str,
+    memory: int | None,
+    unload_after: float,
+) -> None:
+    """Score queued evaluations until stopped.
+
+    Pulls tasks from Redis when SHUFFLEBOARD_BROKER_URL is set, and polls the database otherwise or while no task
+    comes. One process scores on one device. SIGTERM and Ctrl-C hand the shard in work back and end with status 0
+    within ten seconds; a killed worker's shard is given to another once its lease has run out.
+    """
+    served = queues.split(",") if queues else None
+    for name in served or ():
+        if name not in QUEUES:
+            raise click.UsageError(f"queue {name!r}: use {', '.join(QUEUES)}")
+    if len(devices) > 1:
+        options = ["--unload-after", str(unload_after), "--engine", engine_name]
+        options += ["--memory", str(memory)] if memory else []
+        options += ["--until-idle"] if until_idle else []
+        options += ["--queues", queues] if queues else []
+        options += ["--threads", str(threads)] if threads else []
+        sys.exit(_one_process_each(devices, options))
+    settings = settings_of()
+    engine = engine_of(settings)
+    if settings.broker_url:
+        require_admission(settings)
+    quiet_libraries()
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    scorer = TransformersScorer(
+        settings.home.expanduser(), devices[0] if devices else None, engine=engine_name, memory_mb=memory
+    )
+    if served is None:
+        served = ["cpu"] if scorer.device() == "cpu" else ["gpu", "cpu"]
+    loop = WorkerLoop(engine, settings, scorer, served, unload_seconds=unload_after)
+    stop_on_signals(loop)
+    leave_in_time(loop)
+    loop.start()
+    try:
+        if settings.broker_url and not until_idle and not loop.stopping.is_set():
+            from workers.app import run_worker
+
+            run_worker(settings, loop)
+        else:
+            loop.run(until_idle=until_idle)
+    finally:
+        loop.stop()
+    if loop.broken:
+        sys.exit(1)
+
+
+def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
+    """Runs a worker for each device, and stops them all when it is stopped; 1 if one of them failed.
+
+    Processes of their own and no forks: a process that was forked after torch hangs. This one does not import it.
+    """
+    command = [sys.executable, "-m", "shuffleboard.cli", "worker", *options]
+    running = [subprocess.Popen([*command, "--device", device]) for device in devices]  # noqa: S603 - our own command
+
+    def stop(*_: object) -> None:
+        for process in running:
+            process.terminate()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return max(1 if process.wait() else 0 for process in running)

@@ -1,0 +1,489 @@
+"""A client of a registry's HTTP API, for analysts and scripts. It needs nothing but the standard library.
+
+    >>> from shuffleboard.client import Client
+    >>> board = Client("https://shuffleboard.example.org")
+    >>> rows = board.leaderboard(benchmark="arc-challenge", variants="cyclic")  # doctest: +SKIP
+    >>> [(row["rank"], row["model"], row["worst_accuracy"]) for row in rows]  # doctest: +SKIP
+
+What writes takes a token of an account that may; `Client(address, token=…)`.
+
+What it returns are plain documents, as the API answers them; their types are those of `registry.api.documents`.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO, Any, Final, Literal, cast
+from urllib.error import HTTPError
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.request import Request, urlopen
+
+from typing_extensions import TypedDict, Unpack
+
+from registry import __version__
+from registry.api.documents import (
+    AskedEvaluations,
+    BenchmarkVersion,
+    Board,
+    ChangedVisibility,
+    DeliveryOutcome,
+    Estimate,
+    EvaluationDocument,
+    EvaluationQuestion,
+    EvaluationState,
+    ImportedBenchmark,
+    ImportedBoard,
+    ImportedOutputs,
+    ImportedSuite,
+    LeaderboardRow,
+    ListedBoard,
+    ListedEvaluation,
+    ListedModel,
+    MetricValues,
+    NewWebhook,
+    Prediction,
+    Provenance,
+    RegisteredModel,
+    Submission,
+    SubmissionEstimate,
+    Verification,
+    WebhookList,
+)
+from registry.errors import (
+    AuthenticationError,
+    ForbiddenError,
+    IngestError,
+    NotFoundError,
+    QueueError,
+    RemoteError,
+    ShuffleboardError,
+    UsageError,
+)
+
+TIMEOUT_S: Final = 60.0
+_TYPES: Final = {
+    ".jsonl": "application/x-ndjson",
+    ".csv": "text/csv",
+    ".parquet": "application/vnd.apache.parquet",
+    ".json": "application/json",
+    ".eval": "application/zip",
+}
+"""Ending of a file's name to the type it is sent as."""
+_METRICS: Final = tuple(MetricValues.__annotations__)
+
+
+class Filters(TypedDict, total=False):
+    """What the leaderboard and the list of evaluations can be narrowed by. Times are inclusive.
+
+    q: a part of a model's name. subject: metrics are then over its questions alone.
+    """
+
+    benchmark: str
+    subject: str
+    protocol: str
+    shots: int
+    variants: str
+    model: str
+    q: str
+    family: str
+    kind: str
+    min_parameters: int
+    max_parameters: int
+    sealed_from: str | datetime
+    sealed_to: str | datetime
+
+
+class Asked(TypedDict, total=False):
+    """What is to be evaluated: `benchmark` and `variants` with what narrows them down, or a suite, or a board.
+
+    benchmarks: what a suite's * stands for. subjects, limit, options: only such questions of the benchmark.
+    """
+
+    benchmark: str
+    variants: str
+    suite: str
+    board: str
+    benchmarks: Sequence[str]
+    protocol: str
+    shots: int
+    limit: int
+    subjects: Sequence[str]
+    options: int
+    priority: int
+    queue: Literal["cpu", "gpu"]
+    replicate: bool
+
+
+class WishedModel(TypedDict, total=False):
+    """A model to submit: `hub`, its owner/name there, or `endpoint`, the name of one, with `revision` its model."""
+
+    hub: str
+    endpoint: str
+    revision: str
+    dtype: Literal["float32", "bfloat16", "float16"]
+    name: str
+    note: str
+
+
+class ModelFacts(TypedDict, total=False):
+    """What is said of a model revision. location: a name on the hub, or an address on an endpoint; never a path."""
+
+    location: str
+    revision: str
+    key: str
+    dtype: str
+    quantisation: str
+    family: str
+    developer: str
+    parameters: int
+    licence: str
+    url: str
+
+
+class BenchmarkFacts(TypedDict, total=False):
+    """What is said of a benchmark's file."""
+
+    version: str
+    split: str
+    language: str
+    licence: str
+    source: str
+    shuffle_options: int
+    visibility: Literal["public", "members", "hidden"]
+
+
+class OutputFacts(TypedDict, total=False):
+    """What is said of recorded outputs."""
+
+    protocol: str
+    shots: int
+    select: str
+    column: str
+
+
+class Metrics(TypedDict):
+    """An evaluation's metrics by name, None where undefined; `scored` of its `questions` have all their variants."""
+
+    evaluation: int
+    metrics: MetricValues
+    questions: int
+    scored: int
+    complete: bool
+
+
+class MetricsByQuestion(Metrics):
+    """The same with those of each question, by its external id."""
+
+    per_question: dict[str, MetricValues]
+
+
+class Client:
+    """The API of the registry at `base_url`, such as https://shuffleboard.example.org.
+
+    token: sent as a bearer token, to this address alone. timeout_s: seconds without an answer until it is given up.
+    Methods raise the registry's own errors with its own words: NotFoundError, UsageError, AuthenticationError and
+    ForbiddenError, QueueError for what is not in a state for it, IngestError for a file that does not keep its
+    contract; and RemoteError where it does not answer or answers something else.
+    """
+
+    def __init__(self, base_url: str, token: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise UsageError(
+                f"{base_url!r} is no address of a registry; give one such as https://host or http://host:8000"
+            )
+        self._base = base_url.rstrip("/")
+        self._origin = f"{parts.scheme}://{parts.netloc}/"
+        self._token = token
+        self._timeout_s = timeout_s
+
+    def leaderboard(
+        self, *, sort: str | None = None, order: str | None = None, **filters: Unpack[Filters]
+    ) -> list[LeaderboardRow]:
+        """Every row of the leaderboard that the filters keep: by group, complete evaluations first, best on top.
+
+        sort: a metric or another column; order: "asc" or "desc".
+        """
+        given = {"sort": sort, "order": order, **filters}
+        return [row for page in self._pages("leaderboard", given) for row in page["rows"]]
+
+    def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> Iterator[ListedEvaluation]:
+        """Evaluations with their progress, newest first, a page at a time."""
+        for page in self._pages("evaluations", {"state": state, "per_page": 1000, **filters}):
+            yield from page["items"]
+
+    def evaluation(self, evaluation_id: int) -> EvaluationDocument:
+        """One evaluation with progress, metrics by scope, and provenance."""
+        return cast("EvaluationDocument", self._get(f"evaluations/{evaluation_id}"))
+
+    def metrics(self, evaluation_id: int, *, per_question: bool = False) -> Metrics | MetricsByQuestion:
+        """An evaluation's metrics; per_question: also those of each question, null for those that have none."""
+        document = self._get(f"evaluations/{evaluation_id}")
+        counts = self._get(f"evaluations/{evaluation_id}/questions", {"per_page": 1})["counts"]
+        found: Metrics = {
+            "evaluation": evaluation_id,
+            "metrics": document["metrics"],
+            "questions": counts["all"],
+            "scored": counts["all"] - counts["unscored"],
+            "complete": document["complete"],
+        }
+        if not per_question:
+            return found
+        by_question = {
+            question["external_id"]: cast("MetricValues", {name: question.get(name) for name in _METRICS})
+            for question in self.questions(evaluation_id)
+        }
+        return {**found, "per_question": by_question}
+
+    def questions(self, evaluation_id: int) -> Iterator[EvaluationQuestion]:
+        """An evaluation's questions in the benchmark's order, a page at a time."""
+        for page in self._pages(f"evaluations/{evaluation_id}/questions", {"per_page": 1000}):
+            yield from page["items"]
+
+    def predictions(self, evaluation_id: int, *, per_page: int = 1000) -> Iterator[Prediction]:
+        """Every stored prediction of an evaluation by question and variant, fetched so many at a time."""
+        for page in self._pages(f"evaluations/{evaluation_id}/predictions", {"limit": per_page}):
+            yield from page["items"]
+
+    def provenance(self, evaluation_id: int) -> Provenance:
+        """Where an evaluation's numbers come from."""
+        return cast("Provenance", self._get(f"evaluations/{evaluation_id}/provenance"))
+
+    def verify(self, evaluation_id: int) -> Verification:
+        """Has the registry compute anew what it stores of a sealed evaluation; takes the scope `maintain`."""
+        return cast("Verification", self._get(f"evaluations/{evaluation_id}/verification"))
+
+    def boards(self) -> list[ListedBoard]:
+        """Every board that may be seen."""
+        return cast("list[ListedBoard]", self._get("boards")["items"])
+
+    def board(self, name: str, as_of: str | datetime | None = None) -> Board:
+        """A board as it stands, or as it stood at a date (its end) or time; UTC where no zone is given."""
+        return cast("Board", self._get(f"boards/{quote(name, safe='')}", {"as_of": as_of}))
+
+    def models(self) -> list[ListedModel]:
+        """Every model."""
+        return cast("list[ListedModel]", self._get("models")["items"])
+
+    def benchmarks(self) -> list[BenchmarkVersion]:
+        """Every benchmark version that may be seen."""
+        return cast("list[BenchmarkVersion]", self._get("benchmarks")["items"])
+
+    # Submissions
+
+    def submissions(self, *, state: str | None = None, mine: bool = False) -> Iterator[Submission]:
+        """Submissions, those that wait for a decision first: one's own, and everybody's for those who maintain."""
+        given = {"state": state, "mine": "yes" if mine else None, "per_page": 1000}
+        for page in self._pages("submissions", given):
+            yield from page["items"]
+
+    def submission(self, submission_id: int) -> Submission:
+        """One submission: what was asked, what was decided, and the evaluations that came of it."""
+        return cast("Submission", self._get(f"submissions/{submission_id}"))
+
+    def submit_model(self, suite: str, **model: Unpack[WishedModel]) -> Submission:
+        """Asks that a model be put to a suite; a maintainer decides."""
+        return cast("Submission", self._send("POST", "submissions", {"suite": suite, **model}))
+
+    def estimate_submission(self, submission_id: int) -> SubmissionEstimate:
+        """What a submission would cost, for who decides."""
+        return cast("SubmissionEstimate", self._get(f"submissions/{submission_id}/estimate"))
+
+    def approve_submission(
+        self,
+        submission_id: int,
+        *,
+        reason: str | None = None,
+        queue: Literal["cpu", "gpu"] = "cpu",
+        priority: int = 0,
+    ) -> Submission:
+        """Registers the model and queues what the suite lacks of it."""
+        body = {"reason": reason, "queue": queue, "priority": priority}
+        return cast("Submission", self._send("POST", f"submissions/{submission_id}/approve", body))
+
+    def reject_submission(self, submission_id: int, reason: str) -> Submission:
+        """Rejects a submission, with the reason that its submitter reads."""
+        return cast("Submission", self._send("POST", f"submissions/{submission_id}/reject", {"reason": reason}))
+
+    def withdraw_submission(self, submission_id: int) -> Submission:
+        """Takes one's own submission back while it waits."""
+        return cast("Submission", self._send("POST", f"submissions/{submission_id}/withdraw"))
+
+    # What maintainers keep
+
+    def add_model(
+        self, name: str, kind: Literal["huggingface", "openai", "external"], **facts: Unpack[ModelFacts]
+    ) -> RegisteredModel:
+        """Registers a model revision; `added` says whether it is new."""
+        return cast("RegisteredModel", self._send("POST", "models", {"name": name, "kind": kind, **facts}))
+
+    def import_benchmark(self, path: Path | str, name: str, **facts: Unpack[BenchmarkFacts]) -> ImportedBenchmark:
+        """Imports a benchmark from a .jsonl, .csv or .parquet file; `imported` says whether it is new."""
+        return cast("ImportedBenchmark", self._upload("benchmarks", Path(path), {"name": name, **facts}))
+
+    def set_visibility(
+        self, benchmark: str, visibility: Literal["public", "members", "hidden"], version: str | None = None
+    ) -> ChangedVisibility:
+        """Changes who may see a benchmark: all of its versions, or one."""
+        body = {"visibility": visibility, "version": version}
+        return cast("ChangedVisibility", self._send("PATCH", f"benchmarks/{quote(benchmark, safe='')}", body))
+
+    def submit_evaluations(self, model: str, **asked: Unpack[Asked]) -> AskedEvaluations:
+        """Queues what is asked of a model and is not there yet."""
+        return cast("AskedEvaluations", self._send("POST", "evaluations", {"model": model, **asked}))
+
+    def estimate_evaluations(self, model: str, **asked: Unpack[Asked]) -> Estimate:
+        """What queueing the same would ask; nothing is queued."""
+        return cast("Estimate", self._send("POST", "evaluations/estimate", {"model": model, **asked}))
+
+    def move_evaluation(
+        self, evaluation_id: int, action: Literal["pause", "resume", "cancel", "retry"]
+    ) -> EvaluationState:
+        """Pauses, resumes, cancels or retries an evaluation."""
+        return cast("EvaluationState", self._send("POST", f"evaluations/{evaluation_id}/{action}"))
+
+    def import_outputs(
+        self, path: Path | str, model: str, benchmark: str, variants: str, **facts: Unpack[OutputFacts]
+    ) -> ImportedOutputs:
+        """Imports recorded outputs from a file; again makes a new replicate."""
+        given = {"model": model, "benchmark": benchmark, "variants": variants, **facts}
+        return cast("ImportedOutputs", self._upload("evaluations/import", Path(path), given))
+
+    def import_suite(self, definition: Mapping[str, Any] | Path) -> ImportedSuite:
+        """Loads a suite from its definition or its TOML file."""
+        return cast("ImportedSuite", self._send("POST", "suites", _definition(definition)))
+
+    def import_board(self, definition: Mapping[str, Any] | Path) -> ImportedBoard:
+        """Loads a board from its definition or its TOML file."""
+        return cast("ImportedBoard", self._send("POST", "boards", _definition(definition)))
+
+    # Webhooks
+
+    def webhooks(self) -> WebhookList:
+        """Every webhook, and the newest deliveries."""
+        return cast("WebhookList", self._get("webhooks"))
+
+    def add_webhook(self, url: str, kinds: Sequence[str] | None = None) -> NewWebhook:
+        """Has an address told of notices; the secret that signs them is in the answer, this once."""
+        return cast("NewWebhook", self._send("POST", "webhooks", {"url": url, "kinds": kinds}))
+
+    def remove_webhook(self, webhook_id: int) -> None:
+        """Sends a webhook nothing more."""
+        self._send("DELETE", f"webhooks/{webhook_id}")
+
+    def test_webhook(self, webhook_id: int) -> DeliveryOutcome:
+        """Sends a webhook a notice now."""
+        return cast("DeliveryOutcome", self._send("POST", f"webhooks/{webhook_id}/test"))
+
+    def _pages(self, path: str, given: dict[str, Any]) -> Iterator[Any]:
+        page = self._get(path, given)
+        yield page
+        while page["next"] is not None:
+            page = self._open(urljoin(self._origin, page["next"]))
+            yield page
+
+    def _get(self, path: str, given: Mapping[str, Any] | None = None) -> Any:
+        return self._open(self._address(path, given))
+
+    def _address(self, path: str, given: Mapping[str, Any] | None = None) -> str:
+        kept = {key: value for key, value in (given or {}).items() if value is not None}
+        query = urlencode(
+            {key: value.isoformat() if isinstance(value, datetime) else value for key, value in kept.items()}
+        )
+        return f"{self._base}/api/v1/{path}{'?' if query else ''}{query}"
+
+    def _send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
+        """Sends a JSON document, without the keys that are None."""
+        if document is None:
+            return self._ask(method, self._address(path))
+        kept = {key: value for key, value in document.items() if value is not None}
+        return self._ask(method, self._address(path), json.dumps(kept).encode(), "application/json")
+
+    def _upload(self, path: str, file: Path, given: Mapping[str, Any]) -> Any:
+        kind = _TYPES.get(file.suffix.lower())
+        if kind is None:
+            raise UsageError(f"{file.name}: unknown kind of file; use {', '.join(_TYPES)}")
+        try:
+            with file.open("rb") as stream:
+                return self._ask("POST", self._address(path, given), stream, kind, file.stat().st_size)
+        except FileNotFoundError:
+            raise IngestError(f"{file}: no such file; check the path") from None
+
+    def _open(self, address: str) -> Any:
+        return self._ask("GET", address)
+
+    def _ask(
+        self,
+        method: str,
+        address: str,
+        body: bytes | IO[bytes] | None = None,
+        kind: str | None = None,
+        length: int | None = None,
+    ) -> Any:
+        if not address.startswith(self._origin):
+            raise RemoteError(f"{self._base} leads on to another server ({address[:100]}); it is not followed")
+        request = Request(  # noqa: S310 - the scheme has been checked
+            address,
+            data=body,
+            method=method,
+            headers={"Accept": "application/json", "User-Agent": f"shuffleboard/{__version__}"},
+        )
+        if kind is not None:
+            request.add_header("Content-Type", kind)
+        if length is not None:
+            request.add_header("Content-Length", str(length))
+        if self._token is not None:
+            # A redirection elsewhere must not carry it along.
+            request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+        try:
+            with urlopen(request, timeout=self._timeout_s) as response:  # noqa: S310
+                return None if response.status == 204 else _document(address, response.read())
+        except HTTPError as error:
+            with error:
+                raise _problem(address, error.code, error.read(), is_file=length is not None) from None
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise RemoteError(f"{self._base} does not answer ({reason}); check the address and try again") from None
+
+
+def _document(address: str, body: bytes) -> Any:
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise RemoteError(f"{address} does not answer with JSON; is a registry there?")
+    return found
+
+
+def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:
+    """A definition, read where a file is named."""
+    if not isinstance(definition, Path):
+        return definition
+    try:
+        return tomllib.loads(definition.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise IngestError(f"{definition}: cannot be read ({error.strerror}); check the path") from None
+    except ValueError as error:
+        raise IngestError(f"{definition.name}: is not TOML in UTF-8 ({error}); correct the file") from None
+
+
+def _problem(address: str, status: int, body: bytes, *, is_file: bool) -> Exception:
+    """The error that a problem document stands for."""
+    try:
+        detail = str(json.loads(body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        return RemoteError(f"{address} answers {status} without saying why; is a registry there?")
+    kinds: dict[int, type[ShuffleboardError]] = {
+        400: UsageError,
+        401: AuthenticationError,
+        403: ForbiddenError,
+        404: NotFoundError,
+        409: QueueError,
+        413: IngestError,
+        422: IngestError if is_file else UsageError,
+    }
+    return kinds.get(status, RemoteError)(detail)
