@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -13,8 +14,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tests.chaos.processes import Worker, fork_worker
+
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 120.0
+PATIENCE_S = 60.0
 
 
 def shuffleboard(*arguments: object, status: int = 0, **settings: object) -> subprocess.CompletedProcess[str]:
@@ -77,34 +81,35 @@ def _checked(outcome: subprocess.CompletedProcess[str], status: int) -> subproce
 
 
 @contextmanager
-def fake_worker(*arguments: object, **settings: object) -> Iterator[subprocess.Popen[str]]:
+def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
     """A worker process with the fake scorer, at work once this yields; killed at the end if it still runs."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.worker_process", *map(str, arguments)],
-        cwd=ROOT,
-        env=_environment(settings),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with tempfile.TemporaryDirectory() as folder:
+        said, log = Path(folder) / "said", Path(folder) / "log"
+        process = fork_worker([str(argument) for argument in arguments], _environment(settings), said, log)
+        worker = Worker(process, said, log)
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline(), "the worker did not start; see its messages"
-            yield process
+            eventually(lambda: worker.started or worker.status is not None, "the worker starts")
+            assert worker.started, f"the worker did not start: {log.read_text()}"
+            yield worker
         finally:
-            process.kill()
+            worker.signal(signal.SIGKILL)
+            worker.wait()
 
 
 def _environment(settings: dict[str, object]) -> dict[str, str]:
     return os.environ | {f"SHUFFLEBOARD_{name.upper()}": str(value) for name, value in settings.items()}
 
 
-def terminate(process: subprocess.Popen[str], within_s: float = 60.0) -> int:
-    """Sends SIGTERM and returns the exit status, which must come within the time given."""
-    process.send_signal(signal.SIGTERM)
-    return process.wait(within_s)
+def terminate(process: Worker | subprocess.Popen[str]) -> int | None:
+    """Sends SIGTERM and returns the exit status; None of a worker that still runs after a generous time."""
+    if isinstance(process, Worker):
+        process.signal(signal.SIGTERM)
+    else:
+        process.send_signal(signal.SIGTERM)
+    return process.wait(PATIENCE_S)
 
 
-def eventually(condition: Callable[[], object], what: str, within_s: float = 60.0) -> None:
+def eventually(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
     """Waits until the condition holds; fails the test, saying what did not happen, when it never does."""
     deadline = time.monotonic() + within_s
     while not condition():

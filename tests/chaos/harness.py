@@ -94,7 +94,7 @@ class Deployment:
             words = ["--seconds-per-prompt", str(self.schedule.seconds_per_prompt)]
             words += ["--page-limit", str(self.page_limit)] if self.schedule.engine == "sqlite" else []
             words += ["--trip", trip] if trip else []
-            process = fork_worker(words, environment, said, log)
+            process = fork_worker(words, os.environ | environment, said, log)
         self._workers.append(Worker(process, said, log, trip))
 
     def tend(self) -> None:

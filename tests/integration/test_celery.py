@@ -1,5 +1,6 @@
 """Celery workers on a real Redis and PostgreSQL: messages may be lost, workers may die, nothing else may be."""
 
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -34,7 +35,6 @@ def settings(postgresql_database: str, redis_url: str) -> dict[str, Any]:
     return {
         "database_url": postgresql_database,
         "broker_url": redis_url,
-        "lease_seconds": 1.0,
         "reconcile_seconds": 0.5,
     }
 
@@ -118,10 +118,11 @@ def test_doubled_messages_do_no_harm(engine: Engine, tmp_path: Path, settings: d
 
 
 def test_a_killed_worker_s_shard_is_scored_by_another(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
+    settings["lease_seconds"] = 3.0
     evaluation_id = submit_by_command(engine, tmp_path, settings)
     with fake_worker("--seconds-per-prompt", 30, **settings) as worker:
         eventually(lambda: claimed(engine), "a worker begins")
-        worker.kill()
+        worker.signal(signal.SIGKILL)
     with fake_worker(**settings):
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
     assert_whole(engine, evaluation_id)
