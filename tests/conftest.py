@@ -12,6 +12,7 @@ Databases: ask for the narrowest that will do.
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
 """
 
+import copy
 import fcntl
 import gc
 import json
@@ -154,7 +155,7 @@ def postgresql_database(
 def _postgresql_database(server: services.PostgresServer | services.OutsidePostgres, template: str) -> Iterator[str]:
     name = f"shuffleboard_test_{uuid.uuid4().hex}"
     url = server.database_url(name)
-    services.postgres_execute(server.url, f"CREATE DATABASE {name} TEMPLATE {template}")
+    services.copy_database(server.url, name, template)
     yield url
     _close_engine(url)
     services.postgres_execute(server.url, f"DROP DATABASE {name} WITH (FORCE)")
@@ -365,19 +366,51 @@ def smollm2_gguf() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2_folder(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SmolLM2-135M-Instruct as safetensors, as a worker converts it on first use; converted once for all processes."""
-    from workers.artifacts import convert_gguf
-
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """made_once(name, make) returns the folder `name`, which make(folder) made once for all processes of the run."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of this run, and of all its processes
-    converted = folder / "models" / "smollm2"
-    with (folder / "smollm2.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not converted.is_dir():
-            convert_gguf(smollm2_gguf, converted)
-    return converted
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "models" / name).is_dir():
+                make(folder / "models" / name)
+        return folder / "models" / name
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder(smollm2_gguf: Path, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """SmolLM2-135M-Instruct as safetensors, as a worker converts it on first use."""
+    from workers.artifacts import convert_gguf
+
+    return made_once("smollm2", lambda folder: convert_gguf(smollm2_gguf, folder))
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """A random model of a real architecture, with a tokenizer that has a token for each label: it scores at once."""
+
+    def make(folder: Path) -> None:
+        import torch
+        from tokenizers import decoders
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        from tests.engine.tiny import COMMON
+        from tests.engine.tokenizers import tokenizer_of_kind
+
+        words = copy.deepcopy(tokenizer_of_kind("llama3"))
+        words.backend_tokenizer.decoder = decoders.ByteLevel()
+        words.add_tokens([f" {label}" for label in "ABCDEFGHIJ"])
+        words.save_pretrained(folder)
+        torch.manual_seed(0)
+        size = {"vocab_size": len(words), "max_position_embeddings": 4096, "tie_word_embeddings": False}
+        AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **COMMON | size)).save_pretrained(folder)
+
+    return made_once("tiny", make)
 
 
 @pytest.fixture(scope="session")

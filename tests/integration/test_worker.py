@@ -392,7 +392,7 @@ def test_a_worker_lives_through_a_restart_of_postgresql(
     try:
         with fake_worker(database_url=url, poll_seconds=0.1, lease_seconds=SHORT_LEASE) as worker:
             private_postgres_server.kill()
-            eventually(lambda: "database_in_trouble" in worker.log.read_text(), "the worker notices")
+            eventually(lambda: "database_trouble" in worker.log.read_text(), "the worker notices")
             assert worker.status is None
             private_postgres_server.start()
             engine.dispose()

@@ -30,7 +30,7 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
 from registry.tables import Model
 from tests.proof.population import populate
-from tests.services import OutsidePostgres, PostgresServer, postgres_execute
+from tests.services import OutsidePostgres, PostgresServer, copy_database, postgres_execute
 
 LATER = datetime(2031, 2, 3, 4, 5, 6, 789012, tzinfo=UTC)
 """A time with all of its digits."""
@@ -118,7 +118,7 @@ def postgresql_filled_template(
 ) -> Iterator[str]:
     """Name of a database with all of it, to be copied."""
     name = f"{postgresql_template}_filled"
-    postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
+    copy_database(postgres_server.url, name, postgresql_template)
     engine = get_engine(postgres_server.database_url(name))
     fill(engine, tmp_path_factory.mktemp("filled"))
     engine.dispose()
@@ -132,7 +132,7 @@ def postgresql_filled(
 ) -> Iterator[Engine]:
     """A filled registry of the test's own on PostgreSQL."""
     name = f"shuffleboard_filled_{uuid.uuid4().hex}"
-    postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_filled_template}")
+    copy_database(postgres_server.url, name, postgresql_filled_template)
     engine = get_engine(postgres_server.database_url(name))
     yield engine
     dispose(engine)
