@@ -48,6 +48,18 @@ if _PROCESSES > 1:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // _PROCESSES)))
 
 
+ON_EITHER_ENGINE = {"assessed", "database", "database_url", "drawn", "filled", "filled_databases", "proof", "site"}
+"""Fixtures that give each engine in turn."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests marked one_engine on SQLite alone, which is made sooner."""
+    if metafunc.definition.get_closest_marker("one_engine") is not None:
+        for name in ON_EITHER_ENGINE.intersection(metafunc.fixturenames):
+            metafunc.definition.add_marker(pytest.mark.parametrize(name, ["sqlite"], indirect=True))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests marked gpu where there is none: nothing else may be skipped."""
     if item.get_closest_marker("gpu") is None:

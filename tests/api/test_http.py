@@ -11,6 +11,8 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from web.api import OPERATIONS
 
+pytestmark = pytest.mark.one_engine
+
 READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "read" and item.name != "drift"]
 """What anyone may read; drift is between evaluations that asked one model the same, of which there is no pair here."""
 

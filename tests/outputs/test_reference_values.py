@@ -22,9 +22,6 @@ SHUFFLES = (4728 / (1273 * 11), 349 / 1273, 349 / 1273, 220 / 1273, 61 / 1273)
 BOTH = (390 / 1273, 5118 / (1273 * 12), 312 / 1273, 381 / 1273, 197 / 1273, 55 / 1273)
 
 
-on_sqlite = pytest.mark.parametrize("database", ["sqlite"], indirect=True)
-
-
 def _import(registry: Registry, select: str) -> int:
     registry.benchmark("medqa", DATA / "medqa_usmle5.jsonl.gz")
     registry.model("mistral")
@@ -38,7 +35,7 @@ def _metrics(registry: Registry, evaluation_id: int) -> dict[str, float]:
     return document["metrics"]
 
 
-@on_sqlite
+@pytest.mark.one_engine
 def test_eleven_repeats_of_one_prompt_give_the_reference_values(registry: Registry) -> None:
     metrics = _metrics(registry, _import(registry, "standard_MC"))
     expected = (*REPEATS, consistency_index(REPEATS[0], REPEATS[5]), cora(REPEATS[0], REPEATS[5]))
@@ -47,7 +44,7 @@ def test_eleven_repeats_of_one_prompt_give_the_reference_values(registry: Regist
     assert [round(metrics[name], 4) for name in NAMES] == list(printed)
 
 
-@on_sqlite
+@pytest.mark.one_engine
 def test_eleven_shuffles_give_the_reference_values(registry: Registry) -> None:
     # Their reference accuracy is that of the unshuffled prompt, which is not among these eleven.
     metrics = _metrics(registry, _import(registry, "standard_MC_shuffled"))

@@ -17,9 +17,6 @@ from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
 from web import create_app
 
-on_sqlite = pytest.mark.parametrize("site", ["sqlite"], indirect=True)
-"""For tests of what is made of rows, which are the same on both engines."""
-
 
 @dataclass(frozen=True)
 class Site:

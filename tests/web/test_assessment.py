@@ -19,6 +19,8 @@ from tests.web.test_charts import cells, specifications
 from tests.web.test_pages import counted
 from web import assessing, charts, create_app
 
+pytestmark = pytest.mark.one_engine
+
 POINTS = len(MODELS) * len(BENCHMARKS)
 
 

@@ -14,6 +14,8 @@ from tests.web.test_charts import right as answered_right
 from tests.web.test_pages import counted
 from web.comparing import COMPARED
 
+pytestmark = pytest.mark.one_engine
+
 
 def pair(drawn, kind="cyclic", protocol="symbols"):
     return [drawn.outputs.evaluations[model, kind, protocol] for model in MODELS]

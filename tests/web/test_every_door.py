@@ -21,7 +21,6 @@ from web import create_app
 
 __all__ = ["own"]
 
-on_sqlite = pytest.mark.parametrize("filled_databases", ["sqlite"], indirect=True)
 
 MOST_PAGES = 400
 LINK = re.compile(r'(?:href|action)="([^"]*)"')
@@ -135,7 +134,7 @@ def _own_text(answer: TestResponse) -> str:
     return re.sub(r'class="[^"]*"|id="secret"', "", text)
 
 
-@on_sqlite
+@pytest.mark.one_engine
 @pytest.mark.parametrize("who", ["anonymous", "admin"])
 def test_what_users_wrote_is_text_on_every_page(app: Flask, who: str) -> None:
     answers = everything(of(app, who))
@@ -164,7 +163,7 @@ TRAVERSALS = (
 )
 
 
-@on_sqlite
+@pytest.mark.one_engine
 @pytest.mark.parametrize("who", ["anonymous", "admin"])
 def test_no_name_in_an_address_leads_out_of_the_registry(app: Flask, who: str) -> None:
     client = of(app, who)
@@ -181,7 +180,7 @@ def test_no_name_in_an_address_leads_out_of_the_registry(app: Flask, who: str) -
     assert asked > 100
 
 
-@on_sqlite
+@pytest.mark.one_engine
 def test_bodies_that_are_too_large_are_refused(app: Flask) -> None:
     client = signed_in(app, "admin")
     for address in ("/sql", "/account/tokens", "/accounts", "/sign-in"):
