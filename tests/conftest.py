@@ -72,6 +72,44 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no accelerator")
 
 
+SLOWEST = (
+    "chaos/test_chaos.py",
+    "integration/test_command_line.py",
+    "docs/test_guides.py",
+    "engine/test_memory_limit.py",
+    "integration/test_presets.py",
+    "integration/test_scoring.py",
+    "api/test_schemathesis.py",
+    "outputs/test_reference_values.py",
+    "integration/test_trouble.py",
+    "integration/test_celery.py",
+    "integration/test_worker.py",
+    "integration/test_endpoint.py",
+    "operations/test_backup.py",
+    "chaos/test_fence.py",
+    "sql/test_attacks.py",
+    "engine/test_same_bits.py",
+    "integration/test_same_bits.py",
+    "docs/test_commands.py",
+    "web/test_every_door.py",
+    "boards/test_boards.py",
+    "migration/test_fixtures.py",
+    "assessment/test_assess.py",
+    "proof/test_columns.py",
+    "proof/test_crates.py",
+    "engine/test_trie_engine.py",
+    "docs/test_site.py",
+)
+"""Files that take longest. Order matters little but for the last of them: a process may be left alone with it."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slowest files, whatever order the others were put into."""
+    places = {ROOT / "tests" / name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.path, len(SLOWEST)))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected is garbage at no time: a million objects less to look through, again and again."""
     gc.collect()
