@@ -48,6 +48,12 @@ if _PROCESSES > 1:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // _PROCESSES)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores, for `-n auto`: a third of the time, a test waits for a server or a browser."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 ON_EITHER_ENGINE = {"assessed", "database", "database_url", "drawn", "filled", "filled_databases", "proof", "site"}
 """Fixtures that give each engine in turn."""
 
