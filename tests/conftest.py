@@ -486,6 +486,9 @@ def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], No
 @pytest.fixture(scope="session")
 def chromium() -> Path:
     """The browser, for `playwright.chromium.launch(executable_path=..., args=["--no-sandbox"])`."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=60_000)  # the machine may be busy
     return services.chromium_program()
 
 
