@@ -120,6 +120,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected is garbage at no time: a million objects less to look through, again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)  # looking through what SQLAlchemy makes for each test takes longer than making it
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
