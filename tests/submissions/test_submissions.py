@@ -61,7 +61,7 @@ REFUSED = [
     ({"hub": "owner/name\n"}, "is no model of the hub"),
     ({"hub": "owner\\name"}, "is no model of the hub"),
     ({"hub": "owner/ｎame"}, "is no model of the hub"),
-    ({"hub": "registry/views"}, "is no model of the hub"),
+    ({"hub": "registry/schema"}, "is no model of the hub"),
     ({"hub": "owner/name", "revision": "../main"}, "revision '../main'"),
     ({"hub": "owner/name", "revision": "a..b"}, "revision 'a..b'"),
     ({"hub": "owner/name", "revision": "--flag"}, "revision '--flag'"),
