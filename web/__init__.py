@@ -22,6 +22,7 @@ from web import (
     overview,
     pages,
     parameters,
+    problems,
     proof,
     responses,
     signing,
@@ -43,6 +44,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.jinja_env.globals.update(
         formats.GLOBALS, static=_static_urls(app), here=_here, there=_there, version=__version__
     )
+    problems.install(app)
     responses.install(app)
     identity.install(app, settings)
     app.register_blueprint(pages.blueprint)

@@ -10,8 +10,7 @@ from registry.db import read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.people import accounts
 from web import pages, parameters
-from web.identity import record, viewer
-from web.responses import engine
+from web.identity import engine, record, viewer
 
 blueprint = Blueprint("administration", __name__)
 

@@ -12,9 +12,10 @@ from sqlalchemy import or_, select
 from registry.account_tables import Notice, Submission
 from registry.db import read_session
 from registry.tables import Evaluation
-from web import parameters, queries
-from web.identity import settings_of, viewer
-from web.responses import engine, session
+from web import queries
+from web.identity import engine, settings_of, viewer
+from web.parameters import Query, read
+from web.responses import session
 from web.views import Row
 
 blueprint = Blueprint("feed", __name__)
@@ -35,7 +36,7 @@ def feed() -> ResponseReturnValue:
 
     Programs that read more than what is public send a token.
     """
-    parameters.only(request.args, ())
+    read(Query, request.args)
     entries = [*_evaluations(), *_submissions()]
     entries.sort(key=lambda entry: entry["notice"], reverse=True)
     response = make_response(_document(entries[:ENTRIES]))

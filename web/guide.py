@@ -7,10 +7,12 @@ from typing import Any, Final, Literal
 from latex2mathml.converter import convert
 from markupsafe import Markup, escape
 
-from registry.metrics import guide
+from registry.metrics import METRICS, guide
+from registry.metrics.catalogue import FAMILIES
 from registry.metrics.examples import DATASETS
+from registry.metrics.papers import PAPERS
 
-ANCHORS: Final = frozenset({*guide.GUIDE, *(comparison.name for comparison in guide.BETWEEN)})
+ANCHORS: Final = frozenset({*METRICS, *(comparison.name for comparison in guide.BETWEEN)})
 """Names that have a section of the guide."""
 
 _FUNCTION_NAME: Final = re.compile(r"<mi>(?:log|exp)</mi>|<msub><mi>log</mi>.*?</msub>")
@@ -39,16 +41,14 @@ def prose(text: str) -> Markup:
 
 
 CONTEXT: Final[dict[str, Any]] = {
-    "families": guide.FAMILIES,
-    "guide": guide.GUIDE,
+    "families": FAMILIES,
     "between": guide.BETWEEN,
     "between_text": guide.BETWEEN_TEXT,
     "guessing": guide.GUESSING,
     "intervals": guide.INTERVALS,
     "notation": guide.NOTATION,
     "datasets": DATASETS,
-    "papers": guide.PAPERS,
-    "formula_is_for": guide.formula_is_for,
+    "papers": PAPERS,
     "range_text": guide.range_text,
     "mathml": mathml,
     "prose": prose,

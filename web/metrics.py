@@ -32,7 +32,7 @@ from registry.tables import (
     Shard,
     Worker,
 )
-from web.responses import engine
+from web.identity import engine
 
 blueprint = Blueprint("metrics", __name__)
 

@@ -15,9 +15,11 @@ from flask.typing import ResponseReturnValue
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
 from registry.operations.migrate import require_current
-from web import api, board, charts, effects, formats, guide, listings, parameters, queries, standings, story
+from web import board, charts, effects, formats, guide, listings, parameters, queries, standings, story
 from web.formats import letter
-from web.responses import engine, session
+from web.identity import engine
+from web.provenance import provenance_of
+from web.responses import session
 from web.sealed import OfSealed
 from web.views import Row
 
@@ -28,7 +30,7 @@ QUESTIONS_PER_PAGE: Final = 25
 VARIANTS_PER_PAGE: Final = 24
 MAX_PER_PAGE: Final = 500
 
-SELECTION: Final = tuple(argument.name for argument in api.results.FILTERS)
+SELECTION: Final = tuple(parameters.Filters.model_fields)
 """What the leaderboard can be narrowed by: the same as in the API."""
 PARAMETERS: Final = frozenset(
     {*SELECTION, *board.ARGUMENTS, "published", "only", "place", "version", "left", "right", "by", "against"}
@@ -89,7 +91,7 @@ MOST_PRINTED: Final = 200
 @blueprint.get("/")
 def leaderboard() -> ResponseReturnValue:
     """The board: complete evaluations ranked within their group, incomplete ones apart."""
-    asked, selection = board.read(request.args), api.results.read_selection()
+    asked, selection = board.read(request.args), standings.Selection(**parameters.filters(request.args))
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
     choices = _choices(selection)
@@ -145,7 +147,7 @@ def _require(key: str, value: object, choices: Sequence[str]) -> None:
 @blueprint.get("/leaderboard.csv")
 def leaderboard_csv() -> ResponseReturnValue:
     """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first."""
-    asked, selection = board.read(request.args), api.results.read_selection()
+    asked, selection = board.read(request.args), standings.Selection(**parameters.filters(request.args))
     _choices(selection)
     names = tuple(dict.fromkeys((*asked.metrics, asked.rank_metric)))
     complete, _ = standings.complete(session(), selection, asked, limit=None, offset=0, metrics=names)
@@ -298,7 +300,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     counts = queries.question_counts(session(), row["evaluation_id"])
     kept = counts if among is None else queries.question_counts(session(), row["evaluation_id"], among)
     paging = paged(kept[only], QUESTIONS_PER_PAGE, asked=asked)
-    provenance = api.provenance(row)
+    provenance = provenance_of(row)
     by_scope: dict[str, dict[str, Row]] = {}
     for item in scopes:
         by_scope.setdefault(item["scope"], {})[item["metric"]] = item
@@ -310,7 +312,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         bmca_chart=charts.bmca_curve(by_scope.get("all", {})),
         shares=charts.SHARES,
         all_questions={name: item["value"] for name, item in by_scope.get("all", {}).items()},
-        progress=api.evaluation_progress(row),
+        progress=queries.progress_of(session(), row["evaluation_id"]),
         by_scope=by_scope,
         filters={key: (label, counts[key]) for key, (label, _) in queries.QUESTION_FILTERS.items()},
         only=only,

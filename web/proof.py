@@ -7,12 +7,11 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
 from registry.errors import UsageError
-from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
-from registry.studies.drift import drift_document
+from registry.proof.provenance import GROUPS, compare_provenance
 from registry.tables import Evaluation, Model, ModelRevision
 from web import charts, pages, parameters, queries
+from web.provenance import comparable_provenance_of, drift_of
 from web.responses import session
-from web.sealed import OfSealed
 from web.views import Row, chain_links, evaluation_sources, rows_of, withdrawals
 
 blueprint = Blueprint("proof", __name__)
@@ -38,13 +37,6 @@ def _withdrawn() -> int:
     return session().scalar(select(func.count(withdrawals.c.evaluation_id.distinct()))) or 0
 
 
-def provenance_of(row: Row) -> dict[str, Any]:
-    """The document of `shuffleboard provenance`, without paths on a server's disk."""
-    document = provenance_document(session(), row["evaluation_id"])
-    document["model"]["location"] = row["location"]
-    return document
-
-
 def _evaluation(evaluation_id: str) -> Row:
     return queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
 
@@ -53,12 +45,12 @@ def _evaluation(evaluation_id: str) -> Row:
 def provenance(evaluation_id: str) -> ResponseReturnValue:
     """Where an evaluation's numbers come from; with `against`, what differs from another's."""
     row = _evaluation(evaluation_id)
-    document = provenance_of(row)
+    document = comparable_provenance_of(row)
     against = parameters.text(request.args, "against")
     other = difference = None
     if against is not None:
         other = _evaluation(against)
-        difference = compare_provenance(document, provenance_of(other))
+        difference = compare_provenance(document, comparable_provenance_of(other))
     return render_template(
         "provenance.html",
         evaluation=row,
@@ -89,19 +81,6 @@ def _under_other_names(row: Row) -> list[Row]:
     return found
 
 
-_drifts: OfSealed[dict[str, Any]] = OfSealed(64)
-
-
-def drift_of(left: str, right: str) -> tuple[Row, Row, dict[str, Any]]:
-    """Two evaluations and what changed from the one to the other, kept while the process lives: neither can change."""
-    one, other = _evaluation(left), _evaluation(right)
-    seals = f"{one['seal']} {other['seal']}" if one["seal"] and other["seal"] else None
-    document = _drifts.get(seals, lambda: drift_document(session(), one["evaluation_id"], other["evaluation_id"]))
-    # Where a model's files lie on a worker is nobody's business.
-    engine = {fact: values for fact, values in document["engine"].items() if fact != "model: location"}
-    return one, other, document | {"engine": engine}
-
-
 @blueprint.get("/drift")
 def drift() -> ResponseReturnValue:
     """What changed between two runs of the same prompts on one model."""
@@ -114,7 +93,8 @@ def drift() -> ResponseReturnValue:
         found = _others(row) + _under_other_names(row)
         offered = [other for other in found if other["complete"] and all(other[key] == row[key] for key in kept)]
         return render_template("drift_choice.html", evaluation=row, offered=offered)
-    left, right, document = drift_of(sides[0], sides[1])
+    left, right = _evaluation(sides[0]), _evaluation(sides[1])
+    document = drift_of(left, right)
     paging = pages.paged(len(document["flips"]), FLIPS_PER_PAGE)
     return render_template(
         "drift.html",

@@ -85,6 +85,11 @@ def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
     return {evaluation_id: replace(item, error=None).document() for evaluation_id, item in found.items()}
 
 
+def progress_of(session: Session, evaluation_id: int) -> Row:
+    """The progress document of one evaluation."""
+    return progress(session, [evaluation_id])[evaluation_id]
+
+
 # Evaluations
 
 

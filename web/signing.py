@@ -11,8 +11,7 @@ from registry.db import database_now, read_session, write_session
 from registry.errors import AuthenticationError, NotFoundError, UsageError
 from registry.people import accounts
 from web import parameters
-from web.identity import SignedIn, is_safe_target, limited, record, viewer
-from web.responses import engine
+from web.identity import SignedIn, engine, is_safe_target, limited, record, viewer
 
 blueprint = Blueprint("signing", __name__)
 

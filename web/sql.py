@@ -21,8 +21,7 @@ from registry.schema.audiences import Audience
 from registry.schema.public_sql import QueryResult, as_csv, as_json, checked, documented_views, run_query
 from registry.schema.public_sql.runner import dialect_of
 from web import parameters
-from web.identity import QUERIES, limited, record, settings_of, viewer
-from web.responses import engine
+from web.identity import QUERIES, engine, limited, record, settings_of, viewer
 
 blueprint = Blueprint("sql", __name__)
 

@@ -1,6 +1,6 @@
 """Pages of submissions and webhooks: asking for a model, deciding, following what became of it."""
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -39,9 +39,9 @@ from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
 from registry.tables import QUEUES, Evaluation, Suite
 from web import parameters, queries
-from web.identity import settings_of, viewer
+from web.identity import engine, settings_of, viewer
 from web.parameters import Arguments
-from web.responses import engine, session
+from web.responses import session
 from web.views import Row
 
 blueprint = Blueprint("submitting", __name__)
@@ -137,25 +137,30 @@ def ask() -> ResponseReturnValue:
 # Deciding
 
 
+class _Listed(parameters.Query):
+    """Which submissions are listed."""
+
+    state: Annotated[str, parameters.OneOf(SUBMISSION_STATES)] | None = None
+    page: Annotated[int, parameters.Between(1, parameters.MAX_PAGE)] = 1
+
+
 @blueprint.get("/submissions")
 def submissions() -> ResponseReturnValue:
     """Every submission, those that wait for a decision first."""
     viewer().require("maintain")
-    parameters.only(request.args, ("state", "page"))
-    state = parameters.choice(request.args, "state", SUBMISSION_STATES, "") or None
-    number = parameters.whole(request.args, "page", 1, 1, parameters.MAX_PAGE)
+    asked = parameters.read(_Listed, request.args)
     with read_session(engine()) as database:
         found, total = listed_submissions(
-            database, viewer(), state=state, limit=PER_PAGE, offset=(number - 1) * PER_PAGE
+            database, viewer(), state=asked.state, limit=PER_PAGE, offset=(asked.page - 1) * PER_PAGE
         )
         rows = [submission_document(database, row) for row in found]
     return render_template(
         "submissions.html",
         rows=rows,
         total=total,
-        state=state,
+        state=asked.state,
         states=SUBMISSION_STATES,
-        page=number,
+        page=asked.page,
         pages=max(1, -(-total // PER_PAGE)),
     )
 

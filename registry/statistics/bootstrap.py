@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import MetricInputError
+from registry.metrics.cora import cora
 
 Floats = NDArray[np.float64]
 
@@ -140,9 +141,8 @@ def combined(function: Callable[..., Floats], *means: Floats) -> Floats:
     (docs/decisions/0008-combined-means.md); function takes them as arrays.
     Returns shape (resamples,): NaN where the value is undefined, a division by zero among them.
 
-    >>> accuracy, full_consistency = np.array([0.5, 0.5]), np.array([0.25, 0.5])
-    >>> combined(lambda mcqa, bmca: mcqa * (1 - (mcqa - bmca)), accuracy, full_consistency)
-    array([0.375, 0.5  ])
+    >>> combined(lambda one, other: one / other, np.array([0.5, 0.5]), np.array([0.25, 0.0]))
+    array([ 2., nan])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.asarray(function(*means), dtype=np.float64)
@@ -270,5 +270,5 @@ def _drawn_variants(M: int, resamples: int, draws: int, seed: int) -> NDArray[np
 
 
 def _cora_bootstrap(bmca: Floats, mcqa: float, resamples: int, draws: int, seed: int) -> VariantBootstrap:
-    cora = mcqa * (1 - (mcqa - bmca))
-    return VariantBootstrap(float(cora.mean()), float(cora.std()), draws, resamples, seed)
+    values = cora(mcqa, bmca)
+    return VariantBootstrap(float(values.mean()), float(values.std()), draws, resamples, seed)

@@ -11,8 +11,9 @@ from sqlalchemy.orm import Session
 from registry.errors import QueueError, UsageError
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
+from registry.metrics.catalogue import QUESTION_METRICS
 from registry.results.analyses import store_analysis
-from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, per_question_metrics, question_values, resting_on
+from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, question_values, resting_on
 from registry.statistics.bootstrap import (
     RESAMPLES,
     SEED,
@@ -54,7 +55,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
         raise UsageError(f"the evaluations ask different questions: {names}; compare two of one benchmark version")
     ids = _common_questions(session, first.id, second.id)
     values = [question_values(session, item.id, ids) for item in (first, second)]
-    metrics = {name: _difference(name, values[0][name], values[1][name]) for name in per_question_metrics()}
+    metrics = {name: _difference(name, values[0][name], values[1][name]) for name in QUESTION_METRICS}
     for name, function in FUNCTIONS_OF_TWO_MEANS.items():
         metrics[name] = _combined_difference(name, values, function)
     return {
@@ -130,7 +131,7 @@ def _combined_difference(name: str, values: Sequence[dict[str, Any]], function: 
     interval = None
     if len(kept):
         samples = resampled_means(kept)
-        drawn = [combined(function.resampled, samples[:, place], samples[:, place + 1]) for place in (0, 2)]
+        drawn = [combined(function.function, samples[:, place], samples[:, place + 1]) for place in (0, 2)]
         size = min(resting_on(name, [kept[:, place], kept[:, place + 1]]) for place in (0, 2))
         interval = percentile_interval(drawn[0] - drawn[1], size)
     difference = None if means[0] is None or means[1] is None else means[0] - means[1]

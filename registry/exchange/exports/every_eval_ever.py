@@ -23,8 +23,7 @@ from registry.errors import NotFoundError
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import Selection
 from registry.exchange.exports.tables import utc_text
-from registry.metrics import METRICS
-from registry.metrics.catalogue import Metric
+from registry.metrics import METRICS, Metric
 from registry.tables import EngineFingerprint, Evaluation, ModelRevision, Question, QuestionOption, Shard
 
 SCHEMA_VERSION: Final = "0.3.0"

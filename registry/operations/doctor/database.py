@@ -99,6 +99,8 @@ def revision(context: Context) -> Outcome:
             f"{at or 'empty'}; not run yet: {titles}",
             "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade",
         )
+    if migrate.is_too_old(str(at)):
+        return problem(f"revision {at} is older than the first release", migrate.FROM_BEFORE)
     return problem(f"revision {at} is newer than this code's {migrate.head()}", "install the code that made it")
 
 
@@ -155,7 +157,7 @@ def views(context: Context) -> Outcome:
         return ok(f"all {len(wanted)} are there")
     return problem(
         f"missing: {', '.join(missing)}",
-        "somebody dropped them: as the owner, make them again from registry/schema/views and migrations/audiences, or "
+        "somebody dropped them: as the owner, make them again from the newest text of each in migrations/sql, or "
         "restore a backup; then run: shuffleboard db roles",
     )
 

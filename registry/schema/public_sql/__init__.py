@@ -4,12 +4,11 @@
     runner.py      asks it, as somebody who may do nothing else, within limits
     child.py       the process that holds the connection while it is asked
     results.py     what comes back, as CSV and JSON
-    documented.py  the views and columns to ask of
 
 Guard and database each refuse by themselves: decision 0022.
 """
 
-from registry.schema.public_sql.documented import ViewDocument, documented_views
+from registry.schema.documented import ViewDocument, documented_views
 from registry.schema.public_sql.guard import checked
 from registry.schema.public_sql.results import QueryResult, as_csv, as_json
 from registry.schema.public_sql.runner import run_query
