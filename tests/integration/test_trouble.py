@@ -2,12 +2,13 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -371,14 +372,15 @@ def test_a_worker_for_each_device(sqlite_database: str) -> None:
         with read_session(engine) as session:
             return session.execute(select(Worker.pid, Worker.device).where(Worker.stopped_at.is_(None))).all()
 
-    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True) as parent:
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, start_new_session=True) as parent:
         try:
             eventually(lambda: len(alive()) == 2, "both workers are alive")
             assert {row.device for row in alive()} == {"cpu"}
             assert parent.pid not in {row.pid for row in alive()}
             assert terminate(parent) == 0
         finally:
-            parent.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(parent.pid, signal.SIGKILL)
     assert alive() == []
 
 
