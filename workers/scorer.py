@@ -18,6 +18,7 @@ from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
 from workers.asking import EndpointModel, LocalModel
 from workers.fingerprint import code_identity, package_versions
+from workers.quiet import quiet_libraries
 
 ENGINES: Final = ("trie", "batched", "reference")
 """The engines, the default first; named here too, so that the command line need not import torch."""
@@ -235,18 +236,3 @@ class TransformersScorer:
 
     def _fingerprint(self, definition: Mapping[str, Any]) -> dict[str, object]:
         return {"code": code_identity(), "packages": package_versions(), **self._model.settings(definition)}
-
-
-def quiet_libraries() -> None:
-    """Keeps progress bars and notes of the model libraries out of the worker's log."""
-    import logging
-    import os
-
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("TQDM_DISABLE", "1")
-    logging.getLogger("torchao").setLevel(logging.ERROR)
-    logging.getLogger("torch.utils._pytree").setLevel(logging.ERROR)
-    import transformers
-
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()

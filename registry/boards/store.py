@@ -25,6 +25,7 @@ from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import parse_variants
+from registry.queue.estimate import Plan
 from registry.queue.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
 from registry.tables import (
     Benchmark,
@@ -282,6 +283,48 @@ def _submit_missing(session: Session, model: str, asked: Asked, **options: Any) 
     if revision.id in known:
         return known[revision.id], False
     return submit(session, _request(model, asked, asked.benchmark, **options))
+
+
+def plan_of(
+    *,
+    model: str,
+    board: str | None = None,
+    suite: str | None = None,
+    benchmarks: Sequence[str] = (),
+    variants: str | None = None,
+    protocol: str | None = None,
+    shots: int | None = None,
+    limit: int | None = None,
+    subjects: Sequence[str] = (),
+    n_options: int | None = None,
+    replicate: bool = False,
+    **options: Any,
+) -> Plan:
+    """What queues all that a board or a suite asks of a model, or one evaluation on the first of the benchmarks.
+
+    options: priority, queue, requester of EvaluationRequest.
+    """
+
+    def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
+        if board is not None:
+            return submit_board(session, model, board, **options)
+        if suite is not None:
+            return submit_suite(session, model, suite, benchmarks, **options)
+        request = EvaluationRequest(
+            model=model,
+            benchmark=benchmarks[0],
+            variants=variants or "",
+            protocol=protocol or "symbols",
+            shots=shots or 0,
+            limit=limit,
+            subjects=tuple(subjects),
+            options=n_options,
+            new_replicate=replicate,
+            **options,
+        )
+        return [submit(session, request)]
+
+    return submit_all
 
 
 def submit_board(session: Session, model: str, board: str, **options: Any) -> list[tuple[Evaluation, bool]]:

@@ -22,7 +22,7 @@ from registry.lookups import find_suite
 from registry.names import check_name
 from registry.notices import notify
 from registry.people.accounts import Viewer, record
-from registry.queue.hints import hints_of
+from registry.queue.hints import hints_of_new
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
 from registry.settings import Settings
@@ -354,7 +354,7 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
     for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):
         session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id))
     session.flush()
-    return [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
+    return hints_of_new(session, found)
 
 
 # Going on

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.queue.broker import BROKER_OPTIONS, broker_address, open_broker
 from registry.settings import Settings
-from registry.tables import Shard
+from registry.tables import Evaluation, Shard
 
 SCORE_TASK: Final = "shuffleboard.score"
 _log = structlog.get_logger()
@@ -59,6 +59,11 @@ def hints_of(session: Session, evaluation_id: int) -> list[tuple[int, str]]:
     """(shard id, queue) of an evaluation's queued shards, in order."""
     query = select(Shard.id, Shard.queue).where(Shard.evaluation_id == evaluation_id, Shard.state == "queued")
     return [(row.id, row.queue) for row in session.execute(query.order_by(Shard.id))]
+
+
+def hints_of_new(session: Session, submitted: Iterable[tuple[Evaluation, bool]]) -> list[tuple[int, str]]:
+    """Hints at what a plan has queued; submitted: evaluations, each with whether it is new."""
+    return [hint for evaluation, new in submitted if new for hint in hints_of(session, evaluation.id)]
 
 
 def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tuple[int, str]]:

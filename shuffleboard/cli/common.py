@@ -5,14 +5,14 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import click
 import structlog
 from sqlalchemy import Engine
 
-from registry.db import get_engine
+from registry.db import get_engine, utc_text
 from registry.errors import UsageError
 from registry.operations.migrate import current, require_current, upgrade
 from registry.settings import Settings, get_settings
@@ -99,11 +99,6 @@ def _plain(value: Any) -> Any:
         return utc_text(value)
     message = f"{type(value).__name__} is not JSON"
     raise TypeError(message)
-
-
-def utc_text(value: datetime) -> str:
-    """A time as SQLite stores it and JSON gives it, on both engines."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:

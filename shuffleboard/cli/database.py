@@ -6,11 +6,11 @@ from typing import TextIO
 import click
 from sqlalchemy import make_url
 
-from registry.db import get_engine
+from registry.db import get_engine, utc_text
 from registry.errors import UsageError
 from registry.operations.migrate import current, head, pending, require_current, upgrade
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of, utc_text
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 
 
 @click.group()

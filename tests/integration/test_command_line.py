@@ -75,7 +75,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
         assert row[name] == pytest.approx(metrics["metrics"][name], abs=1e-9), name
 
     (from_csv,) = csv.DictReader(io.StringIO(shuffleboard("leaderboard", "--csv").stdout))
-    assert list(from_csv) == list(row)
+    assert [key for key, value in row.items() if not isinstance(value, dict)] == [*from_csv, "prompts"]
     assert float(from_csv["average_accuracy"]) == row["average_accuracy"]
     assert "SmolLM2" in shuffleboard("leaderboard").stdout
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import groupby
 from typing import Any, Final
 
@@ -11,9 +10,12 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
-from web import board, charts, effects, listings, pages, parameters, queries
+from registry.results.selectables import Row
+from web import chart_data, charts, listings, parameters, queries
+from web.cache import OfSealed
+from web.pages import leaderboard
+from web.paging import QUESTIONS_PER_PAGE, paged
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("comparing", __name__)
 
@@ -39,11 +41,11 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
     """How far accuracy on a benchmark follows the place of the right option, by model and protocol."""
     versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
     name = versions[0]["benchmark"]
-    _, kept = pages.board_of("benchmark", name, metrics=SPREAD_METRICS)
-    rows = sorted((row for row in kept.complete if board.moves_answers(row)), key=_in_order)
-    paging = pages.paged(len(rows), EVALUATIONS_PER_PAGE)
+    kept = leaderboard.part_of_leaderboard(benchmark=name, metrics=SPREAD_METRICS)
+    rows = sorted((row for row in kept.complete if chart_data.moves_answers(row)), key=_in_order)
+    paging = paged(len(rows), EVALUATIONS_PER_PAGE)
     shown = rows[paging.offset : paging.offset + paging.per_page]
-    runs = effects.runs(session(), [row["evaluation_id"] for row in shown])
+    runs = chart_data.runs(session(), [row["evaluation_id"] for row in shown])
     groups = [_spread_group(list(group), runs) for _, group in groupby(shown, key=_asked)]
     return render_template(
         "answer_moving.html",
@@ -51,7 +53,7 @@ def answer_moving(benchmark: str) -> ResponseReturnValue:
         groups=groups,
         paging=paging,
         metrics=SPREAD_METRICS,
-        incomplete=[row for row in kept.incomplete if board.moves_answers(row)],
+        incomplete=[row for row in kept.incomplete if chart_data.moves_answers(row)],
     )
 
 
@@ -106,9 +108,6 @@ COMPARED: Final = (
 RIGHT_OR_WRONG: Final = ("worst_accuracy", "accuracy", "npsq_accuracy")
 """By which of the compared metrics questions can be listed: a question has it or has it not."""
 
-MANY_QUESTIONS: Final = 3000
-"""Ten thousand resamples of fewer take a fifth of a second; of 14 000 they would take more than one."""
-
 LISTED: Final = 200
 """Evaluations offered to compare with, the newest first."""
 
@@ -120,30 +119,30 @@ def compare() -> ResponseReturnValue:
     if None in sides:
         return _choose(next((side for side in sides if side is not None), None))
     left, right, others = _sides(*(side or "" for side in sides))
-    values = effects.common_values(session(), left["evaluation_id"], right["evaluation_id"], COMPARED)
-    differences = _differences(values)
+    document = _document(left, right)
+    differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
     countable = [name for name in RIGHT_OR_WRONG if differences.get(name, {}).get("mcnemar")]
-    by = parameters.choice(request.args, "by", countable, countable[0] if countable else "accuracy")
-    only = parameters.choice(request.args, "only", effects.DIFFERING, "all")
+    by = parameters.choice(request.args, "by", countable, countable[0]) if countable else "accuracy"
+    only = parameters.choice(request.args, "only", chart_data.DIFFERING, "all")
     test = differences[by]["mcnemar"] if countable else {"only_first": 0, "only_second": 0}
     counts = {"left": test["only_first"], "right": test["only_second"]}
     counts["all"] = sum(counts.values())
-    paging = pages.paged(counts[only], pages.QUESTIONS_PER_PAGE)
+    paging = paged(counts[only], QUESTIONS_PER_PAGE)
     return render_template(
         "compare.html",
         left=left,
         right=right,
         others=others,
-        questions=len(values),
-        resamples=_resamples(len(values)),
+        questions=document["questions"],
+        resamples=document["resamples"],
         differences=differences,
-        chart=charts.differences([{"label": METRICS[name].label, **row} for name, row in differences.items()]),
+        chart=charts.differences([_drawn(name, row) for name, row in differences.items()]),
         by=by,
         countable=countable,
         only=only,
         counts=counts,
         paging=paging,
-        listed=effects.differing(
+        listed=chart_data.differing(
             session(),
             left["evaluation_id"],
             right["evaluation_id"],
@@ -153,6 +152,11 @@ def compare() -> ResponseReturnValue:
             offset=paging.offset,
         ),
     )
+
+
+def _drawn(name: str, row: Row) -> Row:
+    low, high = row["interval"] or (None, None)
+    return {"label": METRICS[name].label, "difference": row["difference"], "low": low, "high": high}
 
 
 def _choose(side: str | None) -> ResponseReturnValue:
@@ -200,13 +204,6 @@ def _sides(left: str, right: str) -> tuple[Row, Row, list[tuple[Row, Row]]]:
     for row in pair:
         if not row["complete"]:
             raise UsageError(f"evaluation {row['evaluation_id']} is {row['state']}; wait until it is complete")
-    if pair[0]["evaluation_id"] == pair[1]["evaluation_id"]:
-        raise UsageError(f"evaluation {pair[0]['evaluation_id']} is compared with itself; give another")
-    versions = [f"{row['benchmark']}@{row['benchmark_version']}" for row in pair]
-    if versions[0] != versions[1]:
-        raise UsageError(
-            f"the evaluations ask different questions, {versions[0]} and {versions[1]}; compare two of one version"
-        )
     return pair[0], pair[1], others
 
 
@@ -227,49 +224,13 @@ def _pairs(left: str, right: str, benchmark: str) -> list[tuple[Row, Row]]:
     return [(row, by_way[1][way]) for way, row in reversed(by_way[0].items()) if way in by_way[1]]
 
 
-def _differences(values: Sequence[tuple[Any, ...]]) -> dict[str, Row]:
-    """Metric → both means, their difference with its interval, McNemar's test where it is 0 or 1, and the questions.
+_compared: OfSealed[Row] = OfSealed(64)
 
-    values: of `effects.common_values`. Metrics that no question has on both sides are left out. The same numbers as
-    `shuffleboard statistics compare`, but for the number of resamples over many questions.
-    """
+
+def _document(left: Row, right: Row) -> Row:
+    """What `shuffleboard statistics compare` says of two sealed evaluations; the draws may take a second or two."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
-    import numpy as np
+    from registry.studies.comparing import compare_evaluations
 
-    from registry.statistics.bootstrap import mean_intervals
-    from registry.statistics.comparison import mcnemar
-
-    if not values:
-        return {}
-    table = np.array(values, dtype=np.float64).reshape(len(values), 2, len(COMPARED))
-    found: dict[str, Row] = {}
-    undefined = np.asarray(np.isnan(table).any(axis=1))
-    # Metrics that are defined for the same questions are drawn together: the draws take the time.
-    for pattern in np.unique(undefined, axis=1).T:
-        places = [place for place in range(len(COMPARED)) if (undefined[:, place] == pattern).all()]
-        defined = np.flatnonzero(~pattern)
-        left, right = table[defined][:, 0, places], table[defined][:, 1, places]
-        if not len(left):
-            continue
-        intervals = mean_intervals(left - right, resamples=_resamples(len(left)))
-        for column, place in enumerate(places):
-            one, other, interval = left[:, column], right[:, column], intervals[column]
-            binary = bool(np.isin([one, other], (0, 1)).all())
-            test = mcnemar((one == 1).tolist(), (other == 1).tolist()) if binary else None
-            found[COMPARED[place]] = {
-                "left": float(one.mean()),
-                "right": float(other.mean()),
-                "difference": float((one - other).mean()),
-                "low": None if interval is None else interval.low,
-                "high": None if interval is None else interval.high,
-                "n": len(left),
-                "mcnemar": None if test is None else asdict(test),
-            }
-    return {name: found[name] for name in COMPARED if name in found}
-
-
-def _resamples(questions: int) -> int:
-    """How often questions are drawn: as on the command line, but less often where they are many, to answer in time."""
-    from registry.statistics.bootstrap import RANK_RESAMPLES, RESAMPLES
-
-    return RESAMPLES if questions <= MANY_QUESTIONS else RANK_RESAMPLES
+    seals = f"{left['seal']} {right['seal']}"
+    return _compared.get(seals, lambda: compare_evaluations(session(), left["evaluation_id"], right["evaluation_id"]))

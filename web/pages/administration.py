@@ -9,8 +9,9 @@ from registry.account_tables import OUTCOMES, Account, ApiToken, AuditEvent, Rol
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.people import accounts
-from web import pages, parameters
+from web import parameters
 from web.identity import engine, record, viewer
+from web.paging import paged
 
 blueprint = Blueprint("administration", __name__)
 
@@ -122,7 +123,7 @@ def audit() -> ResponseReturnValue:
         conditions.append(AuditEvent.actor == actor)
     with read_session(engine()) as database:
         total = database.scalar(select(func.count()).select_from(AuditEvent).where(*conditions)) or 0
-        paging = pages.paged(total, EVENTS_PER_PAGE)
+        paging = paged(total, EVENTS_PER_PAGE)
         query = select(AuditEvent).where(*conditions).order_by(AuditEvent.id.desc())
         events = database.scalars(query.limit(paging.per_page).offset(paging.offset)).all()
         return render_template("audit.html", events=events, paging=paging, outcome=outcome, actor=actor or "")

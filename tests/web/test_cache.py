@@ -1,6 +1,6 @@
 """What is kept of sealed evaluations."""
 
-from web.sealed import OfSealed
+from web.cache import OfSealed
 
 
 def test_a_sealed_evaluation_is_computed_once_and_another_each_time() -> None:

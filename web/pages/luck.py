@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import exp, lgamma, log
 from typing import Final
 
-from web.views import Row
+from registry.results.selectables import Row
 
 _ONE_IN: Final = 20
 """One statement in twenty may be wrong: an interval of 95 %."""

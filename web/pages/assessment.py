@@ -13,10 +13,10 @@ from werkzeug.datastructures import MultiDict
 
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
+from registry.results.selectables import Row
 from web import charts, parameters
+from web.cache import OfSealed
 from web.responses import session
-from web.sealed import OfSealed
-from web.views import Row
 
 if TYPE_CHECKING:
     from registry.studies.assessment import Source

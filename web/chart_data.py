@@ -10,8 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, aliased
 
-from registry.tables import Prediction, Question, QuestionScore
-from web.views import (
+from registry.results.selectables import (
     Row,
     adversarial_effects,
     evaluation_seconds,
@@ -21,6 +20,12 @@ from web.views import (
     rows_of,
     run_accuracy,
 )
+from registry.tables import Prediction, Question, QuestionScore
+
+
+def moves_answers(row: Row) -> bool:
+    """Whether a row is under answer-moving variants, whatever their parameters."""
+    return bool(row["variants"].partition(":")[0] == "answer-moving")
 
 
 def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]]:
@@ -188,13 +193,6 @@ _left, _right = question_metrics.alias("left_metrics"), question_metrics.alias("
 
 DIFFERING: Final = ("all", "left", "right")
 """Which questions are listed: all on which two evaluations differ, those only the left has right, or only the right."""
-
-
-def common_values(session: Session, left: int, right: int, metrics: Sequence[str]) -> list[tuple[Any, ...]]:
-    """The questions that both evaluations ask, by id: the metrics of the left, then those of the right."""
-    columns = [side.c[name] for side in (_left, _right) for name in metrics]
-    query = _both(select(*columns), left, right).order_by(_left.c.question_id)
-    return [tuple(row) for row in session.execute(query)]
 
 
 def _both(query: Select[*tuple[Any, ...]], left: int, right: int) -> Select[*tuple[Any, ...]]:

@@ -8,15 +8,16 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from web import board, parameters, standings
+from registry.results.leaderboard import Ordering, complete_rows, count_groups, group_key, natural_order, split_by_group
+from registry.results.selectables import Row
+from registry.results.selection import Selection
+from web import parameters
 from web.formats import chosen_questions
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("overview", __name__)
 
 WAY: Final = ("variants", "protocol", "shots")
-ARGUMENTS: Final = (*WAY, "metric")
 STEPS: Final = 10
 MOST: Final = 2000
 """Evaluations on the page at most: fifty models on forty benchmarks."""
@@ -26,15 +27,15 @@ MOST: Final = 2000
 def overview() -> ResponseReturnValue:
     """Models by benchmarks under one way of asking; by default the one with the most evaluations."""
     metric = parameters.choice(request.args, "metric", METRICS, "worst_accuracy")
-    groups = standings.groups(session(), standings.Selection())
+    groups = count_groups(session(), Selection())
     way = _way(groups)
     choices = {key: sorted({str(group[key]) for group in groups}) for key in WAY}
     if way is None:
         return render_template("overview.html", metric=metric, way=None, choices=choices, rows=[], benchmarks=[])
-    selection = standings.Selection(**way)
-    asked = board.BoardRequest({}, (metric,), metric, board.natural_order(metric), True)
-    found, total = standings.complete(session(), selection, asked, limit=MOST, offset=0, metrics=(metric,))
-    benchmarks = [members[0] for members in board.groups(found)]
+    selection = Selection(**way)
+    asked = Ordering((metric,), metric, natural_order(metric))
+    found, total = complete_rows(session(), selection, asked, limit=MOST, offset=0, metrics=(metric,))
+    benchmarks = [members[0] for members in split_by_group(found)]
     return render_template(
         "overview.html",
         metric=metric,
@@ -75,10 +76,10 @@ def _by_model(found: list[Row], benchmarks: list[Row], metric: str) -> list[Row]
 
     mean: unweighted, None unless every benchmark has a value.
     """
-    keys = [board.group_key(row) for row in benchmarks]
+    keys = [group_key(row) for row in benchmarks]
     cells: dict[tuple[str, int], dict[Any, Row]] = {}
     for row in found:
-        cells.setdefault((row["model"], row["revision"]), {})[board.group_key(row)] = row
+        cells.setdefault((row["model"], row["revision"]), {})[group_key(row)] = row
     values = [row[metric] for row in found if row[metric] is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if METRICS[metric].unit == "fraction":

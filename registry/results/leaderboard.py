@@ -6,10 +6,10 @@ take the session first.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
+from itertools import groupby
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -32,6 +32,8 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
+from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
+from registry.results.selection import Selection, evaluation_conditions
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.tables import (
     Benchmark,
@@ -42,84 +44,70 @@ from registry.tables import (
     Model,
     ModelRevision,
     Protocol,
-    Question,
     Shard,
     VariantSet,
     Withdrawal,
 )
-from web import board
-from web.views import Row, evaluation_metrics, evaluation_sources, rows_of
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
+TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
+SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
+"""What the leaderboard can be sorted by."""
+GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
+"""What the members of a group have in common."""
+
+
+def default_sort(metrics: Sequence[str]) -> str:
+    """Worst accuracy where it is shown, else the first metric shown."""
+    return "worst_accuracy" if "worst_accuracy" in metrics else metrics[0]
+
+
+def natural_order(sort: str) -> str:
+    """The direction that puts the best, or the alphabet's start, on top."""
+    if sort in METRICS:
+        return "asc" if METRICS[sort].better == "lower" else "desc"
+    return "asc" if sort in TEXT_COLUMNS else "desc"
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which evaluations are asked for; None keeps all. q: a part of the model's name. Times are inclusive.
+class Ordering:
+    """In which order rows stand, and by what they are ranked.
 
-    subject: only benchmarks that have it, with metrics over its questions alone.
+    metrics: those that are shown. order: `asc` or `desc`. grouped: whether those that were asked the same stand
+    together.
     """
 
-    benchmark: str | None = None
-    subject: str | None = None
-    protocol: str | None = None
-    shots: int | None = None
-    variants: str | None = None
-    model: str | None = None
-    q: str | None = None
-    family: str | None = None
-    kind: str | None = None
-    min_parameters: int | None = None
-    max_parameters: int | None = None
-    sealed_from: datetime | None = None
-    sealed_to: datetime | None = None
+    metrics: tuple[str, ...] = ("worst_accuracy",)
+    sort: str = "worst_accuracy"
+    order: str = "desc"
+    grouped: bool = True
 
     @property
-    def scope(self) -> str:
-        """Over which questions the metrics are."""
-        return "all" if self.subject is None else f"subject:{self.subject}"
+    def rank_metric(self) -> str:
+        """What rows are ranked by: the metric that sorts, or the default one where something else sorts."""
+        return self.sort if self.sort in METRICS else default_sort(self.metrics)
 
 
-def selection(filters: Mapping[str, str]) -> Selection:
-    """What the filters of a page select."""
-    given: dict[str, Any] = dict(filters)
-    return Selection(**given | ({"shots": int(given["shots"])} if "shots" in given else {}))
+def group_key(row: Row) -> tuple[Any, ...]:
+    """Rows with this in common were asked the same questions in the same way; only they are ranked together.
+
+    The whole benchmark stands before parts of it.
+    """
+    return (
+        row["benchmark"],
+        row["benchmark_version"],
+        row["variants"],
+        row["variant_set_id"],
+        row["protocol"],
+        row["shots"],
+        row["protocol_id"],
+        json.dumps(row["part"], sort_keys=True),
+    )
 
 
-def conditions(asked: Selection) -> list[ColumnElement[bool]]:
-    """What a selection demands of the columns of `evaluation` alone, so that counting joins nothing."""
-    models = {Model.name: asked.model, Model.family: asked.family, ModelRevision.kind: asked.kind}
-    of_model = _equal(models)
-    if asked.q is not None:
-        of_model.append(func.lower(Model.name).contains(asked.q.lower(), autoescape=True))
-    if asked.min_parameters is not None:
-        of_model.append(Model.parameters >= asked.min_parameters)
-    if asked.max_parameters is not None:
-        of_model.append(Model.parameters <= asked.max_parameters)
-    of_protocol = _equal({Protocol.name: asked.protocol, Protocol.shots: asked.shots})
-    found: list[ColumnElement[bool]] = []
-    if of_model:
-        revisions = select(ModelRevision.id).join(Model, Model.id == ModelRevision.model_id).where(*of_model)
-        found.append(Evaluation.model_revision_id.in_(revisions))
-    if of_protocol:
-        found.append(Evaluation.protocol_id.in_(select(Protocol.id).where(*of_protocol)))
-    if asked.variants is not None:
-        found.append(Evaluation.variant_set_id.in_(select(VariantSet.id).where(VariantSet.name == asked.variants)))
-    if asked.benchmark is not None:
-        versions = select(BenchmarkVersion.id).join(Benchmark).where(Benchmark.name == asked.benchmark)
-        found.append(Evaluation.benchmark_version_id.in_(versions))
-    if asked.subject is not None:
-        having = select(Question.benchmark_version_id).where(Question.subject == asked.subject, ~Question.few_shot)
-        found.append(Evaluation.benchmark_version_id.in_(having))
-    if asked.sealed_from is not None:
-        found.append(Evaluation.sealed_at >= asked.sealed_from)
-    if asked.sealed_to is not None:
-        found.append(Evaluation.sealed_at <= asked.sealed_to)
-    return found
-
-
-def _equal(wanted: Mapping[Any, Any]) -> list[ColumnElement[bool]]:
-    return [column == value for column, value in wanted.items() if value is not None]
+def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
+    """Neighbouring rows of one group together."""
+    return [list(group) for _, group in groupby(rows, key=group_key)]
 
 
 @cache
@@ -192,7 +180,7 @@ def _partial() -> Select[Any]:
     )
 
 
-def groups(session: Session, asked: Selection) -> list[Row]:
+def count_groups(session: Session, asked: Selection) -> list[Row]:
     """Evaluations that were asked the same, together: names, and how many of them are sealed and kept.
 
     part: the question filter where it leaves questions out, None for the whole benchmark.
@@ -200,7 +188,7 @@ def groups(session: Session, asked: Selection) -> list[Row]:
     known: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
     if asked not in known:
         count = func.count().label("evaluations")
-        kept = (_SEALED, *conditions(asked))
+        kept = (_SEALED, *evaluation_conditions(asked))
         of_whole = _standing(*_KEY, literal_column("NULL").label("part"), count).where(_WHOLE, *kept).group_by(*_KEY)
         of_part = _standing(*_KEY, _FILTER.label("part"), count).where(Evaluation.id.in_(_partial()), *kept)
         known[asked] = [
@@ -216,21 +204,21 @@ def _with_names(counted: Any) -> Select[Any]:
     return _named(of_version, counted.c)
 
 
-def choices(session: Session) -> dict[str, list[str]]:
+def filter_choices(session: Session) -> dict[str, list[str]]:
     """What the leaderboard can be filtered by: every benchmark, variant set, protocol and number of shots on it."""
     waiting = _named(_standing(*_NAMES).where(Evaluation.state.in_(UNFINISHED)), Evaluation)
     unfinished = rows_of(session, waiting.distinct())
-    rows = groups(session, Selection()) + unfinished
+    rows = count_groups(session, Selection()) + unfinished
     return {key: sorted({str(row[key]) for row in rows}) for key in ("benchmark", "variants", "protocol", "shots")}
 
 
 # Complete evaluations
 
 
-def complete(
+def complete_rows(
     session: Session,
     asked: Selection,
-    request: board.BoardRequest,
+    ordering: Ordering,
     *,
     limit: int | None,
     offset: int,
@@ -240,26 +228,26 @@ def complete(
 
     metrics: those that rows hold, with `counts`: metric to n and interval.
     """
-    found = groups(session, asked)
+    found = count_groups(session, asked)
     total = sum(group["evaluations"] for group in found)
     last = total if limit is None else min(total, offset + limit)
-    if request.grouped:
-        ids = _grouped_ids(session, asked, request, found, offset, last)
+    if ordering.grouped:
+        ids = _grouped_ids(session, asked, ordering, found, offset, last)
     else:
-        query = _members(asked, request).limit(last - offset).offset(offset) if last > offset else None
+        query = _members(asked, ordering).limit(last - offset).offset(offset) if last > offset else None
         ids = [] if query is None else [row[0] for row in session.execute(query)]
-    wanted = tuple(dict.fromkeys((*metrics, request.rank_metric)))
+    wanted = tuple(dict.fromkeys((*metrics, ordering.rank_metric)))
     rows = _rows(session, ids, asked.scope, wanted)
-    ranks = _ranks(session, rows.values(), request.rank_metric, asked.scope)
+    ranks = _ranks(session, rows.values(), ordering.rank_metric, asked.scope)
     return [rows[evaluation_id] | {"rank": ranks.get(evaluation_id)} for evaluation_id in ids], total
 
 
 def _grouped_ids(
-    session: Session, asked: Selection, request: board.BoardRequest, found: list[Row], first: int, last: int
+    session: Session, asked: Selection, ordering: Ordering, found: list[Row], first: int, last: int
 ) -> list[int]:
     """The evaluations from `first` up to `last` of the order by group: only groups in between are looked at."""
     kept, skipped, passed = [], 0, 0
-    for group in _in_order(found, request):
+    for group in _in_order(found, ordering):
         if passed + group["evaluations"] <= first:
             skipped += group["evaluations"]
         elif passed < last:
@@ -270,7 +258,7 @@ def _grouped_ids(
         keys = {_key(group) for group in kept if (group["part"] is not None) == parts}
         if keys:
             part = _FILTER if parts else literal_column("NULL")
-            query = _members(asked, request, *_KEY, part.label("part"))
+            query = _members(asked, ordering, *_KEY, part.label("part"))
             query = query.where(Evaluation.id.in_(_partial()) if parts else _WHOLE)
             if len(kept) < len(found):  # a long list would only lead the planner astray
                 query = query.where(tuple_(*_KEY).in_(keys))
@@ -289,24 +277,29 @@ def _place(row: Row) -> tuple[Any, ...]:
     return (*_key(row), json.dumps(row["part"], sort_keys=True))
 
 
-def _in_order(found: list[Row], request: board.BoardRequest) -> list[Row]:
+def _in_order(found: list[Row], ordering: Ordering) -> list[Row]:
     """Groups by name; sorting by what a group has in common moves whole groups."""
-    in_order = sorted(found, key=board.group_key)
-    if request.sort in board.GROUP_COLUMNS:
-        in_order.sort(key=lambda row: board.comparable(row[request.sort]), reverse=request.order == "desc")
+    in_order = sorted(found, key=group_key)
+    if ordering.sort in GROUP_COLUMNS:
+        in_order.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
     return in_order
 
 
-def _members(asked: Selection, request: board.BoardRequest, *columns: Any) -> Select[Any]:
+def _comparable(value: Any) -> Any:
+    """A value to sort by: letter case does not count."""
+    return value.casefold() if isinstance(value, str) else value
+
+
+def _members(asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
     """Sealed evaluations that are kept, by the column that sorts; NULL last, equal ones by model, then evaluation."""
     base = (
         _named(_standing(Evaluation.id, *columns), Evaluation)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model, Model.id == ModelRevision.model_id)
-        .where(_SEALED, *conditions(asked))
+        .where(_SEALED, *evaluation_conditions(asked))
     )
-    column, query = _sorting(request.sort, asked.scope, base)
-    direction = column.desc() if request.order == "desc" else column.asc()
+    column, query = _sorting(ordering.sort, asked.scope, base)
+    direction = column.desc() if ordering.order == "desc" else column.asc()
     return query.order_by(direction.nulls_last(), func.lower(Model.name), Evaluation.id)
 
 
@@ -406,27 +399,34 @@ def _by_ordering(measured: Select[Any], metric: str, ids: Sequence[int]) -> Sele
 # Rows
 
 
+_OF_EVALUATION: Final = (
+    Evaluation.id.label("evaluation_id"),
+    Model.name.label("model"),
+    ModelRevision.number.label("revision"),
+    Model.family,
+    Model.parameters,
+    ModelRevision.kind,
+    ModelRevision.dtype,
+    ModelRevision.quantisation,
+    *_NAMES,
+    Evaluation.replicate,
+    Evaluation.state,
+    _SEALED.label("complete"),
+    Evaluation.questions,
+    case((_SEALED, Evaluation.questions), else_=0).label("scored"),
+    Evaluation.sealed_at,
+)
+COLUMNS: Final = ("rank", *leaderboard.c.keys())
+"""The rank, and what the view `leaderboard` says of an evaluation."""
+
+
 def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[str]) -> dict[int, Row]:
     """Evaluation to its row of the view `leaderboard` with these metrics, and what ranking groups need."""
     if not ids:
         return {}
     query = (
         select(
-            Evaluation.id.label("evaluation_id"),
-            Model.name.label("model"),
-            ModelRevision.number.label("revision"),
-            Model.family,
-            Model.parameters,
-            ModelRevision.kind,
-            ModelRevision.dtype,
-            ModelRevision.quantisation,
-            *_NAMES,
-            Evaluation.replicate,
-            Evaluation.state,
-            _SEALED.label("complete"),
-            Evaluation.questions,
-            case((_SEALED, Evaluation.questions), else_=0).label("scored"),
-            Evaluation.sealed_at,
+            *_OF_EVALUATION,
             Evaluation.benchmark_version_id,
             Evaluation.protocol_id,
             Evaluation.variant_set_id,
@@ -476,11 +476,11 @@ def _flags(session: Session, ids: Sequence[int]) -> dict[int, Row]:
     return {item: {"mixed_engines": item in several, "copies_withdrawn": item in doubtful} for item in ids}
 
 
-def incomplete(
+def incomplete_rows(
     session: Session, asked: Selection, *, limit: int | None, offset: int = 0, metrics: Sequence[str] = ALL_NAMES
 ) -> tuple[list[Row], int]:
     """A page of the evaluations that are not sealed yet, newest first, and how many there are in all."""
-    kept = _standing(Evaluation.id).where(~_SEALED, Evaluation.state.in_(UNFINISHED), *conditions(asked))
+    kept = _standing(Evaluation.id).where(~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(asked))
     total = session.scalar(select(func.count()).select_from(kept.subquery())) or 0
     if total == 0 or limit == 0:
         return [], total
@@ -509,10 +509,35 @@ class Page:
     rows: list[Row]
     total: int
 
+    def documents(self) -> list[Row]:
+        """The rows as JSON: COLUMNS, what was asked, and of every metric `n` and interval."""
+        return [_document(row) for row in self.rows]
 
-def page(session: Session, asked: Selection, request: board.BoardRequest, *, limit: int | None, offset: int) -> Page:
-    """The rows from `offset` on, at most `limit`."""
-    rows, sealed = complete(session, asked, request, limit=limit, offset=offset)
+
+def _document(row: Row) -> Row:
+    counts = row["counts"]
+    bounds = {name: [one["interval_low"], one["interval_high"]] for name, one in counts.items()}
+    return {
+        **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter")},
+        "n": {name: counts[name]["n"] if name in counts else None for name in METRICS},
+        "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in METRICS},
+    }
+
+
+EVERYTHING: Final = Selection()
+BY_WORST_ACCURACY: Final = Ordering()
+
+
+def leaderboard_page(
+    session: Session,
+    asked: Selection = EVERYTHING,
+    ordering: Ordering = BY_WORST_ACCURACY,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+) -> Page:
+    """The rows from `offset` on, at most `limit`, with every metric."""
+    rows, sealed = complete_rows(session, asked, ordering, limit=limit, offset=offset)
     room = None if limit is None else limit - len(rows)
-    more, waiting = incomplete(session, asked, limit=room, offset=max(0, offset - sealed))
+    more, waiting = incomplete_rows(session, asked, limit=room, offset=max(0, offset - sealed))
     return Page(rows + more, sealed + waiting)

@@ -11,12 +11,12 @@ from sqlalchemy import or_, select
 
 from registry.account_tables import Notice, Submission
 from registry.db import read_session
+from registry.results.selectables import Row
 from registry.tables import Evaluation
 from web import queries
 from web.identity import engine, settings_of, viewer
 from web.parameters import Query, read
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("feed", __name__)
 

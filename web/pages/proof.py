@@ -8,11 +8,12 @@ from sqlalchemy import func, select
 
 from registry.errors import UsageError
 from registry.proof.provenance import GROUPS, compare_provenance
+from registry.results.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
 from registry.tables import Evaluation, Model, ModelRevision
-from web import charts, pages, parameters, queries
+from web import charts, parameters, queries
+from web.paging import ROWS_PER_PAGE, paged
 from web.provenance import comparable_provenance_of, drift_of
 from web.responses import session
-from web.views import Row, chain_links, evaluation_sources, rows_of, withdrawals
 
 blueprint = Blueprint("proof", __name__)
 
@@ -95,7 +96,7 @@ def drift() -> ResponseReturnValue:
         return render_template("drift_choice.html", evaluation=row, offered=offered)
     left, right = _evaluation(sides[0]), _evaluation(sides[1])
     document = drift_of(left, right)
-    paging = pages.paged(len(document["flips"]), FLIPS_PER_PAGE)
+    paging = paged(len(document["flips"]), FLIPS_PER_PAGE)
     return render_template(
         "drift.html",
         left=left,
@@ -111,7 +112,7 @@ def drift() -> ResponseReturnValue:
 def chain() -> ResponseReturnValue:
     """The chain of seals, withdrawals and snapshots, the newest first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
-    paging = pages.paged(total, LINKS_PER_PAGE)
+    paging = paged(total, LINKS_PER_PAGE)
     query = select(chain_links).order_by(chain_links.c.position.desc())
     rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
     head = rows_of(session(), query.limit(1))
@@ -122,7 +123,7 @@ def chain() -> ResponseReturnValue:
 def withdrawn() -> ResponseReturnValue:
     """Every evaluation that no longer counts, with the reason."""
     w = withdrawals.c
-    paging = pages.paged(_withdrawn(), pages.ROWS_PER_PAGE)
+    paging = paged(_withdrawn(), ROWS_PER_PAGE)
     query = select(withdrawals).where(w.current).order_by(w.withdrawal.desc())
     rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
     named = [row | {"evaluation": queries.evaluation(session(), row["evaluation_id"])} for row in rows]

@@ -13,14 +13,14 @@ from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.lookups import find_board
 from registry.metrics import METRICS
+from registry.results.selectables import Row
 from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
-from web import charts, parameters, queries, story
+from web import charts, parameters, queries
+from web.pages import luck
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("boards", __name__)
 
-ARGUMENTS: Final = ("as_of", "sort", "order")
 SNAPSHOTS: Final = 20
 """How many snapshots of a board its page looks back on."""
 
@@ -153,7 +153,7 @@ def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
 def _lucky(document: Row) -> list[Row]:
     """Models whose accuracy is mostly luck of the order, in the first way of asking that tells."""
     for names in _in_one_way(document).values():
-        return story.of_board(document["rows"], names["accuracy"], names["worst_accuracy"])
+        return luck.of_board(document["rows"], names["accuracy"], names["worst_accuracy"])
     return []
 
 

@@ -35,6 +35,7 @@ from registry.notices.webhooks import (
     webhook_document,
 )
 from registry.queue.hints import send_hints
+from registry.results.selectables import Row
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
 from registry.tables import QUEUES, Evaluation, Suite
@@ -42,7 +43,6 @@ from web import parameters, queries
 from web.identity import engine, settings_of, viewer
 from web.parameters import Arguments
 from web.responses import session
-from web.views import Row
 
 blueprint = Blueprint("submitting", __name__)
 

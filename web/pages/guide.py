@@ -4,6 +4,8 @@ import re
 from functools import cache
 from typing import Any, Final, Literal
 
+from flask import render_template
+from flask.typing import ResponseReturnValue
 from latex2mathml.converter import convert
 from markupsafe import Markup, escape
 
@@ -11,6 +13,7 @@ from registry.metrics import METRICS, guide
 from registry.metrics.catalogue import FAMILIES
 from registry.metrics.examples import DATASETS
 from registry.metrics.papers import PAPERS
+from web.pages.blueprint import blueprint
 
 ANCHORS: Final = frozenset({*METRICS, *(comparison.name for comparison in guide.BETWEEN)})
 """Names that have a section of the guide."""
@@ -54,3 +57,9 @@ CONTEXT: Final[dict[str, Any]] = {
     "prose": prose,
 }
 """What the page's template is given."""
+
+
+@blueprint.get("/metrics-guide")
+def metrics_guide() -> ResponseReturnValue:
+    """Every metric: its formula, range, source and needs, a worked example, and where others compute it otherwise."""
+    return render_template("metrics_guide.html", **CONTEXT)
