@@ -3,6 +3,8 @@
 import re
 from statistics import mean
 
+import pytest
+
 from registry.db import read_session
 from registry.metrics import METRICS
 from registry.studies.comparing import compare_evaluations
