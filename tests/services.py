@@ -460,8 +460,7 @@ class PostgresServer(_Server):
             "full_page_writes": "off",
             "synchronous_commit": "on" if self.durable else "off",
             "max_wal_size": "256MB",
-            # Databases of tests live for a second: nothing is to tidy, and compiling a query takes longer than asking.
-            "autovacuum": "off",
+            # Databases of tests live for a second: compiling a query takes longer than asking it.
             "jit": "off",
             "shared_buffers": "64MB",
             "max_connections": "100",
