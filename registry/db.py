@@ -18,6 +18,7 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     Connection,
+    CursorResult,
     DateTime,
     Dialect,
     Double,
@@ -27,6 +28,7 @@ from sqlalchemy import (
     MetaData,
     SmallInteger,
     Text,
+    Update,
     create_engine,
     event,
     func,
@@ -320,6 +322,13 @@ def read_session(engine: Engine) -> Iterator[Session]:
         if engine.dialect.name == "postgresql":
             session.connection(execution_options={"postgresql_readonly": True})
         yield session
+
+
+def changed_one(session: Session, statement: Update) -> bool:
+    """Whether an UPDATE of a row, on a condition that may no longer hold, changed it."""
+    result = session.execute(statement)
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1
 
 
 def one_at_a_time(session: Session, what: str) -> None:

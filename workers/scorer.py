@@ -6,10 +6,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import structlog
 from sqlalchemy import Engine
 
+from registry.code_identity import code_identity
 from registry.db import read_session
+from registry.logs import log
 from registry.prompting.extraction import extract
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable
@@ -17,13 +18,11 @@ from registry.queue.shards import ShardPrompt, rows_of, shard_prompts
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
 from workers.asking import EndpointModel, LocalModel
-from workers.fingerprint import code_identity, package_versions
+from workers.fingerprint import package_versions
 from workers.quiet import quiet_libraries
 
 ENGINES: Final = ("trie", "batched", "reference")
 """The engines, the default first; named here too, so that the command line need not import torch."""
-
-_log = structlog.get_logger()
 
 
 class Scorer(Protocol):
@@ -199,7 +198,7 @@ class TransformersScorer:
         self._model = self._endpoint(revision) if revision.kind == "openai" else self._local(revision)
         self.loaded_model_revision_id = revision.id
         elapsed = round(time.perf_counter() - started, 1)
-        _log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
+        log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
 
     def _local(self, revision: ModelRevision) -> LocalModel:
         from workers.artifacts import model_folder

@@ -22,7 +22,7 @@ from registry.boards.definition import (
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
-from registry.lookups import find_board, find_revision, find_suite, find_version
+from registry.lookups import find_board, find_revision, find_suite, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import parse_variants
 from registry.queue.estimate import Plan
@@ -37,7 +37,6 @@ from registry.tables import (
     Protocol,
     Suite,
     VariantSet,
-    Withdrawal,
 )
 
 
@@ -58,7 +57,7 @@ def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, 
 
 def load_shipped_suites(session: Session) -> int:
     """Stores the suites that come with this code; returns how many were new."""
-    folder = files("registry.boards") / "suites"
+    folder = files(__package__) / "suites"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     return sum(import_suite(session, read_suite_file(path))[1] for path in paths)  # type: ignore[arg-type]
 
@@ -210,7 +209,7 @@ def evaluations_of_entry(
         Evaluation.protocol_id == protocol.id,
         Evaluation.variant_set_id == variant_set.id,
         Evaluation.seal.is_not(None),
-        Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+        stands(),
     )
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)

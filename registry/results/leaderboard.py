@@ -30,6 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
+from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
@@ -46,7 +47,6 @@ from registry.tables import (
     Protocol,
     Shard,
     VariantSet,
-    Withdrawal,
 )
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
@@ -129,7 +129,7 @@ def _superseded() -> Select[Any]:
         .where(
             again.replicate > 0,
             winner.state != "cancelled",
-            winner.id.not_in(select(Withdrawal.evaluation_id)),
+            stands(winner),
             or_(and_(winner.seal.is_not(None), loser.seal.is_(None)), later_winner),
         )
     )
@@ -154,7 +154,7 @@ def _standing(*columns: Any) -> Select[Any]:
         select(*columns)
         .select_from(Evaluation)
         .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .where(Evaluation.id.not_in(_superseded()), Evaluation.id.not_in(select(Withdrawal.evaluation_id)))
+        .where(Evaluation.id.not_in(_superseded()), stands())
     )
 
 

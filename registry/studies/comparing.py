@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.errors import QueueError, UsageError
-from registry.lookups import find_evaluation
+from registry.lookups import find_evaluation, stands
 from registry.metrics import METRICS
 from registry.results.analyses import store_analysis
 from registry.results.intervals import (
@@ -30,7 +30,7 @@ from registry.statistics.bootstrap import (
 )
 from registry.statistics.comparison import mcnemar
 from registry.statistics.noise import Answer, noise
-from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, Withdrawal
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
 ZERO_OR_ONE: Final = (
     "accuracy",
@@ -243,7 +243,7 @@ def replicates_of(session: Session, evaluation_id: int) -> list[int]:
             .where(
                 Evaluation.specification_digest == evaluation.specification_digest,
                 Evaluation.seal.is_not(None),
-                Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+                stands(),
             )
             .order_by(Evaluation.replicate)
         )

@@ -5,13 +5,13 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 import click
 from sqlalchemy import Engine
 
+from registry import benchmarks
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition, parse_definition
 from registry.boards.reading import snapshot_as_of
@@ -30,7 +30,7 @@ from shuffleboard.cli.evaluations import wait_until_complete
 from shuffleboard.cli.models import inspect_here
 from shuffleboard.cli.reports import print_leaderboard
 
-SAMPLES: Final = Path(str(files("registry.benchmarks"))) / "samples"
+SAMPLES: Final = Path(benchmarks.__file__).parent / "samples"
 VARIANTS: Final = "cyclic"
 BOARD: Final = "demo"
 COLUMNS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate", "pride_accuracy")

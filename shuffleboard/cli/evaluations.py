@@ -10,17 +10,12 @@ from typing import Any, Final, cast
 import click
 from sqlalchemy import Engine, select
 
-from registry.boards.snapshots import refresh_boards
-from registry.boards.store import plan_of
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import QueueError, UsageError
-from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
 from registry.prompting.variants import VARIANT_KINDS
-from registry.proof.withdrawals import copies_of, supersede, withdraw
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
 from registry.queue.evaluations import move
-from registry.queue.hints import hints_of, hints_of_new, send_hints
 from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
@@ -92,6 +87,8 @@ def _plan(**asked: Any) -> Plan:
         raise UsageError(f"{asker} says itself what is asked; leave out {', '.join(contradicting)}")
     if not (suite or board) and (len(benchmarks) != 1 or variants is None):
         raise UsageError("give one --benchmark and --variants, or --suite, or --board")
+    from registry.boards.store import plan_of
+
     return plan_of(**asked)
 
 
@@ -115,8 +112,6 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
         found = plan(session)
         ids = [evaluation.id for evaluation, _ in found]
         told = [(evaluation.id, evaluation.prompts, new) for evaluation, new in found]
-        hints = hints_of_new(session, found)
-    send_hints(settings, hints)
     for evaluation_id, prompts, new in told:
         note(
             f"evaluation {evaluation_id}: {prompts} prompts queued"
@@ -238,6 +233,8 @@ def import_command(
         return
     if model is None or benchmark is None or variants is None:
         raise UsageError("outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them")
+    from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
+
     request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, column)
     comparisons: list[Comparison] = []
     with import_progress() as report:
@@ -321,11 +318,8 @@ def _action(name: str, summary: str) -> None:
     @click.argument("evaluation_id", type=int)
     @json_option
     def command(evaluation_id: int, as_json: bool) -> None:
-        settings = settings_of()
-        with write_session(engine_of(settings)) as session:
+        with write_session(engine_of(settings_of())) as session:
             state = move(session, evaluation_id, name).state
-            hints = hints_of(session, evaluation_id) if state in ("queued", "running") else []
-        send_hints(settings, hints)
         document: dict[str, Any] = {"evaluation": evaluation_id, "state": state}
         print_json(document) if as_json else click.echo(f"evaluation {evaluation_id} is {state}")
 
@@ -367,6 +361,8 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
     Its page and its numbers stay, under a banner. It leaves the leaderboard and the boards, and results that were
     copied from it are flagged.
     """
+    from registry.proof.withdrawals import copies_of, withdraw
+
     engine = engine_of(settings_of())
     with write_session(engine) as session:
         withdraw(session, evaluation_id, reason)
@@ -381,6 +377,8 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
 @json_option
 def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -> None:
     """Say that another sealed evaluation of the same model and benchmark stands for this one."""
+    from registry.proof.withdrawals import copies_of, supersede
+
     engine = engine_of(settings_of())
     with write_session(engine) as session:
         supersede(session, evaluation_id, by, reason)
@@ -389,6 +387,8 @@ def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -
 
 
 def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int], *, as_json: bool) -> None:
+    from registry.boards.snapshots import refresh_boards
+
     boards = refresh_boards(engine)
     if as_json:
         print_json({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards})

@@ -17,7 +17,6 @@ from registry.boards.submissions import (
 )
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.people.accounts import OPERATOR
-from registry.queue.hints import send_hints
 from registry.tables import QUEUES
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
 from shuffleboard.cli.estimates import print_estimate
@@ -109,11 +108,10 @@ def approve_command(submission_id: int, reason: str | None, queue: str, priority
         request = revision_request(row.model, settings) if row.state == "requested" else None
     files = None if request is None else inspect_here(request, settings)
     with write_session(engine) as session:
-        approved, hints = approve(
+        approved = approve(
             session, OPERATOR, submission_id, settings, reason=reason, queue=queue, priority=priority, files=files
         )
         document = submission_document(session, approved)
-    send_hints(settings, hints)
     if as_json:
         print_json(document)
         return

@@ -25,7 +25,7 @@ from registry.errors import (
 )
 from registry.settings import Settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
-from shuffleboard.client import Client
+from shuffleboard import Client
 from tests.population import question, write_lines
 from tests.submissions.conftest import FILES, HUB, actions, work
 from tests.web.accounts import token_of

@@ -17,7 +17,6 @@ from registry.errors import ModelError, UsageError
 from registry.people import accounts
 from registry.queue.estimate import Plan, estimates
 from registry.queue.evaluations import move
-from registry.queue.hints import hints_of, hints_of_new, send_hints
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, BenchmarkVersion, ModelRevision
@@ -25,7 +24,7 @@ from web.api import bodies
 from web.api.operations import answer, change, get
 from web.api.paths import BenchmarkName, EvaluationId
 from web.api.uploads import Upload
-from web.identity import engine, settings_of, viewer
+from web.identity import engine, viewer
 from web.parameters import Between, Name, OneOf, Query, Text, YesOrNo, shorten
 from web.responses import session
 
@@ -199,9 +198,7 @@ def submit_evaluations(body: bodies.EvaluationBody) -> Response:
         found = plan(database)
         ids = [evaluation.id for evaluation, _ in found]
         new = [evaluation.id for evaluation, is_new in found if is_new]
-        hints = hints_of_new(database, found)
         audited(database, "evaluation.submit", body.model, evaluations=ids[:100], new=len(new))
-    send_hints(settings_of(), hints)
     return answer({"evaluations": ids, "new": new}, status=201 if new else 200)
 
 
@@ -226,9 +223,7 @@ def _no_tokeniser(_revision: ModelRevision) -> NoReturn:
 def _move(evaluation_id: int, action: str) -> Response:
     with write_session(engine()) as database:
         state = move(database, evaluation_id, action).state
-        hints = hints_of(database, evaluation_id) if state in ("queued", "running") else []
         audited(database, f"evaluation.{action}", str(evaluation_id), state=state)
-    send_hints(settings_of(), hints)
     return answer({"evaluation": evaluation_id, "state": state})
 
 

@@ -1,6 +1,6 @@
 """The assessment protocol as a page: which cheap set of orders can stand for all of them.
 
-The numbers are those of `shuffleboard protocol`, over the benchmarks that the viewer sees.
+The numbers are those of `shuffleboard assess`, over the benchmarks that the viewer sees.
 """
 
 import shlex

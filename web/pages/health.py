@@ -2,7 +2,7 @@
 
 from flask.typing import ResponseReturnValue
 
-from registry.operations.migrate import require_current
+from registry.schema.history import require_current
 from web.identity import engine
 from web.pages.blueprint import blueprint
 

@@ -34,7 +34,6 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
-from registry.queue.hints import send_hints
 from registry.results.selectables import Row
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
@@ -207,10 +206,9 @@ def decide(submission_id: str) -> ResponseReturnValue:
     number = parameters.identifier("submission", submission_id)
     decision = parameters.choice(request.form, "decision", ("approve", "reject"), "")
     reason = request.form.get("reason", "")
-    hints: list[tuple[int, str]] = []
     with write_session(engine()) as database:
         if decision == "approve":
-            _, hints = approve(
+            approve(
                 database,
                 viewer(),
                 number,
@@ -224,7 +222,6 @@ def decide(submission_id: str) -> ResponseReturnValue:
             reject(database, viewer(), number, settings_of(), reason, address=request.remote_addr)
         else:
             raise UsageError("decision: approve or reject")
-    send_hints(settings_of(), hints)
     return redirect(url_for("submitting.submission", submission_id=number), 303)
 
 

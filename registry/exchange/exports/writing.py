@@ -21,7 +21,7 @@ from registry.exchange.exports.readme import readme
 from registry.exchange.exports.relations import batches, chosen_relations, columns_of
 from registry.exchange.exports.selection import ExportRequest, Selection, select_rows
 from registry.exchange.exports.tables import WRITERS, write_rows
-from registry.operations.migrate import head
+from registry.schema.history import head
 from registry.tables import Benchmark, BenchmarkVersion
 
 Report = Callable[[str, int, int | None], None]

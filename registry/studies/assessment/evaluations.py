@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
+from registry.lookups import stands
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
 from registry.studies.assessment.correlations import (
@@ -44,7 +45,6 @@ from registry.tables import (
     Protocol,
     Question,
     VariantSet,
-    Withdrawal,
 )
 
 FULL: Final = "full"
@@ -158,7 +158,7 @@ def assessable(session: Session) -> list[Source]:
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(
             Evaluation.seal.is_not(None),
-            Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+            stands(),
             VariantSet.kind == FULL,
         )
         .order_by(Evaluation.sealed_at, Evaluation.id)
