@@ -11,14 +11,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     ARRAY,
     BigInteger,
     Connection,
+    CursorResult,
     DateTime,
     Dialect,
     Double,
@@ -28,6 +28,7 @@ from sqlalchemy import (
     MetaData,
     SmallInteger,
     Text,
+    Update,
     create_engine,
     event,
     func,
@@ -65,6 +66,11 @@ MAX_INTEGER = 2**31 - 1
 MAX_ROW_ID = 2**63 - 1
 
 
+def utc_text(value: datetime) -> str:
+    """A time as text, as SQLite stores it and files and JSON give it: 2026-05-01T12:00:00.000000Z."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC time: `timestamptz` on PostgreSQL, one sortable text form on SQLite.
 
@@ -85,8 +91,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value.tzinfo is None:
             message = f"naive time {value!r}; use an aware UTC time"
             raise ValueError(message)
-        value = value.astimezone(UTC)
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if dialect.name == "sqlite" else value
+        return utc_text(value) if dialect.name == "sqlite" else value.astimezone(UTC)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """Stored form to an aware time in UTC."""
@@ -271,18 +276,29 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
     return engine
 
 
-@cache
+_engines: Final[dict[str, tuple[Engine, int]]] = {}
+"""URL → the process's engine for it, and the process that made it."""
+
+
 def get_engine(url: str) -> Engine:
     """The process's engine for `url`, made once and kept: its connections are closed by `dispose`, or as it ends."""
-    engine = make_engine(url)
+    known = _engines.get(url) or _engines.setdefault(url, (make_engine(url), os.getpid()))
+    return known[0]
+
+
+def forget_engine(engine: Engine) -> None:
+    """Closes the engine's pooled connections; `get_engine` makes a new one when the URL is asked for again."""
+    for url in [url for url, (known, _) in _engines.items() if known is engine]:
+        del _engines[url]
+    engine.dispose()
+
+
+@atexit.register
+def _close_engines() -> None:
     # The last connection to SQLite that is closed merges the log into the file; one that is dropped does not.
-    atexit.register(_close, engine, os.getpid())
-    return engine
-
-
-def _close(engine: Engine, process: int) -> None:
-    if os.getpid() == process:  # a fork's connections are those of the process it came from
-        engine.dispose()
+    for engine, process in _engines.values():
+        if os.getpid() == process:  # a fork's connections are those of the process it came from
+            engine.dispose()
 
 
 @contextmanager
@@ -306,6 +322,13 @@ def read_session(engine: Engine) -> Iterator[Session]:
         if engine.dialect.name == "postgresql":
             session.connection(execution_options={"postgresql_readonly": True})
         yield session
+
+
+def changed_one(session: Session, statement: Update) -> bool:
+    """Whether an UPDATE of a row, on a condition that may no longer hold, changed it."""
+    result = session.execute(statement)
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1
 
 
 def one_at_a_time(session: Session, what: str) -> None:

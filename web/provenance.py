@@ -4,12 +4,12 @@ from typing import Any
 
 from registry.api import documents
 from registry.proof.provenance import more_provenance, provenance_document
+from registry.results.selectables import Row
 from registry.studies.drift import drift_document
 from registry.tables import Evaluation
 from web import queries
+from web.cache import OfSealed
 from web.responses import session
-from web.sealed import OfSealed
-from web.views import Row
 
 
 def provenance_of(evaluation: Row) -> Row:

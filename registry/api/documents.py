@@ -1,4 +1,4 @@
-"""What the HTTP API answers, as types: its OpenAPI document is made from them, and `shuffleboard.client` returns them.
+"""What the HTTP API answers, as types: its OpenAPI document is made from them, and `shuffleboard.Client` returns them.
 
 Times are texts in ISO 8601, UTC. Numbers are as stored; null means undefined, or not known yet. Arrays run by position
 where a prediction is concerned. Keys are only ever added.
@@ -348,6 +348,9 @@ class Provenance(TypedDict):
     seeds: Annotated[dict[str, int | str], Field(description="What was drawn, to its seed.")]
     prompts: PromptDigests
     tokens: Tokens
+    metrics_computed_by: Annotated[
+        list[str], Field(description="Versions of the code, with their commits, that computed its metrics.")
+    ]
     copies: Copies
     withdrawals: list[Withdrawn]
     seal_version: int | None

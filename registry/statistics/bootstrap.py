@@ -58,20 +58,6 @@ class VariantBootstrap:
     seed: int
 
 
-@dataclass(frozen=True)
-class PairedDifference:
-    """First minus second, over the questions that both have; None without any.
-
-    interval: None where none is stated; questions: how many both have.
-    """
-
-    difference: float | None
-    interval: Interval | None
-    resamples: int
-    seed: int
-    questions: int
-
-
 def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
     """Chunks of drawn questions, shape (resamples of the chunk, questions). Chunks never change what is drawn."""
     generator = np.random.default_rng(seed)
@@ -196,25 +182,6 @@ def mean_intervals(values: Floats, *, resamples: int = RESAMPLES, seed: int = SE
     samples = resampled_means(values, resamples=resamples, seed=seed)
     counts = (~np.isnan(values)).sum(axis=0)
     return [percentile_interval(column, int(count)) for column, count in zip(samples.T, counts, strict=True)]
-
-
-def paired_difference(
-    first: Floats, second: Floats, *, resamples: int = RESAMPLES, seed: int = SEED
-) -> PairedDifference:
-    """Mean difference, first minus second, of two models on the questions that both have, with its interval.
-
-    first, second: shape (questions,), the same questions in the same order; NaN where undefined.
-    Raises MetricInputError on unequal shapes.
-    """
-    first, second = _checked(first, 1), _checked(second, 1)
-    if first.shape != second.shape:
-        raise MetricInputError(f"{first.size} and {second.size} questions to compare; give both models the same ones")
-    differences = first - second
-    differences = differences[~np.isnan(differences)]
-    if not differences.size:
-        return PairedDifference(None, None, resamples, seed, 0)
-    (interval,) = mean_intervals(differences[:, None], resamples=resamples, seed=seed)
-    return PairedDifference(float(differences.mean()), interval, resamples, seed, differences.size)
 
 
 def cora_over_variants(

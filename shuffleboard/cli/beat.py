@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 import click
-import structlog
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from registry.db import database_now, read_session
 from registry.errors import DatabaseError, UsageError
+from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
 from registry.queue import claims
 from registry.queue.broker import require_admission
@@ -27,8 +27,6 @@ GRACE_SECONDS: Final = 7.0
 """How long a round may go on once it was told to stop; whatever it leaves is done by the next one, anywhere."""
 ROUNDS: Final = 10
 """A beat that completed no round for so many periods is taken to hang."""
-
-_log = structlog.get_logger()
 
 
 @click.command()
@@ -60,7 +58,7 @@ def beat(once: bool) -> None:
     threading.Thread(target=_leave_in_time, args=(stopping,), name="leaving", daemon=True).start()
     sign = sign_of_life(settings)
     _write(sign)  # before the first round: a folder that cannot be written to is said at once
-    _log.info("beat_started", seconds=settings.reconcile_seconds)
+    log.info("beat_started", seconds=settings.reconcile_seconds)
     while not stopping.is_set():
         try:
             maintenance.maintain()
@@ -68,13 +66,13 @@ def beat(once: bool) -> None:
         except DBAPIError as error:
             log_trouble(error)
         stopping.wait(settings.reconcile_seconds)
-    _log.info("beat_stopped")
+    log.info("beat_stopped")
 
 
 def _leave_in_time(stopping: threading.Event) -> None:
     stopping.wait()
     time.sleep(GRACE_SECONDS)
-    _log.warning("beat_leaves", reason="the round does not end; the next one does what it leaves")
+    log.warning("beat_leaves", reason="the round does not end; the next one does what it leaves")
     os._exit(0)
 
 

@@ -46,7 +46,7 @@ def export_command(
     What is exported is the registry as it stood at one moment, and the folder appears when it is complete. Questions
     carry a canary, by which training data that holds them can be found.
     """
-    from workers.fingerprint import code_version
+    from registry.code_identity import code_version
 
     engine = engine_of(settings_of())
     request = ExportRequest(

@@ -25,12 +25,14 @@ from registry.errors import (
 )
 from registry.settings import Settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
-from shuffleboard.client import Client
+from shuffleboard import Client
 from tests.population import question, write_lines
 from tests.submissions.conftest import FILES, HUB, actions, work
 from tests.web.accounts import token_of
 from web import create_app
 from web.api import uploads
+
+pytestmark = pytest.mark.one_engine
 
 Headers = Callable[[str], dict[str, str]]
 

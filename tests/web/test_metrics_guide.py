@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 from registry.metrics import METRICS
 from registry.metrics.guide import BETWEEN
 from web import create_app
-from web.guide import mathml, prose
+from web.pages.guide import mathml, prose
 
 COMPARISONS = {comparison.name: comparison for comparison in BETWEEN}
 DESCRIBED = {**METRICS, **COMPARISONS}

@@ -8,13 +8,13 @@ from registry.api import documents
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.lookups import find_suite
+from registry.results.selectables import Row
 from registry.tables import Board, Suite
 from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName
-from web.boards import shown_board, shown_snapshot, snapshot_document
+from web.pages.boards import shown_board, shown_snapshot, snapshot_document
 from web.parameters import Query, TimeTo
 from web.responses import session
-from web.views import Row
 
 
 @get("/suites", documents.SuiteList, tag="boards")

@@ -7,6 +7,7 @@ from sqlalchemy import select
 from registry.api import documents
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
+from registry.results.selection import Selection
 from registry.studies.published import published_rows
 from registry.tables import Protocol
 from web import listings, queries
@@ -15,7 +16,6 @@ from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
 from web.parameters import Paged, Text
 from web.responses import session
-from web.standings import Selection
 
 
 @get("/models", documents.ModelList, tag="registry")

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ValidationError, create_model
 from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMediaType
 
+from registry.results.selectables import Row
 from web.api.uploads import Upload, content_type, received
 from web.identity import viewer
 from web.parameters import Paged, Query, read, refusal, unstorable
-from web.views import Row
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 

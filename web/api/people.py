@@ -13,12 +13,12 @@ from registry.db import read_session, write_session
 from registry.errors import NotFoundError
 from registry.people import accounts
 from registry.schema.public_sql import as_json
-from web import sql
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import AccountName, Slug, TokenId
 from web.api.writing import audited
 from web.identity import engine
+from web.pages import sql
 from web.parameters import OneOf, Paged, Text
 
 # The SQL page

@@ -8,13 +8,13 @@ from sqlalchemy import func, select
 
 from registry.api import documents
 from registry.proof.provenance import compare_provenance
+from registry.results.selectables import chain_links, rows_of
 from web import queries
 from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId
 from web.parameters import Id, Paged, Query
 from web.provenance import comparable_provenance_of, drift_of
 from web.responses import session
-from web.views import chain_links, rows_of
 
 
 @get("/evaluations/<evaluation_id>/provenance/<other_id>", documents.ProvenanceDifference, tag="results")

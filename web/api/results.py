@@ -7,10 +7,12 @@ from flask import Response
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from registry.api import documents
-from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
+from registry.results.leaderboard import SORTS, Ordering, Page, default_sort, leaderboard_page, natural_order
+from registry.results.selectables import Row
+from registry.results.selection import Selection, evaluation_conditions
 from registry.tables import EVALUATION_STATES
-from web import board, queries, standings
+from web import queries
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
 from web.parameters import (
@@ -26,7 +28,6 @@ from web.parameters import (
 )
 from web.provenance import provenance_of
 from web.responses import session
-from web.views import Row
 
 # The leaderboard
 
@@ -38,7 +39,7 @@ class LeaderboardQuery(Paged, Filters):
         MetricNames,
         Field(description="Metrics to rank and sort by; rows have all of them. Repeated, or separated by commas."),
     ] = DEFAULT_METRICS
-    sort: Annotated[str, OneOf(board.SORTS)] | None = Field(
+    sort: Annotated[str, OneOf(SORTS)] | None = Field(
         None, description="Column to sort by; worst accuracy, or else the first metric asked for."
     )
     order: Annotated[str, OneOf(("asc", "desc"))] | None = Field(
@@ -54,13 +55,13 @@ def leaderboard(query: LeaderboardQuery) -> Response:
 
     Ranks are among all evaluations that were asked the same questions in the same way: a filter never changes a rank.
     """
-    sort = query.sort or board.default_sort(query.metrics)
-    order = query.order or board.natural_order(sort)
-    asked = board.BoardRequest({}, query.metrics, sort, order, grouped=query.group == "yes")
+    sort = query.sort or default_sort(query.metrics)
+    order = query.order or natural_order(sort)
+    asked = Ordering(query.metrics, sort, order, grouped=query.group == "yes")
     selection = _selection(query)
-    made = standings.page(session(), selection, asked, limit=query.per_page, offset=query.offset)
+    made = leaderboard_page(session(), selection, asked, limit=query.per_page, offset=query.offset)
     return page(
-        board_documents(made.rows),
+        with_progress(made),
         made.total,
         query,
         key="rows",
@@ -71,39 +72,20 @@ def leaderboard(query: LeaderboardQuery) -> Response:
     )
 
 
-def _selection(query: Filters) -> standings.Selection:
+def _selection(query: Filters) -> Selection:
     """Which evaluations the filters keep."""
-    return standings.Selection(**{name: getattr(query, name) for name in Filters.model_fields})
+    return Selection(**{name: getattr(query, name) for name in Filters.model_fields})
 
 
-def board_documents(rows: list[Row]) -> list[Row]:
-    """Rows of the leaderboard with counts and intervals of every metric, and progress where they are incomplete."""
-    progress = queries.progress(session(), [row["evaluation_id"] for row in rows if not row["complete"]])
-    return [_leaderboard_row(row, row["counts"], progress) for row in rows]
+def with_progress(found: Page) -> list[Row]:
+    """A page's rows as documents, with the progress of those that are incomplete."""
+    progress = queries.progress(session(), [row["evaluation_id"] for row in found.rows if not row["complete"]])
+    return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents()]
 
 
-_INTERNAL: Final = ("benchmark_version_id", "protocol_id", "variant_set_id", "part", "counts")
-
-
-def _leaderboard_row(row: Row, counts: dict[str, Row], progress: dict[int, Row]) -> Row:
-    document = {key: value for key, value in row.items() if key not in _INTERNAL}
-    document["n"] = {name: counts[name]["n"] if name in counts else None for name in METRICS}
-    document["intervals"] = {name: _interval(counts.get(name)) for name in METRICS}
-    document["progress"] = progress.get(row["evaluation_id"])
-    return document
-
-
-def _interval(counts: Row | None) -> list[float] | None:
-    if counts is None or counts["interval_low"] is None:
-        return None
-    return [counts["interval_low"], counts["interval_high"]]
-
-
-def rows_of_board(selection: standings.Selection) -> list[Row]:
+def rows_of_board(selection: Selection) -> list[Row]:
     """A model's or a benchmark's rows of the leaderboard, by worst accuracy within each group."""
-    asked = board.BoardRequest({}, DEFAULT_METRICS, "worst_accuracy", "desc", grouped=True)
-    made = standings.page(session(), selection, asked, limit=None, offset=0)
-    return board_documents(made.rows)
+    return with_progress(leaderboard_page(session(), selection))
 
 
 # Evaluations
@@ -121,7 +103,7 @@ def evaluations(query: EvaluationsQuery) -> Response:
     items, total = queries.evaluations(
         session(),
         states=(query.state,) if query.state else None,
-        conditions=standings.conditions(_selection(query)),
+        conditions=evaluation_conditions(_selection(query)),
         limit=query.per_page,
         offset=query.offset,
     )

@@ -29,7 +29,6 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
-from registry.queue.hints import send_hints
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import SubmissionId, WebhookId
@@ -122,7 +121,7 @@ def submission_cost(submission_id: SubmissionId) -> Response:
 def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -> Response:
     """Registers the model and queues what the suite lacks of it, at once or as soon as a worker has its files."""
     with write_session(engine()) as database:
-        approved, hints = approve(
+        approved = approve(
             database,
             viewer(),
             submission_id,
@@ -133,7 +132,6 @@ def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -
             address=request.remote_addr,
         )
         document = document_of(database, approved)
-    send_hints(settings_of(), hints)
     return answer(document)
 
 

@@ -10,22 +10,21 @@ from sqlalchemy.orm import Session
 from registry.api import documents
 from registry.benchmarks import import_benchmark, read_benchmark, set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
-from registry.boards.store import import_board, import_suite, submit_board, submit_suite
+from registry.boards.store import import_board, import_suite, plan_of
 from registry.boards.submissions import check_hub_name
 from registry.db import MAX_INTEGER, write_session
 from registry.errors import ModelError, UsageError
 from registry.people import accounts
 from registry.queue.estimate import Plan, estimates
-from registry.queue.evaluations import EvaluationRequest, move, submit
-from registry.queue.hints import hints_of, send_hints
+from registry.queue.evaluations import move
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.tables import VISIBILITIES, BenchmarkVersion, Evaluation, ModelRevision
+from registry.tables import VISIBILITIES, BenchmarkVersion, ModelRevision
 from web.api import bodies
 from web.api.operations import answer, change, get
 from web.api.paths import BenchmarkName, EvaluationId
 from web.api.uploads import Upload
-from web.identity import engine, settings_of, viewer
+from web.identity import engine, viewer
 from web.parameters import Between, Name, OneOf, Query, Text, YesOrNo, shorten
 from web.responses import session
 
@@ -175,28 +174,9 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
 
 def _plan(body: bodies.EvaluationBody) -> Plan:
     """What queues all that a body asks for."""
-    options: dict[str, Any] = {"priority": body.priority, "queue": body.queue, "requester": viewer().name}
-
-    def submit_all(database: Session) -> list[tuple[Evaluation, bool]]:
-        if body.board is not None:
-            return submit_board(database, body.model, body.board, **options)
-        if body.suite is not None:
-            return submit_suite(database, body.model, body.suite, body.benchmarks, **options)
-        wanted = EvaluationRequest(
-            model=body.model,
-            benchmark=body.benchmark or "",
-            variants=body.variants or "",
-            protocol=body.protocol or "symbols",
-            shots=body.shots or 0,
-            limit=body.limit,
-            subjects=tuple(body.subjects),
-            options=body.options,
-            new_replicate=body.replicate,
-            **options,
-        )
-        return [submit(database, wanted)]
-
-    return submit_all
+    asked = body.model_dump(exclude={"benchmark", "benchmarks", "options"})
+    benchmarks = body.benchmarks if body.benchmark is None else [body.benchmark]
+    return plan_of(**asked, benchmarks=benchmarks, n_options=body.options, requester=viewer().name)
 
 
 @change(
@@ -218,9 +198,7 @@ def submit_evaluations(body: bodies.EvaluationBody) -> Response:
         found = plan(database)
         ids = [evaluation.id for evaluation, _ in found]
         new = [evaluation.id for evaluation, is_new in found if is_new]
-        hints = [hint for evaluation_id in new for hint in hints_of(database, evaluation_id)]
         audited(database, "evaluation.submit", body.model, evaluations=ids[:100], new=len(new))
-    send_hints(settings_of(), hints)
     return answer({"evaluations": ids, "new": new}, status=201 if new else 200)
 
 
@@ -245,9 +223,7 @@ def _no_tokeniser(_revision: ModelRevision) -> NoReturn:
 def _move(evaluation_id: int, action: str) -> Response:
     with write_session(engine()) as database:
         state = move(database, evaluation_id, action).state
-        hints = hints_of(database, evaluation_id) if state in ("queued", "running") else []
         audited(database, f"evaluation.{action}", str(evaluation_id), state=state)
-    send_hints(settings_of(), hints)
     return answer({"evaluation": evaluation_id, "state": state})
 
 
