@@ -4,16 +4,19 @@ What was asked in one prompt alone says nothing of how an answer holds up, and m
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Double, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore, VariantSet
 
+ASKED: Final = ("distinct_prompts_min", "distinct_prompts_max", "variants_max", "orders_only", "chance")
+"""The columns of `evaluation` that say how it was asked."""
+
 
 def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
-    """The columns of `evaluation` that say how it was asked, over its questions as they are stored.
+    """The columns ASKED of an evaluation, over its questions as they are stored.
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
     that show one. orders_only: no prompt alters options or labels. chance: accuracy of guessing, the mean of

@@ -33,6 +33,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
+from registry.results.asked import ASKED
 from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.results.selection import Selection, evaluation_conditions
 from registry.statistics.competition_ranks import RANK_TOLERANCE
@@ -415,6 +416,7 @@ _OF_EVALUATION: Final = (
     Evaluation.questions,
     case((_SEALED, Evaluation.questions), else_=0).label("scored"),
     Evaluation.sealed_at,
+    *(getattr(Evaluation, name) for name in ASKED),
 )
 COLUMNS: Final = ("rank", *leaderboard.c.keys())
 """The rank, and what the view `leaderboard` says of an evaluation."""

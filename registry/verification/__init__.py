@@ -8,7 +8,14 @@ from sqlalchemy.orm import Session
 from registry.lookups import find_evaluation
 from registry.proof import chain
 from registry.tables import BoardSnapshot, Evaluation
-from registry.verification.derived import check_analyses, check_metrics, check_pride, check_prompts, check_scores
+from registry.verification.derived import (
+    check_analyses,
+    check_asked,
+    check_metrics,
+    check_pride,
+    check_prompts,
+    check_scores,
+)
 from registry.verification.findings import OUTSIDE, TOLERANCE, Findings, alike
 from registry.verification.inputs import (
     check_content,
@@ -70,6 +77,7 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
         check_variants(session, evaluation, found)
         check_prompts(session, evaluation, found)
         check_pride(session, evaluation.id, found)
+        check_asked(session, evaluation, found)
         check_metrics(session, evaluation.id, found)
         check_analyses(session, evaluation.id, found)
     check_link(session, evaluation, found)

@@ -13,6 +13,7 @@ from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.prompting.variants import VARIANT_KINDS
 from registry.proof.seal import interval_columns
 from registry.queue.shards import prompts_of
+from registry.results.asked import asked
 from registry.results.computed import computed_metrics
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
@@ -159,6 +160,14 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
                 found.add(f"metric {name} ({scope}): {listed}")
     for scope, name in sorted(stored):
         found.add(f"metric {name} ({scope}): no question counts there")
+
+
+def check_asked(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """How the evaluation was asked, as its questions have it."""
+    for name, computed in asked(session, evaluation.id).items():
+        stored = getattr(evaluation, name)
+        if not alike(stored, computed):
+            found.add(f"{name}: stored {stored}, computed {computed}")
 
 
 def check_analyses(session: Session, evaluation_id: int, found: Findings) -> None:
