@@ -57,7 +57,7 @@ def natural_order(sort: str) -> str:
 
 
 def read(arguments: Arguments) -> BoardRequest:
-    """The request in a query string. Raises UsageError for a value that cannot be right."""
+    """The request in a query string. Raises UsageError for an invalid value."""
     chosen = parameters.metrics(arguments)
     sort = parameters.choice(arguments, "sort", SORTS, default_sort(chosen))
     filters = {key: value for key in FILTERS if (value := parameters.text(arguments, key)) is not None}

@@ -33,11 +33,11 @@ SELECTION: Final = tuple(argument.name for argument in api.results.FILTERS)
 PARAMETERS: Final = frozenset(
     {*SELECTION, *board.ARGUMENTS, "published", "only", "place", "version", "left", "right", "by", "against"}
 )
-"""Every query parameter of a page; links keep these and drop strangers."""
+"""Every query parameter of a page; links keep these and drop unknown ones."""
 
 
 PLACES: Final = tuple(ascii_uppercase)
-"""Positions as an address names them."""
+"""Positions as a URL names them."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def paged(total: int, per_page: int, *, asked: tuple[int, int] | None = None) ->
 
 
 SIZES: Final = tuple(int(number * 10**9) for number in (0.1, 0.5, 1, 3, 7, 13, 30, 70, 400))
-"""Numbers of parameters that the leaderboard offers as limits; an address may have any."""
+"""Numbers of parameters that the leaderboard offers as limits; a URL may have any."""
 MOST_PRINTED: Final = 200
 
 
@@ -120,7 +120,7 @@ def leaderboard() -> ResponseReturnValue:
 
 
 def _choices(selection: standings.Selection) -> dict[str, list[str]]:
-    """What each filter offers. Raises UsageError for a filter that nothing here could pass."""
+    """What each filter offers. Raises UsageError for a filter that matches nothing."""
     found = standings.choices(session()) | listings.model_choices(session()) | {"subject": []}
     if not found["benchmark"]:
         return found
@@ -139,7 +139,9 @@ def _choices(selection: standings.Selection) -> dict[str, list[str]]:
 def _require(key: str, value: object, choices: Sequence[str]) -> None:
     if value is not None and str(value) not in choices:
         listed = ", ".join(choices[:20]) + (", …" if len(choices) > 20 else "")
-        raise UsageError(f"{key}={parameters.shorten(str(value))}: use one of {listed or 'none: there is no such'}")
+        raise UsageError(
+            f"{key}={parameters.shorten(str(value))}: use one of {listed or 'none: there are no values yet'}"
+        )
 
 
 @blueprint.get("/leaderboard.csv")
@@ -192,7 +194,7 @@ def _csv_cells(row: Row, metric: str) -> list[float | None]:
 
 
 def _metrics_with_values(asked: board.BoardRequest, shown: Sequence[Row]) -> tuple[str, ...]:
-    """The columns: those asked for by name; otherwise the usual ones, without those that no row has a value of."""
+    """The columns: those requested by name; otherwise the usual ones that have a value in some row."""
     if any(request.args.getlist("metrics")):
         return asked.metrics
     known = [name for name in asked.metrics if name == asked.sort or any(row[name] is not None for row in shown)]
@@ -200,7 +202,7 @@ def _metrics_with_values(asked: board.BoardRequest, shown: Sequence[Row]) -> tup
 
 
 def _on_the_board(asked: board.BoardRequest) -> tuple[str, ...]:
-    """The metrics that a row shows: those asked for, and those of its bar."""
+    """The metrics that a row shows: the requested ones, and those of its bar."""
     return (*asked.metrics, "accuracy", "average_accuracy", "worst_accuracy")
 
 
@@ -219,7 +221,7 @@ def _board_context(
 
 
 def board_of(key: str, value: str, *, metrics: Sequence[str] = ()) -> tuple[board.BoardRequest, board.Board]:
-    """The part of the board that is one model's or one benchmark's, ranked among all; metrics: more that rows hold."""
+    """One model's or one benchmark's part of the board, ranked among all; metrics: additional ones that rows hold."""
     asked = board.read(request.args)
     selection = standings.selection({**asked.filters, key: value})
     shown = (*_on_the_board(asked), *metrics)
@@ -327,7 +329,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
 
 
 def _part_metrics(by_scope: dict[str, dict[str, Row]], drawn: Sequence[str]) -> list[str]:
-    """The columns of the table of parts: those asked for by name; otherwise the usual ones that have a value."""
+    """The columns of the table of parts: those requested by name; otherwise the usual ones that have a value."""
     parts = [metrics for scope, metrics in by_scope.items() if scope not in ("all", "unflagged")]
     by_name = any(request.args.getlist("metrics"))
     return [
@@ -355,7 +357,7 @@ _positions: OfSealed[tuple[list[Row], Row]] = OfSealed()
 
 
 def _effects(row: Row) -> dict[str, Any]:
-    """What moving options, or putting adversarial ones among them, does to the answers of a complete evaluation."""
+    """The effect of moving options, or of inserting adversarial ones, on the answers of a complete evaluation."""
     positions, over_all = _positions.get(row["seal"], lambda: effects.positions(session(), row["evaluation_id"]))
     adversarial = effects.adversarial(session(), row["evaluation_id"]) if row["variant_kind"] == "adversarial" else []
     rules = row["specification"]["protocol"].get("extraction", {}).get("rules", [])
@@ -372,7 +374,7 @@ def _effects(row: Row) -> dict[str, Any]:
 
 
 def _shuffles(row: Row) -> dict[str, Any]:
-    """How accuracy lies over subjects in the original order and in each shuffle, where there are several of both."""
+    """How accuracy varies over subjects in the original order and in each shuffle, where there are several of both."""
     if row["variant_kind"] != "shuffle":
         return {}
     found = _by_subject.get(row["seal"], lambda: effects.by_subject(session(), row["evaluation_id"]))
@@ -485,7 +487,7 @@ def question(question_id: str) -> ResponseReturnValue:
 
 @blueprint.get("/queue")
 def queue() -> ResponseReturnValue:
-    """What is being scored, what waits, who works."""
+    """What is being scored, what is waiting, and the live workers."""
     page, per_page = parameters.paging(request.args, per_page=50, most=MAX_PER_PAGE)
     items, total = queries.evaluations(
         session(), states=queries.UNFINISHED, limit=per_page, offset=(page - 1) * per_page
@@ -502,7 +504,7 @@ def queue() -> ResponseReturnValue:
 
 @blueprint.get("/metrics-guide")
 def metrics_guide() -> ResponseReturnValue:
-    """Every metric: its formula, range, source and needs, a worked example, and where others compute it otherwise."""
+    """Every metric: its formula, range, source and needs, a worked example, and where others compute it differently."""
     return render_template("metrics_guide.html", **guide.CONTEXT)
 
 
@@ -515,6 +517,6 @@ def healthz() -> ResponseReturnValue:
 @blueprint.get("/readyz")
 def readyz() -> ResponseReturnValue:
     """The database answers and its schema is this code's; 503 otherwise."""
-    # Read-only, or on SQLite the probe would wait for whoever writes.
+    # Read-only, or on SQLite the probe would wait for writers.
     require_current(engine().execution_options(read_only=True))
     return {"status": "ready"}

@@ -38,7 +38,8 @@ _STATUS: Final[tuple[tuple[type[ShuffleboardError], HTTPStatus], ...]] = (
 )
 
 _NO_DATABASE: Final = (
-    "The database does not answer or is not at this version of the code; the server's log says which. Try again later."
+    "The database does not answer or does not match this version of the code; the server's log says which. "
+    "Try again later."
 )
 
 
@@ -63,7 +64,7 @@ def _plain(value: Any) -> Any:
 def session() -> Session:
     """This request's session: one transaction that only reads, and only what the viewer may see."""
     if "session" not in g:
-        from web.identity import viewer  # which answers by way of this module
+        from web.identity import viewer  # which imports this module
 
         g.opened = read_session(audience_engine(engine(), viewer().audience))
         g.session = g.opened.__enter__()
@@ -71,7 +72,7 @@ def session() -> Session:
 
 
 def engine() -> Engine:
-    """The application's engine, which sees everything: for writing, and for what is asked about accounts."""
+    """The application's engine, which sees everything: for writing, and for reading accounts."""
     return current_app.extensions["shuffleboard_engine"]  # type: ignore[no-any-return]
 
 
@@ -102,7 +103,7 @@ def problem(status: HTTPStatus, detail: str) -> AnyResponse:
 
 
 def _registry_error(error: ShuffleboardError) -> AnyResponse:
-    """The one place where errors of the registry become responses; all others are the request's fault."""
+    """The one place where errors of the registry become responses; the other errors are the client's."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         # The message names the database: for the operator, not for the public.
@@ -123,7 +124,7 @@ def _unavailable() -> AnyResponse:
 
 
 def _http_error(error: HTTPException) -> AnyResponse:
-    """Unknown addresses, wrong methods, redirects, and what went wrong unforeseen (logged by Flask)."""
+    """Unknown URLs, wrong methods, redirects, and unexpected errors (logged by Flask)."""
     if error.code is None or error.code < HTTPStatus.BAD_REQUEST:
         return error.get_response()
     response = problem(HTTPStatus(error.code), error.description or HTTPStatus(error.code).phrase)
@@ -144,14 +145,14 @@ def _finish(response: Response) -> Response:
     if request.endpoint != "static":
         _mark_personal(response)
     if request.path.startswith(API) and response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
-        # Of the content, so that it holds whatever a number came from; 304 where the client has it already.
+        # Of the content, so that it is right whatever the source of a number; 304 if the client already has it.
         response.add_etag()
         response.make_conditional(request)
     return response
 
 
 def _mark_personal(response: Response) -> None:
-    """Keeps what one viewer may see out of the caches between the server and another."""
+    """Keeps what only one viewer may see out of shared caches."""
     response.headers.setdefault("Cache-Control", "no-cache")
     response.vary.update(("Authorization", "Cookie"))
     asking = g.get("viewer")
@@ -160,7 +161,7 @@ def _mark_personal(response: Response) -> None:
 
 
 def install(app: Flask) -> None:
-    """Hangs error handlers, headers and the session's end onto the application."""
+    """Adds error handlers, headers and the session's end to the application."""
     app.json = JsonProvider(app)
     app.register_error_handler(ShuffleboardError, _registry_error)
     for kind in (OperationalError, InterfaceError, PoolTimeoutError):

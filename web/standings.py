@@ -1,4 +1,4 @@
-"""The leaderboard a page at a time: which evaluations stand on it, in which order, with which rank.
+"""The leaderboard a page at a time: which evaluations are on it, in which order, with which rank.
 
 The view `leaderboard` pivots every metric of every evaluation, which takes seconds over thousands of them. Here the
 database counts groups, orders one page, and ranks only its rows; the rows say the same as those of the view. Functions
@@ -55,7 +55,7 @@ UNFINISHED: Final = ("queued", "running", "paused", "failed")
 
 @dataclass(frozen=True)
 class Selection:
-    """Which evaluations are asked for; None keeps all. q: a part of the model's name. Times are inclusive.
+    """Which evaluations are wanted; None keeps all. q: part of the model's name. Times are inclusive.
 
     subject: only benchmarks that have it, with metrics over its questions alone.
     """
@@ -87,7 +87,7 @@ def selection(filters: Mapping[str, str]) -> Selection:
 
 
 def conditions(asked: Selection) -> list[ColumnElement[bool]]:
-    """What a selection demands of the columns of `evaluation` alone, so that counting joins nothing."""
+    """A selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
     models = {Model.name: asked.model, Model.family: asked.family, ModelRevision.kind: asked.kind}
     of_model = _equal(models)
     if asked.q is not None:
@@ -124,12 +124,12 @@ def _equal(wanted: Mapping[Any, Any]) -> list[ColumnElement[bool]]:
 
 @cache
 def _superseded() -> Select[Any]:
-    """Evaluations that a replicate stands before: the newest sealed one; the newest, where none is sealed.
+    """Evaluations hidden behind a replicate: all but the newest sealed one, or the newest where none is sealed.
 
-    A withdrawn one stands before none.
+    A withdrawn one hides none.
 
     It starts at replicates other than the first, which are few: comparing every evaluation with its siblings costs more
-    than all the rest of a page.
+    than the rest of a page.
     """
     again, loser, winner = aliased(Evaluation), aliased(Evaluation), aliased(Evaluation)
     later_winner = and_(winner.seal.is_not(None) == loser.seal.is_not(None), winner.replicate > loser.replicate)
@@ -272,7 +272,7 @@ def _grouped_ids(
             part = _FILTER if parts else literal_column("NULL")
             query = _members(asked, request, *_KEY, part.label("part"))
             query = query.where(Evaluation.id.in_(_partial()) if parts else _WHOLE)
-            if len(kept) < len(found):  # a long list would only lead the planner astray
+            if len(kept) < len(found):  # a long list would only mislead the planner
                 query = query.where(tuple_(*_KEY).in_(keys))
             for row in rows_of(session, query):
                 members.setdefault(_place(row), []).append(row["id"])

@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 def _view(name: str, types: Mapping[TypeEngine[Any], str]) -> FromClause:
-    """A SQL view as something to select from; types: type to the names of its columns."""
+    """An SQL view as something to select from; types: type to the names of its columns."""
     return table(name, *(column(key, kind) for kind, names in types.items() for key in names.split()))
 
 

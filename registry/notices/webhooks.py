@@ -127,7 +127,7 @@ def find_webhook(session: Session, webhook_id: int) -> Webhook:
     """The webhook of that number; NotFoundError where there is none, or it was removed."""
     row = session.get(Webhook, webhook_id) if 0 < webhook_id <= MAX_ROW_ID else None
     if row is None or row.disabled_at is not None:
-        raise NotFoundError(f"no webhook {webhook_id}; `shuffleboard webhooks list` lists those there are")
+        raise NotFoundError(f"no webhook {webhook_id}; `shuffleboard webhooks list` lists the existing ones")
     return row
 
 

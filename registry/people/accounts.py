@@ -161,7 +161,7 @@ def find_account(session: Session, name: str) -> Account:
     """The account of that name; NotFoundError where there is none."""
     account = session.scalar(select(Account).filter_by(name=name))
     if account is None:
-        raise NotFoundError(f"no account {name!r}; `shuffleboard accounts list` lists those there are")
+        raise NotFoundError(f"no account {name!r}; `shuffleboard accounts list` lists the existing ones")
     return account
 
 

@@ -116,7 +116,7 @@ def _models(one: Evaluation, other: Evaluation) -> list[str]:
 
 
 def largest_change(one: list[float] | None, other: list[float] | None) -> float | None:
-    """The largest difference of a probability between two lists by position; None where one is missing."""
+    """The largest difference in a probability between two lists by position; None where one is missing."""
     if one is None or other is None:
         return None
     return max(abs(first - second) for first, second in zip(one, other, strict=True))

@@ -17,7 +17,9 @@ from registry.errors import UsageError
 from registry.operations.migrate import current, require_current, upgrade
 from registry.settings import Settings, get_settings
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; all else on stderr.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on stdout, everything else on stderr."
+)
 
 
 def settings_of() -> Settings:
@@ -28,7 +30,7 @@ def settings_of() -> Settings:
 
 
 def engine_of(settings: Settings) -> Engine:
-    """The engine on a database of this code's revision. An empty SQLite file is set up on the way."""
+    """The engine on a database of this code's revision. An empty SQLite file is set up first."""
     url = settings.resolved_database_url()
     engine = get_engine(url)
     if engine.dialect.name == "sqlite" and current(engine) is None:
@@ -38,7 +40,7 @@ def engine_of(settings: Settings) -> Engine:
 
 
 def logging_to_stderr(settings: Settings) -> None:
-    """Logs as lines of key=value on stderr, JSON where stderr is no terminal; those of libraries too."""
+    """Logs as lines of key=value on stderr, JSON where stderr is not a terminal; also those of libraries."""
     level = logging.getLevelNamesMapping().get(settings.log_level.upper())
     if level is None:
         raise UsageError(f"SHUFFLEBOARD_LOG_LEVEL={settings.log_level!r}: use debug, info, warning or error")
@@ -52,14 +54,14 @@ def logging_to_stderr(settings: Settings) -> None:
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # Looked up for each message: whoever runs several commands in one process may have exchanged it.
+        # Looked up for each message: a process that runs several commands may have replaced it.
         logger_factory=lambda *_names: structlog.PrintLogger(sys.stderr),
     )
     _libraries_too([*shared, structlog.stdlib.add_logger_name], renderer)
 
 
 class _ToStderr(logging.StreamHandler[Any]):
-    """Writes to what stderr is at the time of each message."""
+    """Writes to whatever stderr is at the time of each message."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -135,7 +137,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], e
         table.add_column(heading, justify="right" if numeric else "left", no_wrap=key in ("model", "benchmark"))
     for row in rows:
         table.add_row(*(Text(show(row[key])) for key in columns))
-    # A pipe has no width of its own: wide enough that nothing is cut.
+    # A pipe has no width: wide enough that nothing is cut.
     width = None if sys.stdout.isatty() else 240
     Console(width=width, highlight=False, soft_wrap=False).print(table)
 

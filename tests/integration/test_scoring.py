@@ -126,7 +126,7 @@ def test_stored_probabilities_equal_the_one_prompt_reference(scored: Scored, loa
     ).logprobs
     stored = [scored.predictions[key]["label_probabilities"] for key in keys]
     difference = largest_difference(stored, [probabilities(values) for values in reference])
-    print(f"largest difference of a probability from the reference: {difference:.1e}")
+    print(f"largest difference in a probability from the reference: {difference:.1e}")
     assert difference < REFERENCE_TOLERANCE
     logprob_difference = largest_difference([scored.predictions[key]["label_logprobs"] for key in keys], reference)
     print(f"largest difference of a log-probability from the reference: {logprob_difference:.1e}")
@@ -146,7 +146,7 @@ def test_stored_probabilities_equal_those_of_lm_evaluation_harness(
     stored = [scored.predictions[key]["label_probabilities"] for key in keys]
     expected = [probabilities(values) for values in witness]
     difference = largest_difference(stored, expected)
-    print(f"largest difference of a probability from lm-evaluation-harness: {difference:.1e}")
+    print(f"largest difference in a probability from lm-evaluation-harness: {difference:.1e}")
     assert difference < HARNESS_TOLERANCE
     near = 0
     for key, values in zip(keys, expected, strict=True):

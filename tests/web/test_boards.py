@@ -82,7 +82,7 @@ def test_a_snapshot_keeps_its_address_and_its_rows(own):
 
 def test_a_board_says_how_its_numbers_and_ranks_moved(own):
     load(own, benchmarks=("capitals",))
-    assert "How it moved" not in body(own.client, "/boards/main")
+    assert "How it changed" not in body(own.client, "/boards/main")
     with write_session(own.engine) as session:
         add_model(session, "aaa")
     evaluate(own.engine, "aaa", "capitals", right)

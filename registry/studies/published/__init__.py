@@ -1,4 +1,4 @@
-"""Numbers that papers print, from the files of this folder: beside our own numbers and never mixed with them.
+"""Numbers published in papers, from the files of this folder: beside our own numbers and never mixed with them.
 
 What each file holds, and how it was transcribed: README.md. The table `published_result` is a copy of the files that
 `load_published` keeps up to date; nothing else writes to it.
