@@ -220,7 +220,7 @@ def make_engine(url: str, *, search_path: str = "public") -> Engine:
     except (ArgumentError, NoSuchModuleError, ValueError):
         pass
     raise UsageError(
-        "SHUFFLEBOARD_DATABASE_URL is neither a sqlite:/// nor a postgresql:// address; correct or unset the variable"
+        "SHUFFLEBOARD_DATABASE_URL is not a sqlite:/// or postgresql:// URL; correct or unset the variable"
     )
 
 
@@ -237,7 +237,7 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DatabaseError(
-                f"{folder}: cannot be made a data directory ({error.strerror}); check SHUFFLEBOARD_HOME and "
+                f"{folder}: cannot be used as data directory ({error.strerror}); check SHUFFLEBOARD_HOME and "
                 "SHUFFLEBOARD_DATABASE_URL"
             ) from None
     engine = create_engine(url, connect_args={"timeout": 60})

@@ -19,9 +19,7 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
     row = session.get(Evaluation, evaluation_id) if evaluation_id <= MAX_ROW_ID else None
     if row is None:
         total = session.scalar(select(func.count()).select_from(Evaluation))
-        raise NotFoundError(
-            f"no evaluation {evaluation_id}; the registry holds {total} (shuffleboard evaluations list)"
-        )
+        raise NotFoundError(f"no evaluation {evaluation_id}; the registry has {total} (shuffleboard evaluations list)")
     return row
 
 

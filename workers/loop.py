@@ -168,7 +168,7 @@ class WorkerLoop:
                 if until_idle:
                     reason = str(error.orig).splitlines()[0]
                     raise DatabaseError(
-                        f"the database cannot be used: {reason}; the work stays queued: mend it and start a worker"
+                        f"the database cannot be used: {reason}; the work stays queued: fix that and start a worker"
                     ) from error
                 log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)

@@ -31,7 +31,7 @@ def leave_in_time(loop: WorkerLoop) -> None:
     def watch() -> None:
         loop.stopping.wait()
         time.sleep(GRACE_SECONDS)
-        _log.warning("worker_leaves", reason="the batch in work does not end; its shard is handed back")
+        _log.warning("worker_leaves", reason="the current batch did not finish in time; its shard is handed back")
         # In a thread: a database that does not answer must not keep the process.
         last_words = threading.Thread(target=loop.sign_off, daemon=True)
         last_words.start()

@@ -44,7 +44,7 @@ def import_benchmark(
         if existing.content_digest == digest:
             if visibility not in (None, existing.visibility):
                 raise IngestError(
-                    f"benchmark {name}@{existing.version} is already there and {existing.visibility}; change it by: "
+                    f"benchmark {name}@{existing.version} already exists and is {existing.visibility}; to change that: "
                     f"shuffleboard benchmarks visibility {name}@{existing.version} {visibility}"
                 )
             return existing, False

@@ -94,7 +94,7 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
         )
     if definition.benchmarks and not asked_for.needs_benchmarks:
         raise UsageError(
-            f"board {definition.name}: suite {suite.name} names its benchmarks itself; remove the board's benchmarks"
+            f"board {definition.name}: suite {suite.name} already names its benchmarks; remove the board's benchmarks"
         )
     entries = [_entry(session, asked) for asked in evaluations_asked(asked_for, definition.benchmarks)]
     for column in definition.parsed_columns:
@@ -173,7 +173,7 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
     if not of_variants:
         known = ", ".join(dict.fromkeys(entry.variant_set.name for entry in listed))
         raise UsageError(
-            f"board {board}: column {column.name}: the suite has no variants {column.variants!r}, but: {known}"
+            f"board {board}: column {column.name}: the suite has no variants {column.variants!r}; it has: {known}"
         )
     protocols = list(dict.fromkeys(entry.protocol.name for entry in of_variants))
     if column.protocol is None and len(protocols) > 1:
@@ -183,7 +183,7 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
         )
     if column.protocol is not None and column.protocol not in protocols:
         raise UsageError(
-            f"board {board}: column {column.name}: the suite has no protocol {column.protocol!r} there, but: "
+            f"board {board}: column {column.name}: the suite has no protocol {column.protocol!r} there; it has: "
             f"{', '.join(protocols)}"
         )
     found: dict[str, list[E]] = {}
@@ -273,7 +273,7 @@ def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str]
                 "board on it"
             )
     if benchmarks and not definition.needs_benchmarks:
-        raise UsageError(f"suite {row.name} names its benchmarks itself; leave --benchmark out")
+        raise UsageError(f"suite {row.name} already names its benchmarks; leave out --benchmark")
     return list(evaluations_asked(definition, chosen))
 
 

@@ -79,8 +79,8 @@ def check_hub_name(name: str) -> str:
     # A folder beside this process would be taken for the model; which there are is nobody's affair.
     if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name or name.endswith(".git") or is_local(name):
         raise UsageError(
-            f"{name[:100]!r} is no model of the hub; give owner/name, such as HuggingFaceTB/SmolLM2-135M. Files and "
-            "addresses are registered by those who keep the machine"
+            f"{name[:100]!r} is not a model name on the hub; give owner/name, such as HuggingFaceTB/SmolLM2-135M. "
+            "Local files and other URLs can only be registered by maintainers"
         )
     return name
 
@@ -90,7 +90,7 @@ def _on_endpoint(wish: Wish, settings: Settings) -> dict[str, Any]:
     if not wish.revision or not SERVED_MODEL.fullmatch(wish.revision) or ".." in wish.revision:
         raise UsageError(f"model {(wish.revision or '')[:100]!r} on endpoint {endpoint}: give its name there")
     if wish.dtype is not None:
-        raise UsageError("the precision of a model on an endpoint is its server's; leave dtype out")
+        raise UsageError("the server of an endpoint decides the precision; leave out dtype")
     name = check_name("model", wish.name or wish.revision.rsplit("/", 1)[-1])
     return {"name": name, "kind": "openai", "endpoint": endpoint, "revision": wish.revision, "dtype": None}
 
@@ -99,8 +99,8 @@ def check_endpoint(name: str, settings: Settings) -> str:
     """The name of an endpoint that the deployment allows. Raises UsageError for another one, and for an address."""
     known = load_endpoints(settings.endpoints)
     if name not in known:
-        listed = ", ".join(sorted(known)) or "none is set up here"
-        raise UsageError(f"endpoint {name[:100]!r}: give the name of one that is allowed ({listed}), never an address")
+        listed = ", ".join(sorted(known)) or "none is configured here"
+        raise UsageError(f"endpoint {name[:100]!r}: give the name of an allowed one ({listed}), not a URL")
     return name
 
 
@@ -139,8 +139,8 @@ def request_submission(
     row = find_suite(seen, suite)
     if not says_its_benchmarks(session, row):
         raise UsageError(
-            f"suite {row.name} is for any benchmarks, and no board says which; ask for one that names its own, or a "
-            "maintainer for a board on it"
+            f"suite {row.name} is for any benchmarks, and no board names them; choose a suite that names "
+            "its own, or ask a maintainer for a board on it"
         )
     text = (note or "").strip() or None
     if text is not None and (len(text) > MAX_NOTE or "\x00" in text):
@@ -153,7 +153,8 @@ def request_submission(
             return known, False
     if len(waiting) >= MAX_OPEN:
         raise QueueError(
-            f"{len(waiting)} submissions of {viewer.name} wait for a decision already; wait for one, or withdraw one"
+            f"{len(waiting)} submissions of {viewer.name} are already awaiting a decision; wait for one, or withdraw "
+            "one"
         )
     submission = Submission(account_id=viewer.account_id, suite=reference, model=model, note=text)
     session.add(submission)
@@ -176,7 +177,7 @@ def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Sub
     row = session.get(Submission, submission_id) if 0 < submission_id <= MAX_ROW_ID else None
     if row is None or not (viewer.may("maintain") or row.account_id == viewer.account_id):
         whose = "here" if viewer.may("maintain") else f"of {viewer.name}"
-        raise NotFoundError(f"no submission {submission_id} {whose}; the list of submissions has those there are")
+        raise NotFoundError(f"no submission {submission_id} {whose}; see the list of submissions")
     return row
 
 
@@ -288,7 +289,7 @@ def reject(
     """Rejects a submission, with the reason that its submitter reads. Raises QueueError as `approve` does."""
     viewer.require("maintain")
     if not reason.strip():
-        raise UsageError("reason: say why, so that whoever asked can do better")
+        raise UsageError("reason: give one, so that the submitter knows what to change")
     submission = find_submission(session, viewer, submission_id)
     estimate = submission_estimate(session, submission, settings)
     _decide(session, viewer, submission, "rejected", reason, estimate)
@@ -302,7 +303,7 @@ def withdraw(session: Session, viewer: Viewer, submission_id: int, *, address: s
     viewer.require("submit")
     submission = find_submission(session, viewer, submission_id)
     if submission.account_id != viewer.account_id:
-        raise UsageError(f"submission {submission.id} is somebody else's; reject it instead")
+        raise UsageError(f"submission {submission.id} is someone else's; reject it instead")
     if submission.state != "withdrawn":
         _move(session, submission, state="withdrawn")
         _tell(session, submission, "withdrawn")
@@ -337,7 +338,7 @@ def _move(session: Session, submission: Submission, **values: Any) -> None:
     if moved.rowcount != 1:
         decider = _decider(session, submission)
         by = f" by {decider} at {submission.decided_at:%Y-%m-%d %H:%M} UTC" if decider else ""
-        raise QueueError(f"submission {submission.id} was {submission.state}{by}; it does not wait any more")
+        raise QueueError(f"submission {submission.id} was {submission.state}{by}; it is no longer awaiting a decision")
 
 
 def _submit(session: Session, submission: Submission, revision: ModelRevision) -> list[tuple[int, str]]:
@@ -408,7 +409,7 @@ def _advance(session: Session, submission_id: int) -> Sequence[tuple[int, str]]:
     if revision.state == "ready":
         return _submit(session, submission, revision)
     if revision.state == "failed":
-        _finish(session, submission, f"the model cannot be used: {revision.error or 'no reason is known'}")
+        _finish(session, submission, f"the model cannot be used: {revision.error or 'no reason was recorded'}")
     return []
 
 
@@ -431,7 +432,7 @@ def problem_of(session: Session, submission: Submission, *, whole: bool) -> str 
     revision = session.get(ModelRevision, submission.model_revision_id)
     if revision is not None and revision.state == "failed":
         return f"the model cannot be used: {revision.error}" if whole else "the model cannot be fetched or used"
-    return "the suite could not be put to the model; the worker's log says why"
+    return "the suite's evaluations could not be queued; the worker's log says why"
 
 
 def _tell(session: Session, submission: Submission, what: str, **more: Any) -> None:

@@ -12,13 +12,13 @@ from registry.account_tables import Notice, Webhook, WebhookDelivery
 from registry.tables import Evaluation
 
 KINDS: Final[dict[str, str]] = {
-    "submission.requested": "Somebody asks for evaluations of a model.",
+    "submission.requested": "A model was submitted for evaluation.",
     "submission.approved": "A maintainer approved it.",
     "submission.rejected": "A maintainer rejected it.",
-    "submission.withdrawn": "Whoever asked for it took it back.",
-    "submission.finished": "The last of its evaluations ended, however it ended.",
+    "submission.withdrawn": "The submitter withdrew it.",
+    "submission.finished": "Its last evaluation ended, successfully or not.",
     "evaluation.complete": "An evaluation was sealed.",
-    "evaluation.failed": "An evaluation ended with a part that cannot be scored.",
+    "evaluation.failed": "An evaluation ended with shards that could not be scored.",
     "evaluation.withdrawn": "A sealed evaluation no longer counts: it was withdrawn, or superseded by another.",
 }
 """Every kind of notice with what it tells. `webhook.test` is sent to one webhook that is being tried."""

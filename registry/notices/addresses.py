@@ -25,18 +25,20 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 def parse_url(url: str) -> SplitResult:
     """An http or https address, taken apart. Raises UsageError for what is none, or holds a user name or fragment."""
     if len(url) > MAX_URL or not all("!" <= character <= "~" for character in url) or "\\" in url:
-        raise UsageError(f"an address of {len(url)} characters: give one of up to {MAX_URL:,} plain ASCII characters")
+        raise UsageError(
+            f"a webhook URL of {len(url)} characters: give one of up to {MAX_URL:,} plain ASCII characters"
+        )
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise UsageError("the address cannot be read; give one such as https://host/path") from None
+        raise UsageError("not a valid webhook URL; give one such as https://host/path") from None
     if parts.scheme not in _PORTS:
-        raise UsageError(f"scheme {parts.scheme[:20]!r}: give an http or https address, such as https://host/path")
+        raise UsageError(f"scheme {parts.scheme[:20]!r}: give an http or https URL, such as https://host/path")
     if not parts.hostname or port == 0:
-        raise UsageError("the address names no host; give one such as https://host/path")
+        raise UsageError("the webhook URL has no host; give one such as https://host/path")
     if "@" in parts.netloc or "#" in url:
-        raise UsageError(f"address of {parts.hostname}: leave out user names, passwords and what follows #")
+        raise UsageError(f"webhook URL on {parts.hostname}: leave out user name, password and fragment (#…)")
     return parts
 
 
@@ -86,12 +88,12 @@ def checked_addresses(parts: SplitResult, allowed: frozenset[str]) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port_of(parts), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise UsageError(f"host {host!r} is not known; check the address") from None
+        raise UsageError(f"host {host!r} is unknown; check the URL") from None
     addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
     private = [address for address in addresses if not is_public(ipaddress.ip_address(address))]
     if private and host.lower() not in allowed:
         raise UsageError(
-            f"host {host!r} leads to an address that is not of the public internet; "
-            "name a public one, or have the host listed in SHUFFLEBOARD_PRIVATE_WEBHOOKS"
+            f"host {host!r} resolves to an address that is not on the public internet; "
+            "give a public one, or list the host in SHUFFLEBOARD_PRIVATE_WEBHOOKS"
         )
     return addresses

@@ -103,9 +103,9 @@ def add_webhook(
     checked_addresses(parts, allowed)
     unknown = [kind for kind in kinds or () if kind not in KINDS]
     if unknown or (kinds is not None and not kinds):
-        raise UsageError(f"kinds {', '.join(unknown) or '(none)'}: use some of {', '.join(KINDS)}, or leave them out")
+        raise UsageError(f"kinds {', '.join(unknown) or '(none)'}: use some of {', '.join(KINDS)}, or leave it out")
     if len(current_webhooks(session)) >= MAX_WEBHOOKS:
-        raise UsageError(f"there are {MAX_WEBHOOKS} webhooks already; remove one first")
+        raise UsageError(f"there are already {MAX_WEBHOOKS} webhooks; remove one first")
     webhook = Webhook(
         account_id=account.id,
         url=url,

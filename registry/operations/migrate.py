@@ -58,7 +58,8 @@ def current(engine: Engine) -> str | None:
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
         raise DatabaseError(
-            f"database {shown(engine)} cannot be opened ({reason}); check SHUFFLEBOARD_DATABASE_URL and that it runs"
+            f"database {shown(engine)} cannot be opened ({reason}); check SHUFFLEBOARD_DATABASE_URL and that the "
+            "server runs"
         ) from None
 
 
@@ -86,7 +87,7 @@ def upgrade(url: str) -> str:
                 session.flush()
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
-        remedy = "; stop workers and website, which use its tables, and run it again" if _is_held(error) else ""
+        remedy = "; stop workers and website, which are using its tables, and run it again" if _is_held(error) else ""
         raise DatabaseError(
             f"upgrade of {shown(engine)} from {before or 'an empty database'} failed and was rolled back: "
             f"{reason}{remedy}"

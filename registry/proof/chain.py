@@ -81,17 +81,17 @@ def check_chain(session: Session, published: str | None = None) -> ChainReport:
     for link in _streamed(session):
         position += 1
         if link.position != position:
-            problems.append(f"chain: link {position} is missing, {link.position} follows")
+            problems.append(f"chain: link {position} is missing, the next one is {link.position}")
             position = link.position
         if link.previous != previous:
             problems.append(f"chain: link {link.position} does not follow the link before it")
         if link_digest(link) != link.digest:
-            problems.append(f"chain: link {link.position} is not what its digest was taken over")
+            problems.append(f"chain: link {link.position} does not match its digest")
         previous, held = link.digest, held or link.digest == published
     if published is not None and not held:
         problems.append(
-            f"chain: {published} is not among its {position} digests; the chain was written anew since that head was "
-            "published, or it is another registry's"
+            f"chain: {published} is not among its {position} digests; the chain was rewritten since that head was "
+            "published, or the head is another registry's"
         )
     return ChainReport(position, previous if position else None, problems)
 

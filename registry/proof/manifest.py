@@ -86,7 +86,7 @@ def encode(value: Any) -> bytes:
         return b"S" + _LENGTH(len(raw)) + raw
     if kind is list or kind is tuple:
         return b"L" + _LENGTH(len(value)) + b"".join([encode(item) for item in value])
-    message = f"{type(value).__name__} has no place in a seal"
+    message = f"{type(value).__name__} cannot be part of a seal"
     raise TypeError(message)
 
 

@@ -56,7 +56,7 @@ def seal(session: Session, evaluation_id: int) -> bool:
         .limit(1)
     ).first()
     if missing is not None:
-        raise SealError(f"evaluation {evaluation_id}: question {missing} has not all of its predictions; not sealed")
+        raise SealError(f"evaluation {evaluation_id}: question {missing} lacks some of its predictions; not sealed")
     renew_statistics(session, evaluation.prompts)
     write_question_pride(session, evaluation_id)
     evaluation.seal_version = SEAL_VERSION

@@ -39,7 +39,7 @@ def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, act
     """
     evaluation, other = find_evaluation(session, evaluation_id), find_evaluation(session, by)
     if evaluation.id == other.id:
-        raise UsageError(f"evaluation {by} cannot supersede itself; name another with --by, or withdraw it")
+        raise UsageError(f"evaluation {by} cannot supersede itself; give another with --by, or withdraw it")
     for what, names in (
         ("models", [item.model_revision.model.name for item in (evaluation, other)]),
         ("benchmarks", [item.benchmark_version.benchmark.name for item in (evaluation, other)]),
@@ -47,12 +47,12 @@ def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, act
         if names[0] != names[1]:
             raise UsageError(
                 f"evaluations {evaluation_id} and {by} are of different {what}, {names[0]} and {names[1]}: neither "
-                "stands for the other; withdraw it instead"
+                "can replace the other; withdraw it instead"
             )
     if other.seal is None:
         raise QueueError(f"evaluation {by} is {other.state}; wait until it is complete")
     if withdrawal_of(session, by) is not None:
-        raise UsageError(f"evaluation {by} does not count itself any more; name another with --by")
+        raise UsageError(f"evaluation {by} no longer counts itself; give another with --by")
     return _add(session, evaluation_id, "superseded", other.seal, reason, actor)
 
 
@@ -66,12 +66,12 @@ def _add(
     evaluation = find_evaluation(session, evaluation_id)
     if evaluation.seal is None:
         raise QueueError(
-            f"evaluation {evaluation_id} is {evaluation.state}, and only sealed ones are withdrawn; to give it up: "
+            f"evaluation {evaluation_id} is {evaluation.state}, and only sealed ones can be withdrawn; to stop it: "
             f"shuffleboard evaluations cancel {evaluation_id}"
         )
     known = withdrawal_of(session, evaluation_id)
     if known is not None:
-        raise QueueError(f"evaluation {evaluation_id} was {known.kind} already ({known.reason})")
+        raise QueueError(f"evaluation {evaluation_id} was already {known.kind} ({known.reason})")
     now = session.scalar(select(database_now()))
     row = Withdrawal(
         evaluation_id=evaluation_id, kind=kind, superseded_by=superseded_by, reason=text, actor=actor, at=now

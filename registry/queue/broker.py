@@ -50,7 +50,7 @@ def open_broker(settings: Settings) -> "Redis":
         return Redis.from_url(broker_address(settings), **BROKER_OPTIONS)
     except (ValueError, TypeError) as error:
         raise UsageError(
-            f"SHUFFLEBOARD_BROKER_URL: {broker_shown(settings)} is no address of Redis ({error}); write "
+            f"SHUFFLEBOARD_BROKER_URL: {broker_shown(settings)} is not a Redis URL ({error}); write "
             "redis://host:6379/0, or rediss:// for TLS"
         ) from None
 
@@ -72,7 +72,7 @@ def require_admission(settings: Settings) -> None:
     except (RedisError, OSError) as error:
         if "certificate" in str(error).lower():
             raise UsageError(
-                f"{broker_shown(settings)} shows a certificate that does not check ({_one_line(error)}); name the file "
+                f"{broker_shown(settings)} has an invalid certificate ({_one_line(error)}); give the file "
                 "of the authority that signed it: SHUFFLEBOARD_BROKER_URL=rediss://…?ssl_ca_certs=FILE"
             ) from None
     finally:

@@ -87,8 +87,8 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     check_askable(revision, protocol_json)
     if request.shots > version.few_shot_examples:
         raise ProtocolError(
-            f"{request.shots} shots asked for, but the few-shot pool of {version.benchmark.name} holds "
-            f"{version.few_shot_examples}; import it with --fewshot FILE or ask for fewer"
+            f"{request.shots} shots requested, but the few-shot pool of {version.benchmark.name} holds "
+            f"{version.few_shot_examples}; import it with --fewshot FILE or request fewer"
         )
     questions = select_questions(
         session, version, limit=request.limit, subjects=request.subjects, options=request.options
@@ -145,7 +145,7 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
         )
     if revision.kind == "openai" and "answer" not in protocol:
         raise ProtocolError(
-            f"protocol {protocol['name']}: {name} is on an endpoint, which writes conversations down by itself and "
+            f"protocol {protocol['name']}: {name} is on an endpoint, which formats conversations itself and "
             "gives no log-probabilities of what follows; use a protocol without chat template, or one that generates"
         )
 
@@ -221,7 +221,7 @@ def select_questions(
     found = list(session.scalars(query.limit(limit) if limit is not None else query))
     if not found and options is not None:
         raise NotFoundError(
-            f"benchmark {version.benchmark.name} has no question of {options} options that is asked for"
+            f"benchmark {version.benchmark.name} has no question of {options} options in this selection"
         )
     return found
 

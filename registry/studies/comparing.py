@@ -239,7 +239,7 @@ def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str
     if len(counts) != 1:
         raise UsageError(
             f"evaluation {evaluation_id}: its questions have {min(counts)} to {max(counts)} variants; resampling the "
-            "same variants for all needs one number"
+            "same variants for all needs the same number"
             if counts
             else f"evaluation {evaluation_id} has no variant that shows the question"
         )

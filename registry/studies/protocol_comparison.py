@@ -179,7 +179,7 @@ def compare_protocols(
     protocols = [parse_protocol(first), parse_protocol(second)]
     names = [f"{name}:{shots}" for name, shots in protocols]
     if protocols[0] == protocols[1]:
-        raise UsageError(f"protocol {names[0]} is given twice; name two that differ")
+        raise UsageError(f"protocol {names[0]} is given twice; give two different ones")
     definition = parse_variants(variants)
     digest = specification_digest(definition.specification())
     ids = [_protocol_id(session, name, shots) for name, shots in protocols]
@@ -262,7 +262,9 @@ def _chosen(found: _Found, what: str, wanted: Sequence[str], position: int) -> _
         of_reference = {key: pair for key, pair in found.items() if reference in _spellings(key[position])}
         if not of_reference:
             there = ", ".join(sorted({key[position] for key in found}))
-            raise NotFoundError(f"{what} {reference} has not been evaluated under both protocols; there are: {there}")
+            raise NotFoundError(
+                f"{what} {reference} has not been evaluated under both protocols; those that have: {there}"
+            )
         kept |= of_reference
     return kept
 

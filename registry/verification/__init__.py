@@ -65,7 +65,7 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
     check_copies(session, evaluation, found)
     check_scores(session, evaluation.id, found)
     if found.questions:
-        found.add("prompts, PriDe, metrics and analyses were not computed again: they rest on what has changed")
+        found.add("prompts, PriDe, metrics and analyses were not recomputed: they depend on what has changed")
     elif as_specified:
         check_variants(session, evaluation, found)
         check_prompts(session, evaluation, found)

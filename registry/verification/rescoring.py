@@ -65,8 +65,8 @@ def rescore_evaluation(
             raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
         if evaluation.specification["engine"]["name"] == "replay" or evaluation.model_revision.kind == "external":
             raise UsageError(
-                f"evaluation {evaluation_id} holds outputs that were recorded elsewhere: there is no model here to put "
-                "its prompts to"
+                f"evaluation {evaluation_id} has outputs that were recorded elsewhere: there is no model here to "
+                "score its prompts"
             )
         sample = _sample(session, evaluation, prompts, seed)
         stored = _stored(session, evaluation_id, sample)
@@ -89,7 +89,7 @@ def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -
     )
     keys = [(row.question_id, row.variant) for row in session.execute(query.order_by(*query.selected_columns))]
     if not keys:
-        raise UsageError(f"evaluation {evaluation.id}: nothing says what was asked, so it cannot be asked again")
+        raise UsageError(f"evaluation {evaluation.id}: its prompts were not recorded, so it cannot be scored again")
     return sorted(random.Random(seed).sample(keys, min(prompts, len(keys))))  # noqa: S311 - a sample, not a secret
 
 
@@ -170,7 +170,7 @@ def _compared(
         elif flipped and change is None:
             problems.append(f"{name}: the answer was option {before['chosen_option']}, and is {after['chosen_option']}")
     if exact and unequal:
-        problems.append(f"{unequal} results differ in some bit, although both engines are canonical and equal")
+        problems.append(f"{unequal} results are not bit-identical, although both engines are canonical and equal")
     more = len(problems) - LISTED
     return {
         "prompts": len(sample),

@@ -317,5 +317,5 @@ def test_the_command_prints_its_manifest_and_keeps_progress_off_stdout(sqlite_fi
     assert manifest == json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["filters"] == {"evaluations": [], "benchmarks": ["odd"], "models": []}
     again = shuffleboard("export", "--format", "jsonl", "--out", out, status=2, **url)
-    assert "holds files already" in again.stderr
+    assert "already contains files" in again.stderr
     assert set(FORMATS) >= {"parquet", "csv", "jsonl", "every-eval-ever"}

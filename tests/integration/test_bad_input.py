@@ -67,8 +67,8 @@ def without(key: str) -> str:
 
 # Second line of a file whose first is good -> what the message says of place, value and remedy.
 BAD_LINES = {
-    "not JSON": ("{oops", "not JSON", "'{oops'", "give one JSON object a line"),
-    "cut off": (line()[:-10], "not JSON", "give one JSON object a line"),
+    "not JSON": ("{oops", "not JSON", "'{oops'", "give one JSON object per line"),
+    "cut off": (line()[:-10], "not JSON", "give one JSON object per line"),
     "not an object": ('["a", "b"]', "is not a JSON object", "give one object a line"),
     "NaN": (line().replace('"answer": 0', '"answer": NaN'), "NaN is not a number that can be stored", "finite"),
     "Infinity": (line(weight=float("inf")), "Infinity is not a number that can be stored", "finite"),

@@ -165,7 +165,7 @@ def test_a_damaged_postgresql_backup_leaves_the_database_empty(
     backup(url_of(postgresql_filled), file)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) * 2 // 3])
-    with pytest.raises(DatabaseError, match=r"pg_restore: error: .*; mend that and run it again"):
+    with pytest.raises(DatabaseError, match=r"pg_restore: error: .*; fix that and run it again"):
         restore(postgresql_url, file)
     assert migrate.current(get_engine(postgresql_url)) is None
     assert inspect(get_engine(postgresql_url)).get_table_names() == []
@@ -367,7 +367,7 @@ def test_a_move_never_adds_to_a_registry(sqlite_filled: Engine, database: str) -
     with write_session(get_engine(database)) as session:
         add_model(session, "of-somebody")
     before = table_counts(get_engine(database))
-    with pytest.raises(DatabaseError, match="is not empty: model has rows; name an empty database"):
+    with pytest.raises(DatabaseError, match="is not empty: model has rows; give an empty database"):
         move(url_of(sqlite_filled), database)
     assert table_counts(get_engine(database)) == before
 
@@ -434,7 +434,7 @@ def test_a_failed_move_leaves_the_triggers_of_a_database_at_head(
 def test_a_text_that_postgresql_cannot_hold_is_named(sqlite_filled: Engine, postgresql_url: str) -> None:
     with write_session(sqlite_filled) as session:
         add_model(session, "model").model.developer = "nul \0 byte"
-    with pytest.raises(DatabaseError, match=r"rolled back: .*NUL.*; mend that and run it again"):
+    with pytest.raises(DatabaseError, match=r"rolled back: .*NUL.*; fix that and run it again"):
         move(url_of(sqlite_filled), postgresql_url)
     assert migrate.current(get_engine(postgresql_url)) is None
 

@@ -105,7 +105,7 @@ def an_old_schema(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("UPDATE alembic_version SET version_num = '202611211955'")
 
 
-@fault("sqlite", "schema", "problem", "299912312359 is newer than this code's", "install the code that made it")
+@fault("sqlite", "schema", "problem", "299912312359 is newer than this code's", "install the version of the code")
 def a_schema_of_newer_code(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("UPDATE alembic_version SET version_num = '299912312359'")
 
@@ -116,7 +116,11 @@ def a_missing_trigger(here: Deployment, _request: pytest.FixtureRequest) -> None
 
 
 @fault(
-    "sqlite", "triggers", "problem", "not as they were made: sealed_shard_delete", "registry/schema/triggers/sqlite.sql"
+    "sqlite",
+    "triggers",
+    "problem",
+    "changed since they were created: sealed_shard_delete",
+    "registry/schema/triggers/sqlite.sql",
 )
 def a_trigger_that_does_nothing(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP TRIGGER sealed_shard_delete")
@@ -132,7 +136,7 @@ def a_disabled_trigger(here: Deployment, _request: pytest.FixtureRequest) -> Non
     "postgresql",
     "triggers",
     "problem",
-    "not as they were made: refuse_sealed$",
+    "changed since they were created: refuse_sealed$",
     "registry/schema/triggers/postgresql.sql",
 )
 def a_trigger_function_that_does_nothing(here: Deployment, _request: pytest.FixtureRequest) -> None:
@@ -397,8 +401,8 @@ def test_rights_are_in_order_with_the_four_roles_and_out_of_order_when_the_appli
     here, names = roles
     findings = here.examine()
     assert named(findings) == set()
-    assert findings["rights"].found == f"{names.app} owns nothing and may change rows alone"
-    assert findings["readers"].found == "public and members: documented views alone"
+    assert findings["rights"].found == f"{names.app} owns nothing and may only change rows"
+    assert findings["readers"].found == "public and members: documented views only"
     with get_engine(postgresql_database).begin() as owner:
         owner.exec_driver_sql(f"ALTER TABLE webhook OWNER TO {names.app}")
         owner.exec_driver_sql(f"GRANT SELECT ON account TO {names.reader}")

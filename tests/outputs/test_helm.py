@@ -166,7 +166,7 @@ def test_trials_are_variants_and_perturbed_instances_are_left_out(tmp_path: Path
 
     log = _read(helm_copy(tmp_path, "joint", scenario_state=repeat))
     assert [item.variant for item in log.recorded] == [0] * 5 + [1] * 5
-    assert log.remarks == ["1 perturbed instances are left out: their texts are not the benchmark's"]
+    assert log.remarks == ["1 perturbed instances are left out: their texts differ from the benchmark's"]
 
 
 def _instance(document: dict[str, Any], number: int = 0) -> dict[str, Any]:
@@ -305,7 +305,7 @@ def test_an_overall_score_of_other_answers_is_warned_of(registry: Registry, tmp_
     assert found[0].agrees is False
     assert found[0].sentences() == [
         "warning: exact_match: the log states 0.6000, but its 5 answers come to 0.2000",
-        "every answer agrees with its own score, so the stated one is of other answers than the file holds",
+        "every answer agrees with its own score, so the reported one covers other answers than those in the file",
         "its prompts hold up to 2 examples, but --shots says 0",
     ]
 

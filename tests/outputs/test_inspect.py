@@ -158,7 +158,7 @@ def test_samples_that_failed_are_not_answers_and_the_evaluation_is_not_complete(
     assert found[0].sentences() == [
         "the log states no accuracy of choice(); its 4 answers come to 0.2500",
         "1 samples ended with an error and are left out",
-        "the run did not end well: its status is error",
+        "the run did not succeed: its status is error",
     ]
 
 

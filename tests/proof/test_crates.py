@@ -342,7 +342,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (of_a_stranger, IngestError, "predictions.parquet: question 'q9' was not asked"),
     (other_host, SealError, "who scored its shards is not as it was sealed"),
     (other_weights, IngestError, "the model's digests and settings are not those that the specification names"),
-    (other_specification, IngestError, "its specification is not the one that its digest was taken over"),
+    (other_specification, IngestError, "its specification does not match its digest"),
     (newer, IngestError, "is of version 99; this code reads version 1"),
     (half, IngestError, "has no 'shards' of the right kind"),
     (a_byte, IngestError, r"predictions.parquet: is not the file that the metadata describes"),

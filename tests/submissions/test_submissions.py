@@ -317,7 +317,7 @@ def test_the_estimate_counts_what_is_left_and_stores_nothing(
     assert "was not scored" in cyclic["reason"]
     assert (original["tokens_shared"], original["reason"]) == (
         None,
-        "no model was asked these questions in this way yet",
+        "no model has been asked these questions in this way yet",
     )
     with write_session(engine) as session:
         add_revision(session, "small-model", RevisionRequest("huggingface", HUB), files=FILES)

@@ -78,7 +78,8 @@ def test_a_custom_protocol_is_its_base_with_some_keys_changed(tmp_path: Path) ->
     path = tmp_path / "p.toml"
     path.write_text(
         'name = "mine"\nbase = "match-dash"\ncue = "So:"\n'
-        "[generation]\ntemperature = 0.70\nmax_tokens = 64\n[extraction]\nmatch = 'first'\n[matching]\nsimilarity = 'dot'\n"
+        "[generation]\ntemperature = 0.70\nmax_tokens = 64\n[extraction]\nmatch = 'first'\n[matching]\nsimilarity = "
+        "'dot'\n"
     )
     base = protocol_definition("match-dash")
     assert read_protocol_file(path) == base | {
@@ -124,7 +125,7 @@ def test_labels_are_a_text_or_a_list() -> None:
 REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "no base": ({"name": "mine"}, "base is missing or no text"),
     "no name": ({"base": "cloze"}, "name is missing or no text"),
-    "an unknown base": ({"name": "mine", "base": "guess"}, "base 'guess' is no preset; use one of symbols, hybrid"),
+    "an unknown base": ({"name": "mine", "base": "guess"}, "base 'guess' is not a preset; use one of symbols, hybrid"),
     "a preset's name": ({"name": "cloze", "base": "cloze"}, "name 'cloze' is a preset, and presets do not change"),
     "a name with a blank": ({"name": "my own", "base": "cloze"}, "protocol name 'my own': use up to 200"),
     "an unknown key": (
@@ -146,7 +147,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     ),
     "a placeholder that lacks": (
         {"name": "mine", "base": "cloze", "question": "Why?"},
-        "question: 'Why?': {question} must stand in it",
+        "question: 'Why?': {question} is missing; add it",
     ),
     "an attribute": (
         {"name": "mine", "base": "cloze", "question": "{question.__class__}"},
@@ -157,17 +158,17 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "a single brace": ({"name": "mine", "base": "cloze", "question": "{question"}, "write a brace as {{ or }}"),
     "labels hidden where they are answered": (
         {"name": "mine", "base": "select-letter", "option": "- {option}"},
-        "option: '- {option}': {label} must stand in it",
+        "option: '- {option}': {label} is missing; add it",
     ),
     "equal labels": (
         {"name": "mine", "base": "symbols", "labels": "AAB"},
         "symbols answers with a label, so all must differ",
     ),
     "one label": ({"name": "mine", "base": "symbols", "labels": "A"}, "give 2 to 100 labels"),
-    "an empty label": ({"name": "mine", "base": "symbols", "labels": ["A", ""]}, "a label is text without blanks"),
+    "an empty label": ({"name": "mine", "base": "symbols", "labels": ["A", ""]}, "a label must be text without spaces"),
     "a label with a blank": (
         {"name": "mine", "base": "symbols", "labels": ["A", "B C"]},
-        "a label is text without blanks",
+        "a label must be text without spaces",
     ),
     "long labels that one letter is read of": (
         {"name": "mine", "base": "first-letter", "labels": ["A1", "A2"]},
@@ -180,7 +181,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "a value for a table": ({"name": "mine", "base": "match-dash", "generation": 1}, "generation: 1 is no table"),
     "an unknown key of a table": (
         {"name": "mine", "base": "match-dash", "generation": {"beam": 1}},
-        "generation: 'beam' is no key of it; it has: sampling, temperature",
+        "generation: 'beam' is not one of its keys; it has: sampling, temperature",
     ),
     "an unknown sampling": (
         {"name": "mine", "base": "match-dash", "generation": {"sampling": "wild"}},

@@ -182,12 +182,12 @@ def written_text(document: Mapping[str, Any]) -> tuple[str, bool]:
     if text is None and isinstance(message, dict):
         text = ""  # nothing but a chain of thought, which is not part of the answer
     if not isinstance(text, str):
-        raise EngineError("the server answers with no text; check that the address is of a completions service")
+        raise EngineError("the server's answer has no text; check that the URL is that of a completions API")
     return text, choice.get("finish_reason") == "stop"
 
 
 def _choice(document: Mapping[str, Any]) -> dict[str, Any]:
     choices = document.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise EngineError("the server's answer has no choices; check that the address is of a completions service")
+        raise EngineError("the server's answer has no choices; check that the URL is that of a completions API")
     return choices[0]

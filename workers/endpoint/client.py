@@ -118,7 +118,7 @@ class EndpointClient:
             return retrying(self._attempt, method, url, document, pause)
         except _TryAgainError as error:
             times = "once" if attempts == 1 else f"{attempts} times"
-            raise EngineError(f"{host_of(url)}: {error}; tried {times}: look at the server, then retry") from None
+            raise EngineError(f"{host_of(url)}: {error}; tried {times}: check the server, then retry") from None
 
     def _wait(self, state: RetryCallState) -> float:
         assert state.outcome is not None
@@ -135,12 +135,14 @@ class EndpointClient:
             with self._http.stream(method, url, json=document, headers=headers) as response:
                 body = self._body(response)
         except httpx2.TimeoutException as error:
-            raise _TryAgainError(f"gives no answer in time ({type(error).__name__})") from None
+            raise _TryAgainError(f"does not answer in time ({type(error).__name__})") from None
         except httpx2.TransportError as error:
             reason = self.clean(str(error)) or "connection lost"
-            raise _TryAgainError(f"cannot be asked ({type(error).__name__}: {reason})") from None
+            raise _TryAgainError(f"cannot be reached ({type(error).__name__}: {reason})") from None
         except httpx2.DecodingError:
-            raise EngineError(f"{host_of(url)}: gives an answer that cannot be unpacked; look at the server") from None
+            raise EngineError(
+                f"{host_of(url)}: sends an answer that cannot be decompressed; check the server"
+            ) from None
         if self._key and len(self._key) >= MINIMUM_KEY_LENGTH:
             body = body.replace(self._key.encode(), b"[key]")  # what a server echoes would be stored
         if response.status_code == httpx2.codes.OK:
@@ -165,11 +167,11 @@ class EndpointClient:
         for chunk in response.iter_bytes():
             body += chunk
             if time.monotonic() > deadline:
-                raise _TryAgainError("does not end its answer in time")
+                raise _TryAgainError("does not finish its answer in time")
             if len(body) > MAX_BYTES:
                 raise EngineError(
-                    f"{host_of(str(response.url))}: gives an answer of more than {MAX_BYTES >> 20} MiB; check the "
-                    "address, or ask for fewer log-probabilities"
+                    f"{host_of(str(response.url))}: sends an answer of more than {MAX_BYTES >> 20} MiB; check the "
+                    "URL, or request fewer log-probabilities"
                 )
         return body
 
@@ -180,7 +182,9 @@ class EndpointClient:
             document = None
         if not isinstance(document, dict):
             said = self.clean(body[: 1 << 16].decode(errors="replace"))
-            raise EngineError(f"{host_of(url)}: answers no JSON object ({said!r}); check that {url} is its address")
+            raise EngineError(
+                f"{host_of(url)}: does not answer with a JSON object ({said!r}); check that {url} is its URL"
+            )
         return document
 
     def _refusal(self, url: str, response: httpx2.Response, body: bytes) -> Exception:
@@ -191,8 +195,8 @@ class EndpointClient:
         if response.is_redirect:
             target = self.clean(response.headers.get("location", "another address"))
             return EngineError(
-                f"{host_of(url)}: answers {status} and points to {target}; redirects are not followed: register the "
-                "model at its final address"
+                f"{host_of(url)}: answers {status} and redirects to {target}; redirects are not followed: register "
+                "the model at its final URL"
             )
         remedy = ""
         if status in _REFUSED:
@@ -210,8 +214,8 @@ class EndpointClient:
         longest = self._settings.endpoint_wait_seconds
         if wait_s is not None and wait_s > longest:
             return EngineError(
-                f"{host_of(url)}: {reason} and asks to be left alone for {wait_s:.0f} s, longer than "
-                f"SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS={longest:g}; retry then, or ask for less at a time"
+                f"{host_of(url)}: {reason} and asks to wait {wait_s:.0f} s, longer than "
+                f"SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS={longest:g}; retry then, or send fewer requests at a time"
             )
         return _TryAgainError(reason, wait_s)
 
@@ -235,7 +239,7 @@ def read_key(endpoint: Endpoint) -> str | None:
     if not key:
         raise ModelError(f"endpoint {endpoint.name}: its {where} is empty or missing here; set it for every worker")
     if any(not "!" <= character <= "~" for character in key):
-        raise ModelError(f"endpoint {endpoint.name}: its {where} holds blanks or characters that no key has")
+        raise ModelError(f"endpoint {endpoint.name}: its {where} contains spaces or characters that keys cannot have")
     return key
 
 

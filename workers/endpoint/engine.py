@@ -335,7 +335,9 @@ def _describe(client: EndpointClient, location: str, model: str) -> dict[str, ob
     found = next((entry for entry in entries if model in _names(entry)), None)
     if found is None:
         known = ", ".join(client.clean(str(entry.get("id"))) for entry in entries[:_META_LENGTH]) or "none"
-        raise EngineError(f"{host_of(location)}: serves no model {model!r} (it lists: {known}); correct --revision")
+        raise EngineError(
+            f"{host_of(location)}: does not serve the model {model!r} (it lists: {known}); correct --revision"
+        )
     described: dict[str, object] = {}
     meta = found.get("meta")
     if isinstance(meta, dict):

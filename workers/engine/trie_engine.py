@@ -87,7 +87,7 @@ class TrieEngine:
         """
         reason = refusal(loaded.model)
         if reason is not None:
-            raise EngineError(f"the trie engine does not score this model: {reason}; use the batched engine")
+            raise EngineError(f"the trie engine cannot score this model: {reason}; use the batched engine")
         self._loaded = loaded
         self._on_cpu = loaded.device.type == "cpu"
         self._by_flex = loaded.device.type == "cuda"
@@ -100,7 +100,7 @@ class TrieEngine:
         self._readout = Readout(loaded.model)
         self._arithmetic: str | None = None
         self.canonical = canonical is not False
-        self._fast_because = None if self.canonical else "it was asked for"
+        self._fast_because = None if self.canonical else "it was requested"
         if self.canonical:
             self._fast_because = self._try_canonical()
             self.canonical = self._fast_because is None
@@ -132,7 +132,7 @@ class TrieEngine:
         except EngineError as error:
             return str(error)
         self._arithmetic = canonical_mode.digest(together)
-        return None if alone == together else "made-up prompts have other bits alone than together"
+        return None if alone == together else "test prompts have different bits alone than together"
 
     def _choose_forward(self) -> HostedForward | FusedForward:
         model = self._loaded.model
@@ -332,7 +332,7 @@ class TrieEngine:
         if fits < MIN_PASS_TOKENS:
             needed = int((fixed + UNPLANNED_BYTES + per_lane + MIN_PASS_TOKENS * per_token) / PLANNED_SHARE) >> 20
             raise EngineError(
-                f"scoring prompts of {longest} tokens takes about {needed + 1} MiB beside the model, and "
+                f"scoring prompts of {longest} tokens takes about {needed + 1} MiB besides the model, but "
                 f"{self.memory_bytes >> 20} MiB are allowed; allow more, or use the batched engine"
             )
         tokens = min(self.budget_tokens, fits)

@@ -66,10 +66,8 @@ def _look(check: Check, context: Context) -> Outcome:
         return check.look(context)
     except (DBAPIError, RedisError, ShuffleboardError, OSError) as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
-        return problem(
-            f"could not be looked at: {reason}", "give this account the right to, or mend what is named here"
-        )
+        return problem(f"could not be checked: {reason}", "give this account permission, or fix what is named here")
 
 
 def _unmet(check: Check) -> Outcome:
-    return warning(f"not looked at: needs the {check.needs}", f"mend what is said of the {check.needs} first")
+    return warning(f"not checked: needs the {check.needs}", f"fix the problem with the {check.needs} first")

@@ -296,13 +296,13 @@ def ask_postgresql(question: Question, answer: Answer) -> None:
     except errors.QueryCanceled:
         raise RefusedError("time", "cancelled") from None
     except errors.ConfigurationLimitExceeded:
-        raise RefusedError("size", "the query needs more temporary space than its role is given") from None
+        raise RefusedError("size", "the query needs more temporary space than its role may use") from None
     except psycopg.Error as error:
         if "memory" in str(error):
-            raise RefusedError("size", "the query makes values that are too large") from None
+            raise RefusedError("size", "the query produces values that are too large") from None
         raise RefusedError("refused", error.diag.message_primary or str(error)) from None
     except MemoryError:
-        raise RefusedError("size", "the query makes values that are too large") from None
+        raise RefusedError("size", "the query produces values that are too large") from None
     finally:
         watchdog.cancel()
         # Not close(): it would wait for nothing, but a rollback before it might.
@@ -324,12 +324,12 @@ def _prepare_postgresql(connection: Any, question: Question) -> None:
     if first != question["schema"] or elsewhere:
         raise RefusedError(
             "set-up",
-            f"this role does not read the schema {question['schema']} alone; make readers with: shuffleboard db roles",
+            f"this role can read more than the schema {question['schema']}; create readers with: shuffleboard db roles",
         )
     if unguarded:
         raise RefusedError(
             "set-up",
-            f"{unguarded} views in {question['schema']} are no security barriers, or can be written to; "
+            f"{unguarded} views in {question['schema']} are not security barriers, or can be written to; "
             "run: shuffleboard db roles",
         )
 

@@ -87,7 +87,7 @@ def assess(
 def check_tolerance(tolerance: float) -> None:
     """Raises UsageError for a tolerance outside [0, 1]."""
     if not 0 <= tolerance <= 1:
-        raise UsageError(f"tolerance {tolerance}: give how much R² may be given up, from 0 to 1")
+        raise UsageError(f"tolerance {tolerance}: give the acceptable loss of R², from 0 to 1")
 
 
 def choose(
@@ -205,7 +205,9 @@ def _chosen(sources: Sequence[Source], what: str, wanted: Sequence[str]) -> list
         of_reference = [source for source in sources if reference in _spellings(getattr(source, what))]
         if not of_reference:
             there = ", ".join(sorted({getattr(source, what) for source in sources}))
-            raise NotFoundError(f"{what} {reference} has no sealed evaluation with all orders here; there are: {there}")
+            raise NotFoundError(
+                f"{what} {reference} has no sealed evaluation with all orders here; those that do: {there}"
+            )
         kept += [source for source in of_reference if source not in kept]
     return sorted(kept, key=sources.index)
 
