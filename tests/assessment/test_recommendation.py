@@ -188,7 +188,7 @@ def test_caveats_say_what_the_points_are() -> None:
     for beginning in (
         "revisions of one model resemble each other",
         "the points were asked in several ways",
-        "1 of 6 points have two options only",
+        "1 of 6 points have only two options",
         "numbers of options differ",
         "it shows as many orders as full",
         "on the original order this metric is that accuracy itself",

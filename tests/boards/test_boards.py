@@ -316,7 +316,7 @@ def test_an_unknown_protocol_of_a_suite_queues_nothing(registry: Registry) -> No
         ("robustness-core@7", (), "suite robustness-core has no version '7'; it has: 1"),
         ("robustness-core", (), "is for any benchmarks: name them with --benchmark"),
         ("robustness-core", ("nowhere",), "no benchmark 'nowhere'"),
-        ("gupta-mmlu", ("first",), "names its benchmarks itself"),
+        ("gupta-mmlu", ("first",), "already names its benchmarks"),
     ],
 )
 def test_what_cannot_be_submitted_is_said(
@@ -342,7 +342,7 @@ def test_the_shipped_suites_are_there_after_setting_up(registry: Registry) -> No
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("name = 'x'\nnope", r"suite\.toml: is not TOML: Expected '=' after a key"),
+        ("name = 'x'\nnope", r"suite\.toml: not valid TOML: Expected '=' after a key"),
         ("name = 'x y'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'", "suite name 'x y': use up to"),
         ("name = 'x'\nvariants=['zigzag']\n[[tasks]]\nbenchmark='b'", "unknown variant kind 'zigzag'"),
         (
@@ -355,7 +355,7 @@ def test_the_shipped_suites_are_there_after_setting_up(registry: Registry) -> No
             "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmarks=['b','c']",
             "a task that joins benchmarks needs a name",
         ),
-        ("name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\n[[tasks]]\nbenchmark='b'", "'b' stands twice"),
+        ("name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\n[[tasks]]\nbenchmark='b'", "'b' is used twice"),
         (
             "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\nshots=-1",
             "shots: Input should be greater than or equal to 0",
@@ -411,7 +411,7 @@ def test_a_board_that_does_not_fit_is_refused_and_not_stored(
         ('["accuracy"]', None, "column 'accuracy': write it metric@variants"),
         ('["acuracy@cyclic"]', None, "no metric 'acuracy'; use one of accuracy"),
         ('["accuracy@cyclic", "accuracy@cyclic"]', None, "column 'accuracy@cyclic' stands twice"),
-        ('["accuracy@cyclic"]', "cora@divergent", "sort 'cora@divergent' is no column"),
+        ('["accuracy@cyclic"]', "cora@divergent", "sort 'cora@divergent' is not a column"),
         ("[]", None, "columns: Tuple should have at least 1 item"),
     ],
 )

@@ -82,8 +82,8 @@ BAD_LINES = {
     "an answer that is a letter": (line(id="x", answer="A"), "answer 'A' is not a whole number", "0-based index"),
     "an answer that is a fraction": (line(id="x", answer=1.0), "answer '1.0' is not a whole number", "0-based"),
     "an answer that is a truth value": (line(id="x", answer=True), "answer 'true' is not a whole number", "0-based"),
-    "an id that is there already": (line(), "id 'q0' stands on line 1 already", "ids are unique"),
-    "an empty id": (line(id=""), "id is empty", "give each question an id of its own"),
+    "an id that is there already": (line(), "id 'q0' is already used on line 1", "give each question its own id"),
+    "an empty id": (line(id=""), "id is empty", "give each question its own id"),
     "an id that is a list": (line(id=["x"]), "is not text", "quotation marks"),
     "an empty option": (line(id="x", options=["a", ""], answer=0), "option 1 of 'x' is empty", "fill it in or remove"),
     "a blank option": (
@@ -156,9 +156,9 @@ CSV_HEAD = b"id,subject,question,options,answer\n"
 BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "a file that does not exist": (lambda folder: folder / "missing.jsonl", ("missing.jsonl: no such file", "path")),
     "a table that does not exist": (lambda folder: folder / "missing.csv", ("missing.csv: no such file", "path")),
-    "a folder": (made_folder, ("is a folder", "name the file in it")),
-    "an empty file": (written("none.jsonl", b""), ("none.jsonl: holds no question", "at least one line")),
-    "blank lines only": (written("none.jsonl", b"\n \n"), ("none.jsonl: holds no question", "at least one line")),
+    "a folder": (made_folder, ("is a folder", "give a file in it")),
+    "an empty file": (written("none.jsonl", b""), ("none.jsonl: contains no question", "at least one line")),
+    "blank lines only": (written("none.jsonl", b"\n \n"), ("none.jsonl: contains no question", "at least one line")),
     "another kind of file": (written("x.xlsx", b""), ("x.xlsx: unknown kind of file", "use .jsonl")),
     "bytes that are not UTF-8": (
         written("x.jsonl", line(question="caf#").encode().replace(b"#", b"\xe9")),
@@ -168,7 +168,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "a gzip file that is none": (no_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
     "a table that is none": (written("x.parquet", b"PAR1"), ("x.parquet: cannot be read as a table", "check the file")),
     "an empty table": (written("x.csv", b""), ("x.csv: cannot be read as a table", "check the file")),
-    "a table without rows": (written("x.csv", CSV_HEAD), ("x.csv: holds no question", "at least one line")),
+    "a table without rows": (written("x.csv", CSV_HEAD), ("x.csv: contains no question", "at least one line")),
     "a table whose options are no list": (
         written("x.csv", CSV_HEAD + b"q1,s,Why?,yes;no,0\n"),
         ("x.csv line 2: options 'yes;no' is not a JSON list", 'such as ["yes", "no"]'),
@@ -187,7 +187,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     ),
     "several splits": (
         written("x.jsonl", f"{line(split='dev')}\n{line(id='x', split='test')}\n".encode()),
-        ("x.jsonl: holds several splits (dev, test)", "choose one with --split"),
+        ("x.jsonl: has several splits (dev, test)", "choose one with --split"),
     ),
 }
 
@@ -238,7 +238,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
             "test",
         ),
         1,
-        ("x.jsonl: holds no question of split 'test'", "give at least one line"),
+        ("x.jsonl: contains no question of split 'test'", "give at least one line"),
     ),
     "a few-shot file that does not exist": (
         lambda folder: (
@@ -264,7 +264,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
             write_lines(folder / "pool.jsonl", [question(2)]),
         ),
         1,
-        ("x.jsonl: has fewshot lines of its own", "drop --fewshot or those lines"),
+        ("x.jsonl: has fewshot lines already", "remove --fewshot or those lines"),
     ),
     "a seed that is no number": (
         lambda folder: (
@@ -326,17 +326,17 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "a model folder without a configuration": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"config.json": None})),
         1,
-        ("model: holds no config.json", "name the folder of a transformers model"),
+        ("model: contains no config.json", "give the folder of a transformers model"),
     ),
     "a model folder without a tokenizer": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer.json": None})),
         1,
-        ("model: holds no tokenizer", "save it beside the weights"),
+        ("model: contains no tokenizer", "save it next to the weights"),
     ),
     "a model file instead of a folder": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder) / "model.safetensors"),
         1,
-        ("model.safetensors: is a file", "name the folder"),
+        ("model.safetensors: is a file", "give the folder"),
     ),
     "a tokenizer configuration that is not JSON": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer_config.json": b"{oops"})),
@@ -364,7 +364,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
             written("x.gguf", b"PK\x03\x04")(folder),
         ),
         1,
-        ("x.gguf: is no GGUF file", "check the path"),
+        ("x.gguf: not a GGUF file", "check the path"),
     ),
     "a GGUF file that is cut off": (
         lambda folder: (
@@ -432,7 +432,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "a parameter that the variants do not take": (
         lambda _: (*SUBMIT, "--variants", "cyclic:seed=1"),
         2,
-        ("variants 'cyclic:seed=1': 'seed=1' is no parameter of cyclic", "it takes: none"),
+        ("variants 'cyclic:seed=1': 'seed=1' is not a parameter of cyclic", "it takes: none"),
     ),
     "an unknown protocol": (
         lambda _: (*SUBMIT, "--variants", "cyclic", "--protocol", "guess"),
@@ -447,7 +447,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "more shots than the pool holds": (
         lambda _: (*SUBMIT, "--variants", "cyclic", "--shots", "3"),
         2,
-        ("3 shots asked for", "few-shot pool of there holds 0", "--fewshot FILE"),
+        ("3 shots requested", "few-shot pool of there holds 0", "--fewshot FILE"),
     ),
     "a limit of none": (lambda _: (*SUBMIT, "--variants", "cyclic", "--limit", "0"), 2, ("limit 0", "from 1")),
     "a limit beyond all numbers": (
@@ -557,7 +557,7 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Callable[[Path], object]], int, tuple[st
     "another kind of database": (
         {"DATABASE_URL": lambda _: "mysql://localhost/x"},
         2,
-        ("SHUFFLEBOARD_DATABASE_URL", "sqlite:/// nor a postgresql://"),
+        ("SHUFFLEBOARD_DATABASE_URL", "sqlite:/// or postgresql:// URL"),
     ),
     "an address that is none": (
         {"DATABASE_URL": lambda _: "nonsense"},

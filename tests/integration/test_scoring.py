@@ -238,7 +238,7 @@ def test_scoring_stops_between_batches_when_asked(loaded: LoadedModel) -> None:
 def test_a_prompt_longer_than_the_model_s_context_is_refused(loaded: LoadedModel) -> None:
     assert loaded.max_length is not None
     prompt = ScoringPrompt("word " * (loaded.max_length + 1), (" A", " B"))
-    with pytest.raises(EngineError, match=rf"tokens, the model's context holds {loaded.max_length}"):
+    with pytest.raises(EngineError, match=rf"tokens, but the model's context is {loaded.max_length}"):
         score_batched(loaded, [prompt])
     with pytest.raises(EngineError, match="context holds"):
         score_reference(loaded, [prompt])

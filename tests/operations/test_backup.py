@@ -127,7 +127,7 @@ def test_a_backup_of_an_older_schema_is_upgraded(sqlite_url: str, tmp_path: Path
 
 def test_a_backup_is_never_written_over_another_file(sqlite_filled: Engine, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(UsageError, match="is there already; name another file"):
+    with pytest.raises(UsageError, match="already exists; give another file"):
         backup(url_of(sqlite_filled), tmp_path / "file")
     assert (tmp_path / "file").read_text() == "precious"
 
@@ -144,8 +144,8 @@ def test_only_an_empty_database_is_restored_into(filled: Engine, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"hello", "is no backup .*b'hello'.*; name a file that `db backup` wrote"),
-        (b"SQLite format 3\0" + b"rubbish" * 99, "no registry; name a file"),
+        (b"hello", "is no backup .*b'hello'.*; give a file that `db backup` wrote"),
+        (b"SQLite format 3\0" + b"rubbish" * 99, "not contain a registry; give a file"),
         (b"PGDMP", "is a backup of PostgreSQL, and the database is on SQLite; .*shuffleboard db move"),
     ],
 )
@@ -229,7 +229,7 @@ def test_a_missing_client_is_named(programs: Callable[[str, int], Path]) -> None
 
 def test_a_client_that_is_older_than_the_server_is_named(programs: Callable[[str, int], Path]) -> None:
     programs("path", 14)
-    with pytest.raises(DatabaseError, match="pg_dump is of PostgreSQL 14, older than the server's 15; install"):
+    with pytest.raises(DatabaseError, match="pg_dump is from PostgreSQL 14, older than the server's 15; install"):
         client_program("pg_dump", 15)
 
 
@@ -389,7 +389,7 @@ def change_a_value(write: Connection) -> None:
     ("fault", "problem", "engine_name"),
     [
         (lose_a_row, "webhook_delivery arrived with 0 of 1 rows", "sqlite"),
-        (change_a_value, "account arrived with 1 of 1 rows, or with other contents", "postgresql"),
+        (change_a_value, "account arrived with 1 of 1 rows, or with different contents", "postgresql"),
     ],
 )
 def test_a_move_that_fails_leaves_the_target_as_it_was(

@@ -91,7 +91,7 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
         assert [json.loads(line)["event"] for line in process.stderr][-1] == "beat_stopped"
     time.sleep(0.02)
     silent = CliRunner().invoke(alive, ["beat", "--seconds", "0.01"])
-    assert (silent.exit_code, "has shown life for 0.01 s; the last sign was" in silent.stderr) == (1, True)
+    assert (silent.exit_code, "has shown a sign of life for 0.01 s; the last one was" in silent.stderr) == (1, True)
     with read_session(engine) as session:
         assert verify_evaluation(session, sealed_later)["problems"] == []
         assert session.get_one(Shard, held.shard_id).crashes == 1
@@ -150,7 +150,7 @@ def test_a_worker_is_alive_from_its_first_sign_until_it_signs_off(
     assert (found.exit_code, found.stdout) == (0, "alive: 0 s since the last sign\n")
     time.sleep(0.02)
     silent = CliRunner().invoke(alive, ["worker", "--seconds", "0.001"])
-    assert (silent.exit_code, "the last sign was 0 s ago" in silent.stderr) == (1, True)
+    assert (silent.exit_code, "the last one was 0 s ago" in silent.stderr) == (1, True)
     loop.stop()
     assert CliRunner().invoke(alive, ["worker"]).exit_code == 1
 

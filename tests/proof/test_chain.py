@@ -123,8 +123,7 @@ def test_a_chain_that_was_computed_anew_does_not_hold_the_head_that_was_publishe
             problem for problem in verified(session, population.evaluation) if problem.startswith(("seal", "chain"))
         ]
         assert any(
-            "the chain was written anew" in problem
-            for problem in verified(session, population.evaluation, head=published)
+            "the chain was rewritten" in problem for problem in verified(session, population.evaluation, head=published)
         )
         assert chain.check_chain(session, published).problems
 

@@ -128,7 +128,7 @@ def test_a_view_that_lets_strangers_conditions_through_is_not_asked_until_it_is_
     with get_engine(role_url(postgresql_database, roles.owner)).begin() as connection:
         connection.execute(text("ALTER VIEW shuffleboard_public.leaderboard SET (security_barrier = false)"))
     with pytest.raises(
-        DatabaseError, match=r"1 views in shuffleboard_public are no security barriers.*shuffleboard db roles"
+        DatabaseError, match=r"1 views in shuffleboard_public are not security barriers.*shuffleboard db roles"
     ):
         run_query(settings, "public", "SELECT 1")
     apply_roles(get_engine(postgresql_database), roles, 10.0, {})
@@ -228,7 +228,7 @@ def test_the_command_prints_the_same_statements_for_a_superuser_to_run(
 @pytest.mark.parametrize(
     ("url", "words", "message"),
     [
-        ("sqlite:///none.db", [], "roles are PostgreSQL's"),
+        ("sqlite:///none.db", [], "only PostgreSQL has roles"),
         ("postgresql://127.0.0.1:1/none", ["--prefix", "x; DROP", "--sql"], "prefix 'x; DROP'"),
         ("postgresql://127.0.0.1:1/none", ["--passwords", "passwords"], "line 1: no ROLE=PASSWORD"),
     ],
@@ -251,5 +251,5 @@ def test_a_password_of_another_role_is_refused(postgresql_database: str, names: 
 
 def test_roles_that_may_not_be_made_change_nothing(postgresql_database: str, roles: RoleNames) -> None:
     engine = get_engine(role_url(postgresql_database, roles.app))
-    with pytest.raises(DatabaseError, match=r"the roles were not made .* nothing was changed"):
+    with pytest.raises(DatabaseError, match=r"the roles were not created .* nothing was changed"):
         apply_roles(engine, RoleNames(f"{roles.prefix}b"), 10.0, {})

@@ -110,8 +110,8 @@ def test_what_is_not_ones_own_is_not_there(client: FlaskClient, headers: Headers
 
 
 REFUSED = [
-    ({"suite": "core", "hub": "../x"}, 400, "is no model of the hub"),
-    ({"suite": "core", "hub": "/etc/passwd"}, 400, "is no model of the hub"),
+    ({"suite": "core", "hub": "../x"}, 400, "is not a model name on the hub"),
+    ({"suite": "core", "hub": "/etc/passwd"}, 400, "is not a model name on the hub"),
     ({"suite": "core", "endpoint": "http://127.0.0.1:9/v1", "revision": "m"}, 422, "endpoint: String should match"),
     ({"suite": "core", "location": "/etc/passwd"}, 422, "location: is no key here; known: suite, hub"),
     ({"suite": "core", "kind": "gguf", "hub": HUB}, 422, "kind: is no key here"),
@@ -160,7 +160,7 @@ def test_a_path_is_no_location_for_anybody(light: FlaskClient, lite: Engine, nam
         body = {"name": "m", "kind": "huggingface", "location": location}
         answer = light.post("/api/v1/models", json=body, headers=token)
         assert answer.status_code == 400
-        assert "is no model of the hub" in answer.json["detail"]
+        assert "is not a model name on the hub" in answer.json["detail"]
         gguf = light.post("/api/v1/models", json=body | {"kind": "gguf"}, headers=token)
         assert gguf.status_code == 422
 
@@ -184,7 +184,7 @@ def test_benchmarks_are_sent_and_hidden(remote: Callable[[str], Client], tmp_pat
     made = maintainer.import_benchmark(file, "new", version="1", licence="MIT", visibility="members")
     assert (made["imported"], made["questions"], made["visibility"]) == (True, 3, "members")
     assert maintainer.import_benchmark(file, "new")["imported"] is False
-    with pytest.raises(IngestError, match="already there and members"):
+    with pytest.raises(IngestError, match="already exists and is members"):
         maintainer.import_benchmark(file, "new", visibility="public")
     assert "new" in {row["benchmark"] for row in reader.benchmarks()}
     assert maintainer.set_visibility("new", "hidden")["versions"] == ["1"]

@@ -78,7 +78,7 @@ def test_a_form_that_cannot_be_is_shown_again_with_what_was_typed(browser: Brows
     form = {"csrf_token": token, "hub": "../models", "suite": "core", "note": "kept"}
     answer = client.post("/submit", data=form)
     assert answer.status_code == 400
-    assert "is no model of the hub" in answer.text
+    assert "is not a model name on the hub" in answer.text
     assert 'value="../models"' in answer.text
     assert ">kept</textarea>" in answer.text
     assert client.post("/submit", data={"csrf_token": token, "hub": HUB}).status_code == 400
@@ -109,7 +109,7 @@ def test_evaluations_on_hidden_benchmarks_are_counted_and_not_named(
         approve(session, OPERATOR, number, settings, files=FILES)
         session.execute(update(BenchmarkVersion).values(visibility="hidden"))
     shown = browser("submitter").get(f"/submissions/{number}").text
-    assert "2 evaluations on benchmarks that are not shown to you" in shown
+    assert "2 evaluations on benchmarks that you may not see" in shown
     assert "bench<" not in shown
     assert "What it" not in shown
     assert "bench" in browser("maintainer").get(f"/submissions/{number}").text

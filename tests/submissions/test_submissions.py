@@ -48,20 +48,20 @@ def state_of(engine: Engine, submission_id: int) -> Submission:
 
 
 REFUSED = [
-    ({"hub": "/etc/passwd"}, "is no model of the hub"),
-    ({"hub": "../models/x"}, "is no model of the hub"),
-    ({"hub": "./model"}, "is no model of the hub"),
-    ({"hub": "~/model"}, "is no model of the hub"),
-    ({"hub": "owner/../name"}, "is no model of the hub"),
-    ({"hub": "owner/na..me"}, "is no model of the hub"),
-    ({"hub": "a/b/c"}, "is no model of the hub"),
-    ({"hub": "model.gguf"}, "is no model of the hub"),
-    ({"hub": "https://hub.example.org/a/b"}, "is no model of the hub"),
-    ({"hub": "file:///a/b"}, "is no model of the hub"),
-    ({"hub": "owner/name\n"}, "is no model of the hub"),
-    ({"hub": "owner\\name"}, "is no model of the hub"),
-    ({"hub": "owner/ｎame"}, "is no model of the hub"),
-    ({"hub": "registry/views"}, "is no model of the hub"),
+    ({"hub": "/etc/passwd"}, "is not a model name on the hub"),
+    ({"hub": "../models/x"}, "is not a model name on the hub"),
+    ({"hub": "./model"}, "is not a model name on the hub"),
+    ({"hub": "~/model"}, "is not a model name on the hub"),
+    ({"hub": "owner/../name"}, "is not a model name on the hub"),
+    ({"hub": "owner/na..me"}, "is not a model name on the hub"),
+    ({"hub": "a/b/c"}, "is not a model name on the hub"),
+    ({"hub": "model.gguf"}, "is not a model name on the hub"),
+    ({"hub": "https://hub.example.org/a/b"}, "is not a model name on the hub"),
+    ({"hub": "file:///a/b"}, "is not a model name on the hub"),
+    ({"hub": "owner/name\n"}, "is not a model name on the hub"),
+    ({"hub": "owner\\name"}, "is not a model name on the hub"),
+    ({"hub": "owner/ｎame"}, "is not a model name on the hub"),
+    ({"hub": "registry/views"}, "is not a model name on the hub"),
     ({"hub": "owner/name", "revision": "../main"}, "revision '../main'"),
     ({"hub": "owner/name", "revision": "a..b"}, "revision 'a..b'"),
     ({"hub": "owner/name", "revision": "--flag"}, "revision '--flag'"),
@@ -69,12 +69,12 @@ REFUSED = [
     ({"hub": "owner/name", "name": "a/b"}, "model name 'a/b'"),
     ({"hub": "owner/name", "endpoint": "local"}, "give either"),
     ({}, "give either"),
-    ({"endpoint": "http://127.0.0.1:9/v1", "revision": "m"}, "never an address"),
-    ({"endpoint": "http://169.254.169.254/latest", "revision": "m"}, "never an address"),
-    ({"endpoint": "other", "revision": "m"}, "give the name of one that is allowed (local)"),
+    ({"endpoint": "http://127.0.0.1:9/v1", "revision": "m"}, "not a URL"),
+    ({"endpoint": "http://169.254.169.254/latest", "revision": "m"}, "not a URL"),
+    ({"endpoint": "other", "revision": "m"}, "give the name of an allowed one (local)"),
     ({"endpoint": "local"}, "give its name there"),
     ({"endpoint": "local", "revision": "../m"}, "give its name there"),
-    ({"endpoint": "local", "revision": "m", "dtype": "float32"}, "leave dtype out"),
+    ({"endpoint": "local", "revision": "m", "dtype": "float32"}, "leave out dtype"),
 ]
 
 
@@ -226,13 +226,13 @@ def test_the_same_wish_waits_once_and_only_so_many_wait(lite: Engine, settings: 
     assert ask(lite, settings) == first
     for number in range(MAX_OPEN - 1):
         ask(lite, settings, revision=f"r{number}")
-    with pytest.raises(QueueError, match="wait for a decision already"):
+    with pytest.raises(QueueError, match="already awaiting a decision"):
         ask(lite, settings, revision="one-more")
 
 
 def test_a_rejection_needs_a_reason(lite: Engine, settings: Settings) -> None:
     number = ask(lite, settings)
-    with pytest.raises(UsageError, match="say why"), write_session(lite) as session:
+    with pytest.raises(UsageError, match="give one"), write_session(lite) as session:
         reject(session, viewer(lite, "maintainer"), number, settings, "  ")
     with write_session(lite) as session:
         reject(session, viewer(lite, "maintainer"), number, settings, "too large")
@@ -314,7 +314,7 @@ def test_the_estimate_counts_what_is_left_and_stores_nothing(
     cyclic, original = estimate()["estimates"]  # type: ignore[misc]
     assert cyclic["tokens_shared"] > 0
     assert cyclic["seconds"] is None
-    assert "was not scored" in cyclic["reason"]
+    assert "has not been scored" in cyclic["reason"]
     assert (original["tokens_shared"], original["reason"]) == (
         None,
         "no model has been asked these questions in this way yet",
@@ -367,7 +367,7 @@ def test_a_suite_for_any_benchmarks_is_asked_for_only_where_a_board_names_them(
     suite = SuiteDefinition.model_validate({"name": "any", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})
     with write_session(engine) as session:
         import_suite(session, suite)
-    with pytest.raises(UsageError, match="suite any is for any benchmarks, and no board says which"):
+    with pytest.raises(UsageError, match="suite any is for any benchmarks, and no board names them"):
         ask(engine, settings, suite="any")
     page = browser("submitter")
     assert 'value="any"' not in page.get("/submit").text

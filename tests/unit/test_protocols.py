@@ -126,14 +126,17 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "no base": ({"name": "mine"}, "base is missing or no text"),
     "no name": ({"base": "cloze"}, "name is missing or no text"),
     "an unknown base": ({"name": "mine", "base": "guess"}, "base 'guess' is not a preset; use one of symbols, hybrid"),
-    "a preset's name": ({"name": "cloze", "base": "cloze"}, "name 'cloze' is a preset, and presets do not change"),
+    "a preset's name": ({"name": "cloze", "base": "cloze"}, "name 'cloze' is a preset, and presets cannot be changed"),
     "a name with a blank": ({"name": "my own", "base": "cloze"}, "protocol name 'my own': use up to 200"),
     "an unknown key": (
         {"name": "mine", "base": "cloze", "tone": "kind"},
-        "'tone' is no key that cloze lets you change; it has: question, cue",
+        "'tone' is not a key that cloze lets you change; those are: question, cue",
     ),
-    "a key of another preset": ({"name": "mine", "base": "cloze", "labels": "AB"}, "'labels' is no key that cloze"),
-    "a fixed key": ({"name": "mine", "base": "cloze", "score": "sum"}, "'score' is no key that cloze lets you change"),
+    "a key of another preset": ({"name": "mine", "base": "cloze", "labels": "AB"}, "'labels' is not a key that cloze"),
+    "a fixed key": (
+        {"name": "mine", "base": "cloze", "score": "sum"},
+        "'score' is not a key that cloze lets you change",
+    ),
     "shots": (
         {"name": "mine", "base": "cloze", "shots": 5},
         "shots belong to an evaluation; give them there: --shots 5",
@@ -143,7 +146,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "half a surrogate": ({"name": "mine", "base": "cloze", "cue": "\ud800"}, "cue: give up to 20,000 characters"),
     "a placeholder that does not belong there": (
         {"name": "mine", "base": "cloze", "cue": "{option}"},
-        "cue: '{option}': {option} cannot stand here (placeholders: none); write a brace as {{",
+        "cue: '{option}': {option} cannot be used here (placeholders: none); write a brace as {{",
     ),
     "a placeholder that lacks": (
         {"name": "mine", "base": "cloze", "question": "Why?"},
@@ -178,7 +181,7 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
         {"name": "mine", "base": "cloze", "chat_template": 1},
         "chat_template: 1 is neither true nor false",
     ),
-    "a value for a table": ({"name": "mine", "base": "match-dash", "generation": 1}, "generation: 1 is no table"),
+    "a value for a table": ({"name": "mine", "base": "match-dash", "generation": 1}, "generation: 1 is not a table"),
     "an unknown key of a table": (
         {"name": "mine", "base": "match-dash", "generation": {"beam": 1}},
         "generation: 'beam' is not one of its keys; it has: sampling, temperature",
@@ -234,9 +237,9 @@ def test_a_file_that_breaks_a_rule_is_refused_by_its_place(case: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.toml", b"name = ", "p.toml: is not TOML"),
+        ("p.toml", b"name = ", "p.toml: not valid TOML"),
         ("p.json", b"{", "p.json: is not JSON"),
-        ("p.json", b"[]", "p.json: is no JSON object"),
+        ("p.json", b"[]", "p.json: not a JSON object"),
         ("p.json", b'{"name": "a", "name": "b"}', "key 'name' stands twice"),
         ("p.yaml", b"", "p.yaml: unknown kind of file; use .toml or .json"),
         ("p.toml", b"\xff", "p.toml: is not UTF-8; save it as UTF-8"),

@@ -51,7 +51,7 @@ def test_filters_are_in_the_address_and_in_the_form(client, query, kept):
 def test_a_subject_has_numbers_of_its_own(client):
     text = text_of(client.get("/?benchmark=capitals&subject=world&metrics=worst_accuracy"))
     assert "50.0 % 4/8" in text
-    assert "Only the questions on world" in text
+    assert "cover only the questions on world" in text
 
 
 def link(response, words):
