@@ -1,6 +1,6 @@
 """The database: engine, column types, and the only session maker.
 
-Both engines are first class: PostgreSQL for production, SQLite (WAL) as the embedded default. Differences between
+Both engines are first class: PostgreSQL for production, SQLite (WAL) as the default. Differences between
 them live here and in the `.sqlite.sql`/`.postgresql.sql` views, nowhere else.
 """
 
@@ -311,7 +311,7 @@ def read_session(engine: Engine) -> Iterator[Session]:
 def one_at_a_time(session: Session, what: str) -> None:
     """Makes other transactions that do `what` wait until this one has ended.
 
-    For functions that look whether a row is there and else make it: two at once would both make it. SQLite's write
+    For functions that create a row unless it exists: two concurrent ones would both create it. SQLite's write
     transactions take turns anyway.
     """
     if session.get_bind().dialect.name == "postgresql":

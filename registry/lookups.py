@@ -24,7 +24,7 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
 
 
 def find_version(session: Session, reference: str) -> BenchmarkVersion:
-    """The benchmark version of that reference. NotFoundError lists what there is."""
+    """The benchmark version of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "benchmark",
@@ -38,7 +38,7 @@ def find_version(session: Session, reference: str) -> BenchmarkVersion:
 
 
 def find_revision(session: Session, reference: str) -> ModelRevision:
-    """The model revision of that reference, `NAME@NUMBER`. NotFoundError lists what there is."""
+    """The model revision of that reference, `NAME@NUMBER`. NotFoundError lists the existing ones."""
     return _find(
         session,
         "model",
@@ -53,7 +53,7 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
 
 
 def find_suite(session: Session, reference: str) -> Suite:
-    """The suite of that reference. NotFoundError lists what there is."""
+    """The suite of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "suite",
@@ -66,7 +66,7 @@ def find_suite(session: Session, reference: str) -> Suite:
 
 
 def find_board(session: Session, reference: str) -> Board:
-    """The board of that reference. NotFoundError lists what there is."""
+    """The board of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "board",

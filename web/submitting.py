@@ -10,7 +10,7 @@ from registry.account_tables import SUBMISSION_STATES, Account
 from registry.boards.store import current_boards, suite_definition
 from registry.boards.submissions import (
     MAX_NOTE,
-    Wish,
+    ModelRequest,
     approve,
     find_submission,
     listed_submissions,
@@ -111,7 +111,7 @@ def ask() -> ResponseReturnValue:
     """Stores what the form asks for, or shows it again with what is wrong."""
     viewer().require("submit")
     given = {key: request.form.get(key, "").strip() for key in FIELDS}
-    wish = Wish(**{key: given[key] or None for key in ("hub", "endpoint", "revision", "dtype", "name")})
+    requested = ModelRequest(**{key: given[key] or None for key in ("hub", "endpoint", "revision", "dtype", "name")})
     if not given["suite"]:
         return _form(given, "suite: choose a test suite for the model", 400)
     try:
@@ -120,7 +120,7 @@ def ask() -> ResponseReturnValue:
                 database,
                 session(),
                 viewer(),
-                wish,
+                requested,
                 given["suite"],
                 given["note"],
                 settings_of(),

@@ -12,7 +12,7 @@ from registry.errors import IngestError
 
 
 class Place:
-    """Where in a user's file something stands, to say so in an error."""
+    """A place in a user's file, for error messages."""
 
     __slots__ = ("line", "path")
 

@@ -244,7 +244,7 @@ def _request(model: str, asked: Asked, benchmark: str, **options: Any) -> Evalua
 def submit_suite(
     session: Session, model: str, suite: str, benchmarks: Sequence[str] = (), **options: Any
 ) -> list[tuple[Evaluation, bool]]:
-    """Queues what a suite asks of a model and is not there yet; returns every evaluation of it, with whether it is new.
+    """Queues what a suite still needs of a model; returns every evaluation of it, with whether it is new.
 
     benchmarks: what the suite's "*" stands for; by default those that boards on the suite name. All or nothing.
     options: priority, queue, requester of EvaluationRequest.
@@ -285,7 +285,7 @@ def _submit_missing(session: Session, model: str, asked: Asked, **options: Any) 
 
 
 def submit_board(session: Session, model: str, board: str, **options: Any) -> list[tuple[Evaluation, bool]]:
-    """Queues what a board asks of a model and is not there yet, on the benchmark versions the board is on."""
+    """Queues what a board still needs of a model, on the board's benchmark versions."""
     row = find_board(session, board)
     definition = board_definition(row)
     asked_for = evaluations_asked(suite_definition(row.suite), definition.benchmarks)

@@ -1,7 +1,7 @@
-"""What a suite would cost a model that may not be registered yet. It only reads.
+"""What a suite would cost for a model that may not be registered yet. Read-only.
 
-Prompts are counted exactly. Tokens are those that other models needed for the same questions asked in the same way, as
-far as any was asked: the model's own tokenizer is not at hand. Seconds follow from the model's own measured rate.
+Prompts are counted exactly. Token counts come from other models that were asked the same questions in the same way, if
+any: the model's own tokenizer is not available. Seconds follow from the model's own measured rate.
 """
 
 from collections.abc import Iterable

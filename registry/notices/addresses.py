@@ -1,7 +1,7 @@
-"""Addresses that others name and this machine connects to: never those of its own network, unless a setting says so.
+"""URLs from users that this machine connects to: never in its own network, unless a setting allows it.
 
-A name is resolved, every address it leads to is checked, and the connection is made to a checked address: a name that
-leads elsewhere the next moment is of no use to an attacker.
+A host name is resolved, every address it resolves to is checked, and the connection is made to a checked address, which
+defeats DNS rebinding.
 """
 
 import ipaddress
@@ -23,7 +23,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def parse_url(url: str) -> SplitResult:
-    """An http or https address, taken apart. Raises UsageError for what is none, or holds a user name or fragment."""
+    """An http or https URL, parsed. Raises UsageError for an invalid URL, or one with a user name or fragment."""
     if len(url) > MAX_URL or not all("!" <= character <= "~" for character in url) or "\\" in url:
         raise UsageError(
             f"a webhook URL of {len(url)} characters: give one of up to {MAX_URL:,} plain ASCII characters"
@@ -43,12 +43,12 @@ def parse_url(url: str) -> SplitResult:
 
 
 def port_of(parts: SplitResult) -> int:
-    """The port of an address, or the one that its scheme implies."""
+    """The port of a URL, or the default of its scheme."""
     return parts.port or _PORTS[parts.scheme]
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the public internet, whichever way it is written into IPv6."""
+    """Whether an address is on the public internet, however it is embedded in IPv6."""
     if isinstance(address, ipaddress.IPv6Address):
         inside = _embedded(address)
         if inside:
@@ -81,8 +81,8 @@ def allowed_hosts(setting: str) -> frozenset[str]:
 def checked_addresses(parts: SplitResult, allowed: frozenset[str]) -> list[str]:
     """The addresses of a URL's host, all of them checked; the first may be connected to.
 
-    allowed: hosts that may be private. Raises UsageError where the host is unknown or any of its addresses is not of
-    the public internet.
+    allowed: hosts that may be private. Raises UsageError if the host is unknown or any of its addresses is not on the
+    public internet.
     """
     host = parts.hostname or ""
     try:

@@ -63,7 +63,7 @@ def scopes_of(role: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who asks, and what they may do. `account_id` None: nobody signed in."""
+    """The caller, and what they may do. `account_id` None: not signed in."""
 
     name: str
     scopes: frozenset[str]
@@ -80,7 +80,7 @@ class Viewer:
 
     @property
     def signed_in(self) -> bool:
-        """Whether an account stands behind it."""
+        """Whether it is an account."""
         return self.account_id is not None
 
     def may(self, scope: str) -> bool:
@@ -100,11 +100,11 @@ class Viewer:
 
 
 OPERATOR: Final = Viewer("command line", frozenset(SCOPES), role="operator")
-"""Whoever runs commands on the machine: the database is theirs."""
+"""The operator at the command line, who may do everything."""
 
 
 def anonymous(*, reading: bool, sql: bool) -> Viewer:
-    """Somebody who has not signed in."""
+    """An anonymous visitor."""
     return Viewer("anonymous", frozenset(["read"] * reading + ["sql"] * (reading and sql)))
 
 
@@ -124,7 +124,7 @@ def _nobodys_hash() -> str:
 
 
 def check_password(password: str) -> str:
-    """The password, if it is fit to be one. Raises UsageError, which never holds it."""
+    """The password, if it is acceptable. Raises UsageError, which never contains it."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise UsageError(
             f"a password of {len(password)} characters; use one of {MIN_PASSWORD} to {MAX_PASSWORD:,} characters"
@@ -144,7 +144,7 @@ def check_role(role: str) -> str:
 def create_account(session: Session, name: str, role: str, password: str | None = None) -> Account:
     """A new account. password None: it cannot sign in, only use tokens.
 
-    Raises UsageError for a name, role or password that cannot be, or a name that is taken.
+    Raises UsageError for an invalid name, role or password, or a name that is taken.
     """
     check_name("account", name)
     if session.scalar(select(Account.id).filter_by(name=name)) is not None:
@@ -206,7 +206,7 @@ def _require_another_admin(session: Session, account: Account) -> None:
 def sign_in(session: Session, name: str, password: str) -> Account:
     """The account of that name and password.
 
-    Raises AuthenticationError, with the same words and after the same time whatever was wrong.
+    Raises AuthenticationError, with the same message and after the same time whatever was wrong.
     """
     account = session.scalar(select(Account).filter_by(name=name))
     known = account.password_hash if account is not None and account.disabled_at is None else None
@@ -233,7 +233,7 @@ def viewer_of_account(account: Account) -> Viewer:
 def issue_token(
     session: Session, account: Account, name: str, scopes: Iterable[str], days: int | None = None
 ) -> tuple[ApiToken, str]:
-    """A new token and its secret, which is nowhere kept: only its SHA-256 is. days: until it expires; None: never.
+    """A new token and its secret, which is not stored: only its SHA-256 is. days: until it expires; None: never.
 
     Raises UsageError for scopes that there are none of, or that the account's role does not have.
     """
@@ -293,7 +293,7 @@ def viewer_of_token(session: Session, secret: str) -> Viewer:
 
 
 def used_lately(session: Session, token_id: int) -> bool:
-    """Whether a token's use was written down within the last minute."""
+    """Whether a token's use was recorded within the last minute."""
     used = session.get_one(ApiToken, token_id).last_used_at
     now = session.scalar(select(database_now()))
     assert now is not None
@@ -301,12 +301,12 @@ def used_lately(session: Session, token_id: int) -> bool:
 
 
 def note_use(session: Session, token_id: int) -> None:
-    """Writes down that a token was used just now."""
+    """Records that a token was used just now."""
     session.get_one(ApiToken, token_id).last_used_at = session.scalar(select(database_now()))
 
 
 def revoke_token(session: Session, token: ApiToken) -> datetime | None:
-    """Stops a token from working, for good."""
+    """Revokes a token permanently."""
     if token.revoked_at is None:
         token.revoked_at = session.scalar(select(database_now()))
     return token.revoked_at
@@ -341,7 +341,7 @@ def record(
 
 
 def _storable(value: Any) -> Any:
-    """Texts as PostgreSQL can keep them: what is refused may hold anything."""
+    """Texts as PostgreSQL can store them: a refused request may contain anything."""
     if isinstance(value, str):
         return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
     return value

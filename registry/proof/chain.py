@@ -1,8 +1,8 @@
 """The chain: every seal, withdrawal and snapshot of a registry, each link's digest covering the one before.
 
-Whoever can write the database can change rows and compute their seal anew. The chain then lacks the new seal; and a
-chain that is computed anew ends in another digest than the one that was published. So publish its head now and then:
-`shuffleboard chain` prints it.
+Anyone who can write the database can change rows and recompute their seal. The chain then lacks the new seal; and a
+recomputed chain ends in another digest than the published one. So publish its head now and then: `shuffleboard chain`
+prints it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ class ChainReport:
 
 
 def check_chain(session: Session, published: str | None = None) -> ChainReport:
-    """Computes every link anew. published: a head that was noted elsewhere, which the chain must still hold."""
+    """Recomputes every link. published: a head that was noted elsewhere, which the chain must still contain."""
     problems: list[str] = []
     previous, position, held = BEGINNING, 0, False
     for link in _streamed(session):

@@ -71,13 +71,13 @@ def seal(session: Session, evaluation_id: int) -> bool:
 def complete(
     session: Session, evaluation: Evaluation, digest: str, leaves_of: Iterable[Leaf], sealed_at: datetime
 ) -> None:
-    """Writes down that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
+    """Records that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
     session.flush()
     session.execute(insert(EvaluationMetric), metric_rows(session, evaluation.id))
     keep_leaves(session, evaluation.id, leaves_of)
     notices.evaluation_complete(session, evaluation)
-    # Last: whoever appends to the chain makes all others wait.
+    # Last: appending to the chain makes all others wait.
     chain.append(session, "seal", digest, labels=local_labels(evaluation))
 
 

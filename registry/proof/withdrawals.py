@@ -1,8 +1,8 @@
 """Evaluations that no longer count: withdrawn because they were wrong, or superseded by another.
 
-A sealed evaluation never changes, so it is said beside it, with a reason. Its page and its numbers stay, under a
-banner; it leaves the leaderboard and the boards, nothing is copied from it any more, and copies that were made are
-flagged.
+A sealed evaluation never changes, so a withdrawal is a separate row, with a reason. Its page and numbers stay,
+under a banner; it is removed from the leaderboard and the boards, nothing is copied from it any more, and existing
+copies are flagged.
 """
 
 from typing import Any, Final
@@ -27,13 +27,13 @@ MAX_REASON: Final = 2000
 def withdraw(session: Session, evaluation_id: int, reason: str, *, actor: str = "command line") -> Withdrawal:
     """Withdraws a sealed evaluation.
 
-    Raises QueueError for one that is not sealed or that no longer counts already, UsageError without a reason.
+    Raises QueueError for one that is not sealed or already no longer counts, UsageError without a reason.
     """
     return _add(session, evaluation_id, "withdrawn", None, reason, actor)
 
 
 def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, actor: str = "command line") -> Withdrawal:
-    """Says that another sealed evaluation of the same model and benchmark stands for this one.
+    """Replaces an evaluation with another sealed one of the same model and benchmark.
 
     Raises UsageError where `by` is the same, of another model or benchmark, or does not count itself.
     """

@@ -67,9 +67,9 @@ class PlannedQuestion:
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
     """Queues an evaluation and returns it, with whether it is new.
 
-    The same specification is the evaluation that is there already, unless a new replicate is asked for or all that are
-    there were withdrawn.
-    Raises a ShuffleboardError that names what is unknown or does not fit; then nothing is stored.
+    The same specification is the existing evaluation, unless a new replicate is requested or all existing ones were
+    withdrawn.
+    Raises a ShuffleboardError that names the problem; then nothing is stored.
     """
     definition = parse_variants(request.variants)
     one_at_a_time(session, "submit")
@@ -153,8 +153,8 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
 def _check_prompts(session: Session, evaluation: Evaluation, questions: Iterable[Question]) -> None:
     """Builds the prompts of one question of each number of options.
 
-    Raises ProtocolError where the protocol cannot ask under these variants, such as labels that it does not tell apart:
-    said to whoever submits, and not to the worker that scores.
+    Raises ProtocolError where the protocol cannot ask under these variants, such as labels that it cannot distinguish:
+    reported on submission, not by the worker that scores.
     """
     one_of_each = {question.n_options: question for question in questions}
     for _ in prompts_of(session, evaluation, list(one_of_each.values())):
@@ -346,7 +346,7 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
         raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; {action} works on: {', '.join(allowed)}")
     of_evaluation = update(Shard).where(Shard.evaluation_id == evaluation_id)
     if action == "cancel":
-        # The raised fence makes whoever is scoring one of them discard its result.
+        # The raised fence makes a worker that is scoring one of them discard its result.
         session.execute(
             of_evaluation.where(Shard.state.in_(("queued", "leased", "failed"))).values(
                 state="cancelled", lease_until=None, fence=Shard.fence + 1

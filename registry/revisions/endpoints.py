@@ -1,4 +1,4 @@
-"""Endpoints: which servers models may be asked on, and what their answers leave unknown.
+"""Endpoints: which servers may serve models, and what their answers leave unknown.
 
 A deployment lists them in a TOML file that SHUFFLEBOARD_ENDPOINTS names, one table for each:
 
@@ -9,8 +9,8 @@ A deployment lists them in a TOML file that SHUFFLEBOARD_ENDPOINTS names, one ta
     url_prefix = "https://api.example.org/v1"
     key_env = "EXAMPLE_API_KEY"
 
-A model of kind `openai` is at a location that one of them covers. The registry knows an endpoint's name and address and
-never its key: only a worker reads that, and sends it nowhere but to the addresses of that endpoint.
+A model of kind `openai` is at a location that one of them covers. The registry knows an endpoint's name and URL but
+never its key: only a worker reads that, and sends it only to URLs of that endpoint.
 """
 
 import ipaddress
@@ -109,10 +109,10 @@ def _endpoint(name: str, table: Any, path: str) -> Endpoint:
 
 
 def canonical_url(url: str) -> str:
-    """An address in the one form that is stored and compared: lower-case host, no default port, no slash at the end.
+    """A URL in the one form that is stored and compared: lower-case host, no default port, no slash at the end.
 
     Raises ModelError for anything but http and https, and for user names, queries, fragments, escapes and dots in the
-    path, with which one address could pass for another.
+    path, with which one URL could pass for another.
     """
     scheme, separator, _ = url.partition("://")
     if not separator or scheme.lower() not in _PORTS:
@@ -122,7 +122,7 @@ def canonical_url(url: str) -> str:
         port = parts.port
     except ValueError:
         raise ModelError("not a valid URL; give one such as https://host/v1") from None
-    # Until these are ruled out the address may hold a secret, so it is not shown.
+    # Until these are ruled out the URL may contain a secret, so it is not shown.
     if "@" in parts.netloc:
         raise ModelError(f"URL on {parts.hostname}: contains a user name or password; use a named key instead")
     if "?" in url or "#" in url:

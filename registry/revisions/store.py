@@ -23,7 +23,7 @@ PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
 
 @dataclass(frozen=True)
 class RevisionRequest:
-    """What a user says of a model revision; the digests come from the files.
+    """A user's description of a model revision; the digests come from the files.
 
     revision: for kind openai the model's name on its server. key_reference: the endpoint that a location of kind openai
     is expected to belong to; the location alone says which it is, so it is checked and not stored.
@@ -110,8 +110,8 @@ def is_local(location: str) -> bool:
 def check_location(kind: str, location: str) -> str:
     """The location in the form it is stored: an absolute path, or a hub name as given.
 
-    Raises ModelError when a local folder holds no weights, only pickles, no configuration or no tokenizer, and when a
-    GGUF file is none. Pickles are refused because loading one runs whatever code is in it.
+    Raises ModelError when a local folder holds no weights, only pickles, no configuration or no tokenizer, and for an
+    invalid GGUF file. Pickles are refused because loading one runs whatever code is in it.
     """
     if not is_local(location):
         if kind == "gguf":
@@ -158,7 +158,7 @@ def add_revision(
 ) -> tuple[ModelRevision, bool]:
     """Registers a revision under `name` and returns it, with whether it is new.
 
-    An identical request is the revision that is there; another one under the same name is its next revision. Without
+    An identical request is the existing revision; a different one under the same name is its next revision. Without
     `files` it waits for a worker to hash them.
     description: family, developer, parameters, licence, url; given values replace those of the model.
     """
@@ -176,7 +176,7 @@ def add_revision(
         if request == request_of(existing):
             if files is not None and existing.state != "ready":
                 files.record(existing)
-            elif existing.state == "failed":  # what was wrong may be mended: a worker looks again
+            elif existing.state == "failed":  # the problem may be fixed by now: a worker checks again
                 existing.state, existing.error = "registered", None
             return existing, False
     revision = ModelRevision(

@@ -5,8 +5,8 @@
     <prefix>_reader         SELECT on the documented views of what is public, and nothing else
     <prefix>_member_reader  the same of what members see
 
-Whoever owns a table can disable the triggers that keep what is sealed, so what works all day owns none. Readers are
-what strangers' queries run as, and every limit that a role can be given stands on the role. All of it can be run again.
+The owner of a table can disable the triggers that protect sealed data, so website and workers own none. Untrusted
+queries run as readers, and every limit that a role can have is set on the role. All of it can be run again.
 """
 
 # Names in these statements are this file's, a checked prefix, or quoted.

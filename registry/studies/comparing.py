@@ -1,4 +1,4 @@
-"""Two evaluations beside each other on the questions that both have, and replicates beside each other."""
+"""Comparing two evaluations on the questions that both have, and replicates with each other."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Drift: what changed between two evaluations that put the same prompts to the same model.
+"""Drift: what changed between two evaluations that gave the same model the same prompts.
 
 Replicates over time, library versions, devices or batches; or two revisions of one model, such as two precisions, also
 where the same files were registered under two names.

@@ -1,4 +1,4 @@
-"""Verification: everything that is stored of a sealed evaluation is computed again and compared."""
+"""Verification: everything that is stored of a sealed evaluation is recomputed and compared."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_ev
 
 
 def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None = None) -> dict[str, Any]:
-    """Computes anew what is stored of a sealed evaluation, and lists what does not match.
+    """Recomputes what is stored of a sealed evaluation, and lists what does not match.
 
     Prompts, leaves, seal, question scores, PriDe, metrics with their intervals, analyses, copies, the newest snapshots
     of boards that it is on, and its place in the chain. head: a head of the chain that was published.

@@ -118,7 +118,7 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
         found.add("benchmark: its questions, options or examples do not match its digest")
     elif (version.questions, version.few_shot_examples) != counted:
         found.add("benchmark: its stored numbers of questions or examples are wrong")
-    strangers = (
+    foreign = (
         select(Question.external_id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
         .where(
@@ -126,7 +126,7 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
             or_(Question.benchmark_version_id != version.id, Question.few_shot),
         )
     )
-    found.of_questions(session.scalars(strangers), "does not belong to the benchmark version that was evaluated")
+    found.of_questions(session.scalars(foreign), "does not belong to the benchmark version that was evaluated")
 
 
 def check_variants(session: Session, evaluation: Evaluation, found: Findings) -> None:

@@ -102,7 +102,7 @@ def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
 
 
 def gone(session: Session) -> Iterator[str]:
-    """Subjects of links that the registry does not hold any more, and what it holds without a link."""
+    """Subjects of links that are no longer in the registry, and rows in it without a link."""
     held: dict[str, Counter[Any]] = {
         "seal": Counter(session.scalars(select(Evaluation.seal).where(Evaluation.seal.is_not(None)))),
         "snapshot": Counter(session.scalars(select(BoardSnapshot.digest))),

@@ -1,4 +1,4 @@
-"""Scoring a sample of a sealed evaluation's prompts again, to see whether the numbers come out as they did."""
+"""Scoring a sample of a sealed evaluation's prompts again, to see whether the numbers are the same."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ Key = tuple[int, int]
 
 
 class Rescorer(Protocol):
-    """What puts prompts to a model again: the module `workers.rescoring`, which the caller brings."""
+    """What gives a model prompts again: the module `workers.rescoring`, which the caller passes in."""
 
     def score_again(
         self,
@@ -51,7 +51,7 @@ class Rescorer(Protocol):
 def rescore_evaluation(
     engine: Engine, settings: Settings, evaluation_id: int, prompts: int, seed: int, rescorer: Rescorer
 ) -> dict[str, Any]:
-    """Puts some prompts to the model again, drawn by `seed`, and compares with what is stored.
+    """Gives the model some prompts again, drawn by `seed`, and compares the results with what is stored.
 
     largest_difference: of a probability; None where only texts are written. flips: answers that differ. Where both
     sides were computed canonically on equal engines, every bit must be equal. ok: within the tolerance, and where there

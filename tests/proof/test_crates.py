@@ -250,7 +250,7 @@ def no_replicate(crate: Path) -> None:
     document(crate, lambda content: content["evaluation"].pop("replicate"))
 
 
-def of_a_stranger(crate: Path) -> None:
+def of_an_unknown_question(crate: Path) -> None:
     with_rows(crate, "predictions.parquet", lambda rows: rows[0].update(question="q9"))
 
 
@@ -339,7 +339,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (one_prompt_less, SealError, "question q3 is not as it was sealed"),
     (one_prediction_twice, IngestError, "a value is missing or has the wrong type"),
     (no_replicate, IngestError, "a value is missing or has the wrong type .'replicate'"),
-    (of_a_stranger, IngestError, "predictions.parquet: question 'q9' was not asked"),
+    (of_an_unknown_question, IngestError, "predictions.parquet: question 'q9' was not asked"),
     (other_host, SealError, "who scored its shards is not as it was sealed"),
     (other_weights, IngestError, "the model's digests and settings are not those that the specification names"),
     (other_specification, IngestError, "its specification does not match its digest"),

@@ -86,7 +86,10 @@ def test_copies_of_a_withdrawn_evaluation_are_flagged(proof: Registry) -> None:
         seal = session.get_one(Evaluation, population.source).seal
     assert copies["sources"] == [{"seal": seal, "evaluation": population.source, "predictions": 4, "withdrawn": True}]
     assert copies["withdrawn"]
-    assert "copied from an evaluation that has since been withdrawn" in run(engine, "provenance", population.evaluation).stderr
+    assert (
+        "copied from an evaluation that has since been withdrawn"
+        in run(engine, "provenance", population.evaluation).stderr
+    )
 
 
 def test_a_board_is_renewed_when_an_evaluation_on_it_or_behind_it_is_withdrawn(proof: Registry) -> None:

@@ -1,4 +1,4 @@
-"""What strangers try is refused twice: by the guard, and without it by what stands behind it."""
+"""Attacks are refused twice: by the guard, and without it by the limits behind it."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -121,7 +121,7 @@ def test_the_owner_upgrades_and_readers_see_what_it_adds(postgresql_database: st
         connection.execute(text("INSERT INTO public.later VALUES (1)"))
 
 
-def test_a_view_that_lets_strangers_conditions_through_is_not_asked_until_it_is_repaired(
+def test_a_view_without_its_barrier_is_not_queried_until_it_is_repaired(
     postgresql_database: str, roles: RoleNames
 ) -> None:
     settings = Settings(database_url=postgresql_database, reader_url=role_url(postgresql_database, roles.reader))
@@ -163,11 +163,13 @@ def test_without_a_superuser_the_owner_of_a_database_makes_what_it_may(
         f"CREATE ROLE {admin} LOGIN CREATEROLE PASSWORD '{PASSWORD}'",
         f"ALTER DATABASE {database} OWNER TO {admin}",
         f"""DO $$ DECLARE item text; BEGIN
-            FOR item IN SELECT format('ALTER %s %I.%I OWNER TO {admin}', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, nspname, relname)
+            FOR item IN SELECT format('ALTER %s %I.%I OWNER TO {admin}', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE'
+            END, nspname, relname)
                 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
                 WHERE relkind IN ('r', 'v') AND (nspname = 'public' OR nspname LIKE 'shuffleboard%')
-                UNION ALL SELECT format('ALTER SCHEMA %I OWNER TO {admin}', nspname) FROM pg_namespace WHERE nspname = 'public' OR nspname LIKE 'shuffleboard%'
-                UNION ALL SELECT format('ALTER FUNCTION %s OWNER TO {admin}', pg_proc.oid::regprocedure) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+                UNION ALL SELECT format('ALTER SCHEMA %I OWNER TO {admin}', nspname) FROM pg_namespace WHERE nspname =
+                'public' OR nspname LIKE 'shuffleboard%' UNION ALL SELECT format('ALTER FUNCTION %s OWNER TO {admin}',
+                pg_proc.oid::regprocedure) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
             LOOP EXECUTE item; END LOOP; END $$""",
     )
     engine = get_engine(role_url(postgresql_database, admin))

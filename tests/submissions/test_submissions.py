@@ -13,7 +13,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import (
     MAX_OPEN,
-    Wish,
+    ModelRequest,
     advance,
     approve,
     checked_model,
@@ -78,25 +78,25 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("wish", "message"), REFUSED)
+@pytest.mark.parametrize(("requested", "message"), REFUSED)
 def test_what_names_no_model_of_the_hub_or_of_an_allowed_endpoint_is_refused(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, wish: dict[str, str], message: str
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, requested: dict[str, str], message: str
 ) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
     with pytest.raises(UsageError) as refused:
-        checked_model(Wish(**wish), settings)
+        checked_model(ModelRequest(**requested), settings)
     assert message in str(refused.value)
 
 
 def test_a_wish_is_stored_with_its_defaults(settings: Settings) -> None:
-    assert checked_model(Wish(hub=HUB, revision="main"), settings) == {
+    assert checked_model(ModelRequest(hub=HUB, revision="main"), settings) == {
         "name": "small-model",
         "kind": "huggingface",
         "location": HUB,
         "revision": None,
         "dtype": "float32",
     }
-    assert checked_model(Wish(endpoint="local", revision="org/chat:8b", name="chat"), settings) == {
+    assert checked_model(ModelRequest(endpoint="local", revision="org/chat:8b", name="chat"), settings) == {
         "name": "chat",
         "kind": "openai",
         "endpoint": "local",

@@ -1,7 +1,7 @@
-"""Reading a crate into a registry: every file is checked against the metadata, and the seal is computed anew.
+"""Reading a crate into a registry: every file is checked against the metadata, and the seal is recomputed.
 
-Nothing of a crate is believed: not its paths, not its digests, not its seal. What does not come out is refused, with
-the question that it is about, and then nothing is stored.
+Nothing in a crate is trusted: not its paths, not its digests, not its seal. Anything that does not match is refused,
+with the question concerned, and then nothing is stored.
 """
 
 import json
@@ -64,7 +64,7 @@ def import_crate(engine: Engine, path: Path) -> int:
     """Stores a crate's evaluation, sealed with the same seal, and returns its id here.
 
     Raises IngestError for files that are not as the metadata says or contradict each other, and for an evaluation that
-    is here already; SealError, naming questions, where the seal or the metrics do not come out.
+    already exists; SealError, naming questions, where the seal or the metrics do not match.
     """
     folder = path.parent if path.name == layout.METADATA else path
     _check_files(folder)
@@ -73,7 +73,7 @@ def import_crate(engine: Engine, path: Path) -> int:
         with write_session(engine) as session:
             evaluation_id = _Import(session, folder, document).run()
     except (LookupError, TypeError, ValueError, AttributeError, StatementError) as error:
-        # A file that its author made up can lack any key and hold any value: none of them is a fault of this code.
+        # A forged file can lack any key and contain any value: none of that is a fault of this code.
         raise IngestError(
             f"{folder.name}: a value is missing or has the wrong type ({str(error).splitlines()[0][:300]}); take the "
             "crate from its source again"
@@ -116,7 +116,7 @@ def _check_files(folder: Path) -> None:
 
 
 def _check_file(folder: Path, name: Any, digest: Any) -> None:
-    # Before anything is opened: a path that leads out of the folder would read somebody else's files.
+    # Before anything is opened: a path that leads out of the folder would read other files.
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\x00" in name:
         _reject(layout.METADATA, f"the file {str(name)[:200]!r} is outside the crate; it is refused")
@@ -327,7 +327,7 @@ class _Import:
         for item in self.document["shards"]:
             worker, fingerprint = item["worker"], item["engine_fingerprint"]
             if worker is not None and self.session.get(Worker, worker["id"]) is None:
-                # It worked for another registry: here it never lived.
+                # It worked for another registry and was never alive here.
                 facts = _columns(Worker, worker)
                 facts["stopped_at"] = facts.get("stopped_at") or facts["last_seen"]
                 self.session.add(Worker(**facts))
@@ -397,7 +397,7 @@ class _Import:
             _reject(file, f"question {row['question']!r} was not asked")
         return {"question_id": ids[row["question"]]}
 
-    # Whether it comes out
+    # Comparing with the crate
 
     def _check_seal(self, evaluation: Evaluation) -> list[Leaf]:
         leaves = list(question_leaves(self.session, evaluation.id, evaluation.seal_version))
@@ -427,7 +427,7 @@ class _Import:
                 )
 
     def _said_of_it(self, evaluation: Evaluation) -> None:
-        """Analyses and withdrawals that came along."""
+        """Analyses and withdrawals in the crate."""
         for item in self.document["analyses"]:
             store_analysis(self.session, evaluation.id, item["kind"], item["parameters"], item["result"])
         for item in self.document["withdrawals"]:

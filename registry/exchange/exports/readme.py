@@ -105,11 +105,9 @@ _FILES: Final = """\
 ## Files
 
 NULL means unknown or undefined, never zero. Positions and options count from 0; an option is an ordinal in the
-benchmark's own order, and inserted options are −1, −2, …. The documentation explains the columns of each view
-under
-its name (docs/views.md). `evaluation_id` and `question_id` join the files; they are only valid within this
-export, while
-seals and `external_id` also identify rows elsewhere.
+benchmark's own order, and inserted options are −1, −2, …. The documentation explains the columns of each view under
+its name (docs/views.md). `evaluation_id` and `question_id` join the files; they are only valid within this export,
+while seals and `external_id` also identify rows elsewhere.
 
 | File | Rows | View | What a row is |
 |---|---|---|---|"""
@@ -118,8 +116,7 @@ _CANARIES: Final = """\
 ## Keep the questions out of training data
 
 Models that were trained on a benchmark's questions cannot be tested with them. Every copy of the questions carries
-a
-canary string, so that a corpus containing them can be found:
+a canary string, so that a corpus containing them can be found:
 """
 
 

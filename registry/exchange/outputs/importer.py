@@ -195,7 +195,7 @@ def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
 
 
 def _comparison(log: Log, checked: Checked, request: ImportRequest) -> Comparison:
-    """What the log states beside what its answers come to."""
+    """The scores that the log reports, with those its answers give."""
     remarks = list(log.remarks)
     if log.shots is not None and log.shots != request.shots:
         remarks.append(f"its prompts contain up to {log.shots} examples, but --shots says {request.shots}")

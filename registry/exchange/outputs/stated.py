@@ -1,4 +1,4 @@
-"""Scores that a log states, beside what its answers come to here."""
+"""Scores that a log reports, compared with those its answers give here."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final

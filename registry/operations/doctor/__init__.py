@@ -1,4 +1,4 @@
-"""`shuffleboard doctor`: looks at a deployment and says of each thing what was found and what to do.
+"""`shuffleboard doctor`: checks a deployment and reports what was found and what to do.
 
 One small function a check; CHECKS lists them all.
 """
@@ -43,13 +43,13 @@ CHECKS: Final = (
     Check("secret key", host.secret_key),
     Check("accelerator", host.accelerator),
 )
-"""Everything that is looked at, in this order."""
+"""Every check, in this order."""
 
 
 def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Finding]:
     """The finding of each check that means something on this engine.
 
-    A check whose needs are not met is not made, and says so. Nothing is changed.
+    A check whose needs are not met is skipped, and says so. Nothing is changed.
     """
     in_order = {""}
     for check in checks:

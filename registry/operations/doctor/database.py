@@ -103,7 +103,7 @@ def revision(context: Context) -> Outcome:
 
 
 def triggers(context: Context) -> Outcome:
-    """Whether everything that refuses to change what is sealed is there, switched on, and as it was written."""
+    """Whether every trigger that protects sealed data exists, enabled and unchanged."""
     wanted = {name: _one_line(body) for name, body in trigger_statements(context.engine.dialect.name).items()}
     if context.engine.dialect.name == "sqlite":
         query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
@@ -161,7 +161,7 @@ def views(context: Context) -> Outcome:
 
 
 def rights(context: Context) -> Outcome:
-    """Whether the role in use could undo what keeps sealed rows."""
+    """Whether the role in use could disable what protects sealed rows."""
     user, superuser = rows_of(context, "SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user")[0]
     owners = dict(
         rows_of(context, "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename")
@@ -189,7 +189,7 @@ def rights(context: Context) -> Outcome:
 
 
 def readers(context: Context) -> Outcome:
-    """Whether strangers' queries are asked by roles that see the documented views alone."""
+    """Whether anonymous visitors' queries run as roles that see only the documented views."""
     from registry.schema.public_sql import run_query
 
     given = {"public": context.settings.reader_url, "members": context.settings.member_reader_url}

@@ -1,9 +1,9 @@
-"""What strangers may ask: one SELECT over the documented views, with functions that are on a list.
+"""What untrusted queries may do: one SELECT over the documented views, with functions that are on a list.
 
 Everything is refused that is not allowed by name: kinds of expression, relations, columns, functions, types. Functions
 are checked twice, in the text (each name before a parenthesis) and in what sqlglot read, so that a misreading of one is
 caught by the other. The text that was checked is the text that is run: sqlglot's own writing of it would be another
-query, and only nearly the same one. See `lexer` for why both readers cut it up alike, and decision 0022.
+query, and only nearly the same one. See `lexer` for why both parsers tokenise it the same way, and decision 0022.
 """
 
 # Lists of words are read as lines of text.
@@ -24,7 +24,7 @@ from registry.schema.public_sql.documented import documented_columns
 from registry.schema.public_sql.lexer import Token, tokens, without_comments
 from registry.schema.views import VIEWS
 
-# It warns of texts that it cannot read, with the text; they are refused, and a stranger's text belongs in no log.
+# It warns of texts that it cannot read, with the text; they are refused, and a visitor's text belongs in no log.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 Dialect = Literal["sqlite", "postgresql"]

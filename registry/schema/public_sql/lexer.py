@@ -1,4 +1,4 @@
-"""Strangers' SQL as tokens, in the small part of SQL that every reader of it cuts up alike.
+"""Untrusted SQL as tokens, in the small part of SQL that every parser tokenises the same way.
 
 The guard checks what sqlglot reads, and the database runs what the database reads. Where the two cut a text up
 differently, something can stand in a comment for the one and be run by the other. So what they could differ on is

@@ -1,4 +1,4 @@
-"""Runs a stranger's query: guarded, as a role that may only read what its audience sees, within limits."""
+"""Runs an untrusted query: guarded, as a role that may only read what its audience sees, within limits."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from registry.schema.views import VIEWS, view_sql
 from registry.settings import Settings
 
 AT_ONCE: Final = 4
-"""Queries that one process asks at the same time."""
+"""Queries that one process runs at the same time."""
 GRACE_SECONDS: Final = 3.0
 """How long after its time limit a query may take to end by itself before its process is killed."""
 
@@ -57,9 +57,9 @@ def run_query(settings: Settings, audience: Audience, sql: str) -> QueryResult:
 
 
 def ask(settings: Settings, audience: Audience, sql: str) -> QueryResult:
-    """Asks a query without looking at it: what holds then is what the database and the process hold to by themselves.
+    """Runs a query without checking it, so that only the limits of database and process apply.
 
-    Not a door for strangers: `run_query` is. Raises as that does.
+    Not for untrusted queries: use `run_query`. Raises as that does.
     """
     question = _question(settings, audience, sql)
     if not _places.acquire(timeout=1.0):
@@ -131,8 +131,9 @@ def _question(settings: Settings, audience: Audience, sql: str) -> Question:
     }
     if dialect == "sqlite":
         question["statements"] = _sqlite_views(audience, "")
-        # LIMIT keeps SQLite from asking a stranger's condition of rows before the audience's: an error in it would
-        # tell of rows that nobody may see. It costs the use of indexes, so only where there is something to hide.
+        # LIMIT keeps SQLite from evaluating the query's condition on rows before the audience's filter: an error in
+        # it would reveal hidden rows. It prevents the use of indexes, so it is added only where there is something to
+        # hide.
         question["barriers"] = _sqlite_views(audience, " LIMIT -1 OFFSET 0")
         seen = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
         question["unseen"] = (
