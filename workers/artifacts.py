@@ -153,8 +153,8 @@ def _check_digest(revision: ModelRevision, digest: str) -> None:
 def convert_gguf(source: Path, folder: Path) -> None:
     """Writes a GGUF file's model, dequantised to float32, and its tokenizer as safetensors into `folder`.
 
-    Loading GGUF dequantises each time (23 s for SmolLM2-135M); the converted folder loads in 3 s. Written beside its
-    place and moved there, so that a killed conversion leaves nothing half-made.
+    Loading GGUF dequantises each time (23 s for SmolLM2-135M); the converted folder loads in 3 s. Written next to its
+    final place and moved there, so that a killed conversion leaves nothing half-made.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -1,4 +1,4 @@
-"""Stopping a worker process: the signals that ask for it, and an end in time whatever it is doing."""
+"""Stopping a worker process: the signals for it, and an exit in time whatever it is doing."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def stop_on_signals(loop: WorkerLoop) -> None:
 
 
 def leave_in_time(loop: WorkerLoop) -> None:
-    """Ends this process within ten seconds of being told to stop, even in a batch that cannot be broken off.
+    """Ends this process within ten seconds of being told to stop, even in a batch that cannot be interrupted.
 
     The shard is handed back first. For processes that are one worker and nothing else.
     """

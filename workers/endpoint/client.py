@@ -1,7 +1,7 @@
 """Requests to one endpoint: its key, time-outs, rate, retries, and errors that say what to do.
 
-The key is in the header of a request and nowhere else. Whatever a server says is cut short, and stripped of the key,
-before it becomes part of a message or of a result.
+The key is in the header of a request and nowhere else. Whatever a server says is truncated, and the key removed from
+it, before it becomes part of a message or a result.
 """
 
 import json
@@ -24,16 +24,16 @@ from workers.errors import EngineError, InterruptedScoringError
 FIRST_WAIT_SECONDS: Final = 0.5
 """Waits are drawn evenly from 0 to this, then to twice this, and so on up to the longest."""
 MAX_BYTES: Final = 32 << 20
-"""An answer that is longer is none that was asked for."""
+"""A longer answer cannot be a valid one."""
 REASON_LENGTH: Final = 300
 MINIMUM_KEY_LENGTH: Final = 16
-"""A shorter key is none to keep secret, and could well be a word of an answer."""
+"""A shorter key is not secret, and could be a word of an answer."""
 _TRY_AGAIN: Final = frozenset({408, 425, 429})
 _REFUSED: Final = frozenset({401, 403})
 
 
 class _TryAgainError(Exception):
-    """An attempt failed in a way that another may not; wait_s: how long the server wants to be left alone."""
+    """An attempt failed in a way that may be temporary; wait_s: how long the server asks to wait."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
@@ -95,7 +95,7 @@ class EndpointClient:
         stop: threading.Event | None,
         attempts: int | None,
     ) -> Reply:
-        """Asks until there is an answer, or an error that asking again does not mend.
+        """Retries until there is an answer, or an error that retrying does not fix.
 
         Raises EngineError naming the host and the reason, and InterruptedScoringError once `stop` is set.
         """
@@ -244,14 +244,14 @@ def read_key(endpoint: Endpoint) -> str | None:
 
 
 def _where_kept(endpoint: Endpoint) -> str | None:
-    """Where an endpoint's key is, as messages say it: they are seen by more people than the file's path is for."""
+    """Where an endpoint's key is, for messages: more people see these than should see the file's path."""
     if endpoint.key_env is not None:
         return f"key_env {endpoint.key_env}"
     return None if endpoint.key_file is None else "key_file"
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Seconds of a Retry-After header, which gives a number or a date; None for what is neither."""
+    """Seconds of a Retry-After header, which gives a number or a date; None for anything else."""
     if retry_after.strip().isdecimal():
         return float(retry_after)
     try:

@@ -34,7 +34,7 @@ BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
 
 CPU_MEMORY_BYTES: Final = 2 << 30
 GPU_MEMORY_SHARE: Final = 0.75
-"""What scoring may take beside the loaded model, where nothing else is said; on a GPU of what is free."""
+"""What scoring may use besides the loaded model by default; on a GPU, of what is free."""
 
 READ_ROWS: Final = 512
 """States that go through the vocabulary head together."""
@@ -79,7 +79,7 @@ class TrieEngine:
         memory_bytes: int | None = None,
         canonical: bool | None = None,
     ) -> None:
-        """memory_bytes: what scoring may take beside the loaded model: packed weights, kept states and activations.
+        """memory_bytes: what scoring may use besides the loaded model: packed weights, kept states and activations.
 
         canonical: False for the fast mode; True to have the canonical one or an EngineError; None for the canonical
         one where the model and the machine have it.
@@ -149,7 +149,7 @@ class TrieEngine:
         return self._packed_bytes > 0
 
     def settings(self) -> dict[str, object]:
-        """What could move the last bits of a number."""
+        """What could change the last bits of a number."""
         own: dict[str, object] = {
             "engine": "transformers-trie",
             "canonical": self.canonical,
@@ -375,7 +375,7 @@ def _fitting(trie: TokenTrie, ends: Iterable[int], state_bytes: int, limit_bytes
 
 @dataclass
 class _Outcome:
-    """What a piece of work came to: what was read, nodes computed, states of the paths to keep."""
+    """The result of a piece of work: what was read, nodes computed, states of the paths to keep."""
 
     logprobs: dict[tuple[int, int], float] = field(default_factory=dict)
     computed: int = 0
