@@ -6,7 +6,7 @@ New revisions are drafted by `make migration` and then read line by line.
 from typing import Any
 
 from alembic import context
-from sqlalchemy import text
+from sqlalchemy import CheckConstraint, text
 from sqlalchemy.types import TypeDecorator
 
 LOCK_TIMEOUT = "3s"
@@ -23,12 +23,33 @@ SPELLED = {
 
 
 def render_item(kind: str, item: Any, autogen_context: Any) -> str | bool:
-    """Writes the registry's column types in SQLAlchemy's own words."""
+    """Writes the registry's column types in SQLAlchemy's own words, and checks that one engine alone has."""
     if kind == "type" and isinstance(item, TypeDecorator):
         if type(item).__name__ == "JsonDocument":
             autogen_context.imports.add("from sqlalchemy.dialects import postgresql")
         return SPELLED[type(item).__name__]
+    if kind == "check" and (engine := _only_on(item, autogen_context)):
+        condition, name = str(item.sqltext), _final_name(item, autogen_context)
+        return f"sa.CheckConstraint({condition!r}, name=op.f({name!r})).ddl_if(dialect={engine!r})"
     return False
+
+
+def _only_on(check: CheckConstraint, autogen_context: Any) -> str | None:
+    """The one engine that a check is for; alembic's copy of it does not say, so the registry's own is asked."""
+    table = autogen_context.metadata.tables[check.table.name]
+    name = _final_name(check, autogen_context)
+    own = next(
+        constraint
+        for constraint in table.constraints
+        if isinstance(constraint, CheckConstraint) and _final_name(constraint, autogen_context) == name
+    )
+    return own._ddl_if.dialect if own._ddl_if is not None else None  # noqa: SLF001 - it can be set, not asked for
+
+
+def _final_name(check: CheckConstraint, autogen_context: Any) -> str:
+    """By the tables' naming convention."""
+    name: str = autogen_context.dialect.identifier_preparer.format_constraint(check)
+    return name
 
 
 def run() -> None:

@@ -1,28 +1,64 @@
-"""Views, triggers and audiences as they stood at a revision: copies that later code does not change."""
+"""Views, triggers and audiences as they stood at a revision: texts that later code does not change.
+
+`sql/<revision>/` holds only what came in or changed with a revision; a text stands until a later revision replaces it,
+and an empty file says that there is none any more:
+
+    views.txt                    the views, in creation order
+    views/NAME.sql               a view's SELECT; NAME.sqlite.sql and NAME.postgresql.sql where the engines differ
+    triggers/ENGINE/TABLE.sql    a table's triggers, separated by blank lines
+    triggers/ENGINE/functions.sql    what they call, on PostgreSQL
+    audiences.toml               who sees which rows
+
+Every revision runs this code again, so it may change only where what it makes of the same texts stays the same.
+"""
 
 import re
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 from alembic import op
 
-VIEWS = Path(__file__).parent / "views"
-TRIGGERS = Path(__file__).parent / "triggers"
-AUDIENCES = Path(__file__).parent / "audiences"
+SQL = Path(__file__).parent / "sql"
 
 
-def create_views(revision: str) -> None:
-    """Creates the views of `revision`, in the order its `order.txt` gives."""
-    folder = VIEWS / revision
-    dialect = op.get_bind().dialect.name
-    for name in (folder / "order.txt").read_text().split():
-        special = folder / f"{name}.{dialect}.sql"
-        select = (special if special.exists() else folder / f"{name}.sql").read_text(encoding="utf-8")
-        _execute(f"CREATE VIEW {name} AS\n{select.strip().removesuffix(';')}")
+def texts(revision: str) -> dict[str, str]:
+    """Path within a revision's folder → text that holds at `revision`. Revisions are times, so they sort as they follow."""
+    found: dict[str, str] = {}
+    for folder in sorted(SQL.iterdir() if SQL.exists() else []):
+        if folder.name <= revision:
+            for path in folder.rglob("*.*"):
+                found[path.relative_to(folder).as_posix()] = path.read_text(encoding="utf-8")
+    return {path: text for path, text in found.items() if text}
 
 
-def drop_views(revision: str) -> None:
-    """Drops the views of `revision`, dependants first. Needed before any batch ALTER on SQLite."""
-    for name in reversed((VIEWS / revision / "order.txt").read_text().split()):
+def create(revision: str) -> None:
+    """Creates the views, triggers and audiences of `revision`."""
+    frozen, dialect = texts(revision), op.get_bind().dialect.name
+    for name in _views(frozen):
+        _execute(f"CREATE VIEW {name} AS\n{_select(frozen, name, dialect)}")
+    for statement in _triggers(frozen, dialect):
+        _execute(statement)
+    for statement in _audiences(frozen, dialect):
+        _execute(statement)
+
+
+def drop(revision: str) -> None:
+    """Drops them, dependants first.
+
+    On SQLite a batch ALTER fails on a table that a view uses, and silently drops triggers. The schemas of audiences stay:
+    what is granted by default to whom on their future views is kept with them.
+    """
+    frozen, dialect = texts(revision), op.get_bind().dialect.name
+    for statement in reversed([*_audiences(frozen, dialect)]):
+        if view := re.match(r"CREATE VIEW (\S+)", statement):
+            _execute(f"DROP VIEW {view[1]}")
+    for statement in reversed([*_triggers(frozen, dialect)]):
+        if function := re.match(r"CREATE FUNCTION (\w+)", statement):
+            _execute(f"DROP FUNCTION {function[1]}()")
+        elif trigger := re.match(r"CREATE TRIGGER (\w+) .*? ON (\w+)", statement, re.DOTALL):
+            _execute(f"DROP TRIGGER {trigger[1]}" + (f" ON {trigger[2]}" if dialect == "postgresql" else ""))
+    for name in reversed(_views(frozen)):
         _execute(f"DROP VIEW {name}")
 
 
@@ -34,44 +70,42 @@ def _execute(statement: str) -> None:
     connection.exec_driver_sql(statement)
 
 
-def create_triggers(revision: str) -> None:
-    """Creates the triggers of `revision`, and on PostgreSQL their functions."""
-    for statement in _statements(revision):
-        _execute(statement)
+def _views(frozen: dict[str, str]) -> list[str]:
+    return frozen["views.txt"].split()
 
 
-def drop_triggers(revision: str) -> None:
-    """Drops the triggers of `revision`. Needed before any batch ALTER on SQLite, which drops them silently."""
-    on_table = op.get_bind().dialect.name == "postgresql"
-    for statement in reversed(_statements(revision)):
-        if function := re.match(r"CREATE FUNCTION (\w+)", statement):
-            _execute(f"DROP FUNCTION {function[1]}()")
-        elif trigger := re.match(r"CREATE TRIGGER (\w+) .*? ON (\w+)", statement, re.DOTALL):
-            _execute(f"DROP TRIGGER {trigger[1]}" + (f" ON {trigger[2]}" if on_table else ""))
+def _select(frozen: dict[str, str], name: str, dialect: str) -> str:
+    text = frozen.get(f"views/{name}.{dialect}.sql") or frozen[f"views/{name}.sql"]
+    return text.strip()
 
 
-def _statements(revision: str) -> list[str]:
-    text = (TRIGGERS / revision / f"{op.get_bind().dialect.name}.sql").read_text(encoding="utf-8")
-    return [part.strip() for part in text.split("\n\n") if not part.startswith("--")]
+def _triggers(frozen: dict[str, str], dialect: str) -> Iterator[str]:
+    folder = f"triggers/{dialect}/"
+    functions = f"{folder}functions.sql"
+    for path in sorted(
+        (path for path in frozen if path.startswith(folder)), key=lambda path: (path != functions, path)
+    ):
+        yield from frozen[path].strip().split("\n\n")
 
 
-def create_audiences(revision: str) -> None:
-    """Creates what the audiences of `revision` see, on PostgreSQL; SQLite's connections make it for themselves."""
-    for statement in _of_audiences(revision):
-        _execute(statement)
-
-
-def drop_audiences(revision: str) -> None:
-    """Drops it again, before the tables and views that it reads change.
-
-    The schemas stay: what is granted by default to whom on their future views is kept with them.
-    """
-    for statement in reversed(_of_audiences(revision)):
-        if view := re.match(r"CREATE VIEW (\S+)", statement):
-            _execute(f"DROP VIEW {view[1]}")
-
-
-def _of_audiences(revision: str) -> list[str]:
-    if op.get_bind().dialect.name != "postgresql":
-        return []
-    return (AUDIENCES / f"{revision}.sql").read_text(encoding="utf-8").strip().split("\n;\n")
+def _audiences(frozen: dict[str, str], dialect: str) -> Iterator[str]:
+    """For each audience its filtered tables with the views over them, and the views alone for reader roles."""
+    if dialect != "postgresql":
+        return  # SQLite's connections make theirs for themselves
+    audiences = tomllib.loads(frozen["audiences.toml"])
+    for audience, seen in audiences["sees"].items():
+        visibilities = ", ".join(f"'{visibility}'" for visibility in seen)
+        views = f"shuffleboard_{audience}"
+        tables = f"{views}_tables"
+        yield f"CREATE SCHEMA IF NOT EXISTS {tables}"
+        yield f"CREATE SCHEMA IF NOT EXISTS {views}"
+        # The texts of the views name their tables without a schema: the path decides which they read, for good.
+        yield f"SET LOCAL search_path = {tables},public"
+        for table, condition in audiences["filters"].items():
+            rows = condition.replace("{visibilities}", visibilities)
+            yield f"CREATE VIEW {tables}.{table} AS\nSELECT * FROM public.{table} AS {table} WHERE {rows}"
+        for name in _views(frozen):
+            yield f"CREATE VIEW {tables}.{name} AS\n{_select(frozen, name, dialect)}"
+        for name in _views(frozen):
+            yield f"CREATE VIEW {views}.{name} WITH (security_barrier) AS\nSELECT * FROM {tables}.{name}"
+    yield "SET LOCAL search_path = public"

@@ -20,6 +20,12 @@ from registry.studies.published import load_published
 LOCK_NOT_AVAILABLE: Final = "55P03"
 """PostgreSQL's SQLSTATE of a statement that did not get a lock in time."""
 
+FROM_BEFORE: Final = (
+    "with the code that made it export every evaluation (shuffleboard evaluations export ID --out DIR), and import the "
+    "archives into a new database (shuffleboard evaluations import DIR)"
+)
+"""What to do with a database of a schema that was never released."""
+
 
 def _config() -> Config:
     config = Config()
@@ -142,10 +148,23 @@ def require_current(engine: Engine) -> None:
 
 
 def require_known(database: str, at: str | None) -> None:
-    """Raises DatabaseError for a revision that is newer than this code. database: as the message names it."""
-    known = {script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions()}
-    if at is not None and at not in known:
-        raise DatabaseError(f"database {database} is at revision {at}, newer than this code; upgrade the code")
+    """Raises DatabaseError for a revision that is newer than this code, or too old.
+
+    database: as the message names it.
+    """
+    scripts = ScriptDirectory.from_config(_config())
+    if at is None or at in {script.revision for script in scripts.walk_revisions()}:
+        return
+    if is_too_old(at):
+        raise DatabaseError(f"database {database} is at revision {at}, older than the first release; {FROM_BEFORE}")
+    raise DatabaseError(f"database {database} is at revision {at}, newer than this code; upgrade the code")
+
+
+def is_too_old(at: str) -> bool:
+    """Whether a revision is from before the first schema: revisions are named by their times."""
+    base = ScriptDirectory.from_config(_config()).get_base()
+    assert base is not None
+    return at < base
 
 
 def shown(engine: Engine) -> str:

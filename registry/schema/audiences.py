@@ -6,11 +6,11 @@ copies: every table that leads to a benchmark becomes a view of the rows it may 
 created again over those. A query is the same for every audience; only where its names lead differs, so no query can
 forget to filter.
 
-PostgreSQL: four schemas that migrations make. `shuffleboard_public_tables` and `shuffleboard_members_tables` hold the
-filtered tables with the documented views over them, and a search path puts them before `public` for the website.
-`shuffleboard_public` and `shuffleboard_members` hold only the documented views, which reader roles are granted. Those
-are security barriers: a query's condition is evaluated on a row only after the filter, or an error in it (such as
-a division by zero where a benchmark has a certain name) would reveal hidden rows.
+PostgreSQL: four schemas that migrations make, in migrations/frozen.py. `shuffleboard_public_tables` and
+`shuffleboard_members_tables` hold the filtered tables with the documented views over them, and a search path puts them
+before `public` for the website. `shuffleboard_public` and `shuffleboard_members` hold only the documented views, which
+reader roles are granted. Those are security barriers: a query's condition is evaluated on a row only after the filter,
+or an error in it (such as a division by zero where a benchmark has a certain name) would reveal hidden rows.
 SQLite: TEMP views on the connection, which its names resolve to first.
 """
 
@@ -18,7 +18,6 @@ SQLite: TEMP views on the connection, which its names resolve to first.
 # ruff: noqa: S608
 
 import sqlite3
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -136,8 +135,7 @@ def search_path(audience: Audience) -> str:
     return "public" if audience == "all" else f"{schema(audience)}_tables,public"
 
 
-def _filter(table: str, audience: Audience, dialect: str) -> str:
-    visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
+def _filter(table: str, visibilities: str, dialect: str) -> str:
     return FILTERED[table].format(
         base="main" if dialect == "sqlite" else "public",
         visibilities=visibilities,
@@ -146,25 +144,9 @@ def _filter(table: str, audience: Audience, dialect: str) -> str:
     )
 
 
-def postgresql_statements() -> Iterator[str]:
-    """The schemas of the audiences `public` and `members`, as migrations freeze them: schemas, tables, views."""
-    for audience in ("public", "members"):
-        views = schema(audience)
-        tables = f"{views}_tables"
-        yield f"CREATE SCHEMA IF NOT EXISTS {tables}"
-        yield f"CREATE SCHEMA IF NOT EXISTS {views}"
-        # The texts of the views name their tables without a schema: the path decides which they read, for good.
-        yield f"SET LOCAL search_path = {search_path(audience)}"
-        for table in FILTERED:
-            yield (
-                f"CREATE VIEW {tables}.{table} AS\n"
-                f"SELECT * FROM public.{table} AS {table} WHERE {_filter(table, audience, 'postgresql')}"
-            )
-        for name in VIEWS:
-            yield f"CREATE VIEW {tables}.{name} AS\n{view_sql(name, 'postgresql')}"
-        for name in VIEWS:
-            yield f"CREATE VIEW {views}.{name} WITH (security_barrier) AS\nSELECT * FROM {tables}.{name}"
-    yield "SET LOCAL search_path = public"
+def postgresql_filters() -> dict[str, str]:
+    """Table → which rows an audience sees, as migrations freeze it; `{visibilities}` stands for those it may see."""
+    return {table: _filter(table, "{visibilities}", "postgresql") for table in FILTERED}
 
 
 @lru_cache(maxsize=4)
@@ -172,10 +154,11 @@ def sqlite_statements(audience: Audience) -> tuple[str, ...]:
     """TEMP views that show a connection to SQLite what the audience may see."""
     if audience == "all":
         return ()
+    visibilities = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
     return (
         *(
             f"CREATE TEMP VIEW {table} AS SELECT * FROM main.{table} AS {table} "
-            f"WHERE {_filter(table, audience, 'sqlite')}"
+            f"WHERE {_filter(table, visibilities, 'sqlite')}"
             for table in FILTERED
         ),
         *(f"CREATE TEMP VIEW {name} AS\n{view_sql(name, 'sqlite')}" for name in VIEWS),

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, text, update
 
-import migrations
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, write_session
-from registry.operations import migrate
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.schema import audiences, views
+from registry.schema import views
 from registry.schema.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
 from registry.settings import Settings
 from registry.tables import Base, BenchmarkVersion
@@ -134,12 +132,6 @@ def test_a_correction_is_seen_by_those_who_saw_what_it_corrects(
     with write_session(engine) as session:
         version, _ = import_benchmark(session, read_benchmark(write_lines(tmp_path / "new.jsonl", lines)), name=name)
         assert version.visibility == visibility
-
-
-def test_the_newest_revision_froze_the_audiences_of_today() -> None:
-    folder = Path(str(migrations.__file__)).parent / "audiences"
-    frozen = (folder / f"{migrate.head()}.sql").read_text(encoding="utf-8")
-    assert frozen == "\n;\n".join(audiences.postgresql_statements()) + "\n"
 
 
 def test_views_and_columns_say_what_they_are_in_postgresql(postgresql_database: str) -> None:

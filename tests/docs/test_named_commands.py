@@ -23,10 +23,10 @@ OPTIONS = {
     for name in (*parameter.opts, *parameter.secondary_opts)
 }
 OF_OTHERS = {
-    *("--help", "--no-deps", "--log_samples"),
+    *("--help", "--no-deps", "--log_samples", "--first"),
     *("--max-logprobs", "--max-model-len", "--generation-config", "--tensor-parallel-size", "--pipeline-parallel-size"),
 }
-"""Options of click, pip, lm-evaluation-harness and vLLM."""
+"""Options of click, pip, lm-evaluation-harness, vLLM and `migrations.draft`."""
 
 CALL = re.compile(r"(?P<before>[^\n;|&(`]*?)(?<![\w/.=:@-])shuffleboard +(?P<words>[^\n;|&)>`#]+)")
 NAMES_NO_COMMAND = re.compile(r"[^a-z]|.*[^a-z-]")

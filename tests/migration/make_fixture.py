@@ -4,10 +4,12 @@ Run once, with the code of a revision, before the next one is begun. A fixture i
 `fixtures/<revision>.sqlite.sql.gz` and `fixtures/<revision>.postgresql.sql.gz`. They are never written again: they stand
 for the databases that users have.
 
-It holds six questions of MMLU in two subjects with a few-shot pool and, with made-up scores, three evaluations:
-    complete     scored and sealed (cyclic)
+It holds six questions of MMLU in two subjects with a few-shot pool and, with made-up scores, four evaluations:
+    complete     scored and sealed (cyclic); a board of it has a snapshot
+    withdrawn    imported with texts, and withdrawn since (original)
     in progress  one shard done, one held by a worker, one queued (full)
     failing      one shard parked after three failures, one queued (original-inverse)
+and an account with a token.
 """
 
 import gzip
@@ -19,16 +21,23 @@ import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from unittest import mock
 
 from sqlalchemy import Engine, update
 
 from registry.benchmarks import import_benchmark, read_benchmark
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
+from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.operations.migrate import head, upgrade
+from registry.people.accounts import create_account, issue_token
+from registry.proof.withdrawals import withdraw
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from tests import services
@@ -64,6 +73,14 @@ def populate(engine: Engine, folder: Path) -> None:
     loop.run(until_idle=True)
     loop.stop()
 
+    _import_and_withdraw(engine, folder, asked)
+    with write_session(engine) as session:
+        issue_token(session, create_account(session, "ada", "reader"), "laptop", ["read"])
+        suite = {"name": "fixture", "variants": ["cyclic"], "shots": 1, "tasks": [{"benchmark": "mmlu"}]}
+        import_suite(session, SuiteDefinition.model_validate(suite))
+        import_board(session, BoardDefinition(name="fixture", suite="fixture", columns=("worst_accuracy@cyclic",)))
+    refresh_boards(engine)
+
     _submit(engine, "full")
     _finish(engine, _claim(engine))
     _claim(engine)
@@ -76,6 +93,19 @@ def populate(engine: Engine, folder: Path) -> None:
         assert held.evaluation_id == failing
         with write_session(engine) as session:
             claims.fail(session, held, "MemoryError: a made-up failure")
+
+
+def _import_and_withdraw(engine: Engine, folder: Path, asked: list[dict[str, Any]]) -> None:
+    lines = [
+        {"question_id": line["id"], "variant": 0, "order": [0, 1, 2, 3], "position": place % 4, "text": "I guess."}
+        for place, line in enumerate(asked)
+    ]
+    with write_session(engine) as session:
+        add_revision(session, "fixture-elsewhere", RevisionRequest("external"))
+    path = write_lines(folder / "outputs.jsonl", lines)
+    withdrawn = import_outputs(engine, ImportRequest(path, "fixture-elsewhere", "mmlu", "original", "first-letter"))
+    with write_session(engine) as session:
+        withdraw(session, withdrawn, "another model's answers")
 
 
 def _submit(engine: Engine, variants: str, **request: int) -> int:

@@ -13,12 +13,15 @@ from sqlalchemy import CheckConstraint, Connection, Engine, String, Text, inspec
 from sqlalchemy.types import TypeDecorator
 
 import migrations
+from migrations import draft as drafting
+from migrations import frozen
 from registry import tables
 from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
 from registry.operations import migrate
 from registry.schema import views
+from tests.migration.next_revision import NEXT
 from tests.population import predictions, queue_evaluation, table_counts
 
 METADATA = tables.Base.metadata
@@ -34,6 +37,8 @@ def test_the_history_is_one_line() -> None:
     scripts = ScriptDirectory.from_config(migrate._config())
     assert scripts.get_heads() == [migrate.head()]
     assert len(scripts.get_bases()) == 1
+    # Texts are looked up by it.
+    assert revisions() == sorted(revisions())
 
 
 def test_an_empty_database_goes_to_head_and_a_second_upgrade_changes_nothing(database_url: str) -> None:
@@ -156,6 +161,11 @@ def test_migrated_views_equal_the_files(database: str) -> None:
     assert views_of(engine) == migrated
 
 
+def test_the_newest_revision_holds_today_s_views_triggers_and_audiences() -> None:
+    changed = drafting.changed(frozen.texts(migrate.head()), drafting.today())
+    assert not changed, f"changed since the newest revision: {', '.join(changed)}; make migration writes one"
+
+
 def views_of(engine: Engine) -> dict[str, tuple[Any, ...]]:
     """Each view's definition and columns with their types."""
     inspector = inspect(engine)
@@ -255,14 +265,21 @@ def test_a_failing_migration_leaves_the_old_schema_working(
     assert queue_evaluation(engine, tmp_path, model="another") != evaluation_id
 
 
+@pytest.mark.usefixtures("next_schema")
 def test_a_database_that_is_behind_is_named_with_the_remedy(database: str) -> None:
+    # Made before the code that knows the next schema came.
+    with pytest.raises(DatabaseError, match=rf"is at revision \d+, not {NEXT}; run: shuffleboard db upgrade"):
+        migrate.require_current(get_engine(database))
+
+
+def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(database: str) -> None:
     engine = get_engine(database)
-    known = revisions()
-    older = known[0] if len(known) > 1 else None
     with engine.begin() as connection:
-        if older is None:
-            connection.exec_driver_sql("DELETE FROM alembic_version")
-        else:
-            connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{older}'")
-    with pytest.raises(DatabaseError, match="run: shuffleboard db upgrade"):
-        migrate.require_current(engine)
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '202611212008'")
+    for refused in (lambda: migrate.upgrade(database), lambda: migrate.require_current(engine)):
+        with pytest.raises(
+            DatabaseError,
+            match="202611212008, older than the first release; with the code that made it export every evaluation",
+        ):
+            refused()
+    assert migrate.pending("202611212008") == []

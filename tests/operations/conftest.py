@@ -29,8 +29,12 @@ from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
 from registry.tables import Model
+from tests.migration.next_revision import drafted, next_schema
 from tests.proof.population import populate
 from tests.services import OutsidePostgres, PostgresServer, postgres_execute
+
+__all__ = ["drafted", "next_schema"]
+"""Fixtures of others; those of this file need no mention."""
 
 LATER = datetime(2031, 2, 3, 4, 5, 6, 789012, tzinfo=UTC)
 """A time with all of its digits."""

@@ -23,6 +23,7 @@ from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, ModelRevision, Shard, Worker
 from shuffleboard.cli.doctor import doctor as doctor_command
+from tests.migration.next_revision import NEXT, TITLE
 from tests.population import queue_evaluation
 from tests.services import RedisServer, free_port
 from tests.sql.conftest import PASSWORD, role_url
@@ -100,9 +101,14 @@ def fault(engine_name: str, check: str, status: str, found: str, remedy: str) ->
     return keep
 
 
-@fault("sqlite", "schema", "problem", "202611212008 Add seals", "db backup FILE.*shuffleboard db upgrade")
-def an_old_schema(here: Deployment, _request: pytest.FixtureRequest) -> None:
-    here.run("UPDATE alembic_version SET version_num = '202611211955'")
+@fault("sqlite", "schema", "problem", f"{NEXT} {TITLE}", "db backup FILE.*shuffleboard db upgrade")
+def an_old_schema(_here: Deployment, request: pytest.FixtureRequest) -> None:
+    request.getfixturevalue("next_schema")
+
+
+@fault("sqlite", "schema", "problem", "202611212008 is older than the first release", "evaluations export ID")
+def a_schema_from_before_the_first_release(here: Deployment, _request: pytest.FixtureRequest) -> None:
+    here.run("UPDATE alembic_version SET version_num = '202611212008'")
 
 
 @fault("sqlite", "schema", "problem", "299912312359 is newer than this code's", "install the version of the code")
@@ -148,7 +154,7 @@ def a_missing_view(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP VIEW board_headlines")
 
 
-@fault("postgresql", "views", "problem", "shuffleboard_public.chain_links", "migrations/audiences.*db roles")
+@fault("postgresql", "views", "problem", "shuffleboard_public.chain_links", "migrations/sql.*db roles")
 def a_missing_view_of_an_audience(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP VIEW shuffleboard_public.chain_links")
 
@@ -348,8 +354,8 @@ def test_a_disk_that_is_nearly_full_is_named(sqlite: Deployment) -> None:
         assert "free space" in findings[name].remedy
 
 
-def test_what_needs_the_schema_is_not_looked_at_without_it(sqlite: Deployment) -> None:
-    an_old_schema(sqlite, None)  # type: ignore[arg-type]
+def test_what_needs_the_schema_is_not_looked_at_without_it(sqlite: Deployment, request: pytest.FixtureRequest) -> None:
+    an_old_schema(sqlite, request)
     findings = sqlite.examine()
     assert findings["leases"].found == "not checked: needs the schema"
     assert findings["secret key"].status == "ok"

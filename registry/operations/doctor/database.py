@@ -97,9 +97,9 @@ def revision(context: Context) -> Outcome:
             f"{at or 'empty'}; migrations to run: {titles}",
             "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade",
         )
-    return problem(
-        f"revision {at} is newer than this code's {migrate.head()}", "install the version of the code that created it"
-    )
+    if migrate.is_too_old(str(at)):
+        return problem(f"revision {at} is older than the first release", migrate.FROM_BEFORE)
+    return problem(f"revision {at} is newer than this code's {migrate.head()}", "install the version of the code")
 
 
 def triggers(context: Context) -> Outcome:
@@ -155,7 +155,7 @@ def views(context: Context) -> Outcome:
         return ok(f"all {len(wanted)} exist")
     return problem(
         f"missing: {', '.join(missing)}",
-        "they were dropped: as the owner, recreate them from registry/schema/views and migrations/audiences, or "
+        "they were dropped: as the owner, recreate them from the newest text of each in migrations/sql, or "
         "restore a backup; then run: shuffleboard db roles",
     )
 

@@ -1,0 +1,23 @@
+CREATE TRIGGER sealed_generation_insert BEFORE INSERT ON generation
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
+END
+
+CREATE TRIGGER sealed_generation_update BEFORE UPDATE ON generation
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = OLD.evaluation_id AND evaluation.seal IS NOT NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
+END
+
+CREATE TRIGGER sealed_generation_delete BEFORE DELETE ON generation
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = OLD.evaluation_id AND evaluation.seal IS NOT NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
+END
+
+CREATE TRIGGER sealed_generation_move BEFORE UPDATE OF evaluation_id ON generation
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
+END

@@ -1,0 +1,5 @@
+"""A schema that is newer than the stored databases."""
+
+from tests.migration.next_revision import drafted, next_schema
+
+__all__ = ["drafted", "next_schema"]

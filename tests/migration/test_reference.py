@@ -1,0 +1,120 @@
+"""A registry made before the schema was squashed: imported from its archives, it states what it stated then.
+
+`make_reference.py` says what it holds and how it was made.
+"""
+
+import gzip
+import json
+import math
+import tarfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from registry.db import get_engine
+from tests.migration.make_reference import ARCHIVES, BOARD_FILE, STATED, SUITE_FILE
+from tests.migration.reference import stated
+from tests.proof.commands import run
+
+TOLERANCE = 1e-9
+"""Engines sum in different orders."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    engine: Engine
+    before: dict[str, Any]
+    now: dict[str, Any]
+
+
+def _compared(url: str, folder: Path) -> Compared:
+    engine = get_engine(url)
+    with tarfile.open(ARCHIVES) as packed:
+        packed.extractall(folder, filter="data")
+    for crate in sorted(folder.iterdir()):
+        outcome = run(engine, "evaluations", "import", crate)
+        assert outcome.code == 0, f"{crate.name}: {outcome.stderr}"
+    for command, path in (("suites", SUITE_FILE), ("boards", BOARD_FILE)):
+        outcome = run(engine, command, "import", path)
+        assert outcome.code == 0, outcome.stderr
+    return Compared(engine, json.loads(gzip.decompress(STATED.read_bytes())), stated(url))
+
+
+@pytest.fixture(scope="module")
+def sqlite_compared(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    return _compared(lasting_sqlite(), tmp_path_factory.mktemp("archives"))
+
+
+@pytest.fixture(scope="module")
+def postgresql_compared(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    return _compared(lasting_postgresql(), tmp_path_factory.mktemp("archives"))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def compared(request: pytest.FixtureRequest) -> Compared:
+    """What was stated then, and what each engine states now."""
+    found: Compared = request.getfixturevalue(f"{request.param}_compared")
+    return found
+
+
+def differences(before: Any, now: Any, place: str = "") -> list[str]:
+    """Where `now` lacks something that was stated, or states something else; it may state more."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        missing = [f"{place}/{key}: missing" for key in before.keys() - now.keys()]
+        shared = sorted(before.keys() & now.keys())
+        return missing + [found for key in shared for found in differences(before[key], now[key], f"{place}/{key}")]
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        pairs = enumerate(zip(before, now, strict=True))
+        return [found for number, pair in pairs for found in differences(*pair, f"{place}/{number}")]
+    if isinstance(before, float) and isinstance(now, int | float):
+        same = math.isclose(before, now, rel_tol=0, abs_tol=TOLERANCE)
+    else:
+        same = before == now
+    return [] if same else [f"{place}: {before!r} is now {now!r}"]
+
+
+def test_every_evaluation_has_its_seal(compared: Compared) -> None:
+    assert compared.now["evaluations"].keys() == compared.before["evaluations"].keys()
+    assert len(compared.before["evaluations"]) == 28
+    outcome = run(compared.engine, "verify", "--all")
+    assert outcome.code == 0, outcome.stdout
+    outcome = run(compared.engine, "chain", "verify")
+    assert outcome.code == 0, outcome.stdout
+
+
+def test_every_metric_is_the_same_over_all_questions_and_for_each(compared: Compared) -> None:
+    assert differences(compared.before["evaluations"], compared.now["evaluations"]) == []
+
+
+def test_the_leaderboard_has_the_same_rows(compared: Compared) -> None:
+    def by_seal(rows: list[dict[str, Any]]) -> dict[str, Any]:
+        return {row["seal"]: row for row in rows}
+
+    before, now = by_seal(compared.before["leaderboard"]), by_seal(compared.now["leaderboard"])
+    assert before.keys() == now.keys()
+    assert differences(before, now) == []
+
+
+def test_the_board_has_the_same_rows(compared: Compared) -> None:
+    assert len(compared.before["board"]["rows"]) > 2
+    assert differences(compared.before["board"], compared.now["board"]) == []
+
+
+def test_every_page_says_the_same_numbers(compared: Compared) -> None:
+    missing = {
+        page: lost
+        for page, rows in compared.before["pages"].items()
+        if (lost := lost_rows(rows, compared.now["pages"][page]))
+    }
+    assert missing == {}
+
+
+def lost_rows(before: list[list[str]], now: list[list[str]]) -> list[list[str]]:
+    """Rows of numbers that no row of today's page has all of; rows may have come in, moved, and grown."""
+    rows = [Counter(row) for row in now]
+    return [row for row in before if not any(Counter(row) <= found for found in rows)]
