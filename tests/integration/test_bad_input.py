@@ -69,7 +69,7 @@ def without(key: str) -> str:
 BAD_LINES = {
     "not JSON": ("{oops", "not JSON", "'{oops'", "give one JSON object per line"),
     "cut off": (line()[:-10], "not JSON", "give one JSON object per line"),
-    "not an object": ('["a", "b"]', "is not a JSON object", "give one object a line"),
+    "not an object": ('["a", "b"]', "is not a JSON object", "give one object per line"),
     "NaN": (line().replace('"answer": 0', '"answer": NaN'), "NaN is not a number that can be stored", "finite"),
     "Infinity": (line(weight=float("inf")), "Infinity is not a number that can be stored", "finite"),
     "a number beyond all numbers": (
@@ -103,7 +103,7 @@ BAD_LINES = {
     "no answer": (without("answer"), "key 'answer' is missing", "add it"),
     "a key given twice": (line(id="x")[:-1] + ', "answer": 1}', "key 'answer' is given twice", "keep one"),
     "context and passage": (line(id="x", context="c", passage="p"), "context and its alias passage", "keep one"),
-    "a NUL character": (line(id="x", question="a\0b"), "question holds a NUL character", "remove it"),
+    "a NUL character": (line(id="x", question="a\0b"), "question contains a NUL character", "remove it"),
     "a NUL character in an unknown key": (line(id="x", note={"a\0": 1}), "NUL character", "remove it"),
     "half a surrogate pair": (line(id="x", question="\ud83d"), "half a surrogate pair", "repair the text"),
     "half a pair in an unknown key": (line(id="x", note=["\udc00"]), "half a surrogate pair", "repair the text"),
@@ -310,7 +310,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "a model folder without weights": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"model.safetensors": None})),
         1,
-        ("model: holds no weights (*.safetensors)", "check the folder"),
+        ("model: contains no weights (*.safetensors)", "check the folder"),
     ),
     "a model whose weights are a pickle": (
         lambda folder: (
@@ -341,7 +341,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "a tokenizer configuration that is not JSON": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer_config.json": b"{oops"})),
         1,
-        ("tokenizer_config.json: is not JSON", "save the tokenizer again"),
+        ("tokenizer_config.json: not valid JSON", "save the tokenizer again"),
     ),
     "a hub name that is none": (
         lambda _: ("models", "add", "m", *HF, "nonsense"),
@@ -483,7 +483,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "the metrics of an evaluation that is not there": (
         lambda _: ("metrics", "7", "--json"),
         1,
-        ("no evaluation 7", "holds 0", "evaluations list"),
+        ("no evaluation 7", "has 0", "evaluations list"),
     ),
     "an evaluation number that is none": (lambda _: ("verify", "seven"), 2, ("'seven' is not a valid integer",)),
     "an evaluation number beyond all numbers": (lambda _: ("provenance", "9" * 30), 1, ("no evaluation " + "9" * 30,)),
