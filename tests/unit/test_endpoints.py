@@ -66,7 +66,7 @@ def test_an_address_has_one_form(given: str, canonical: str) -> None:
         ("https://host/v1?api_key=hunter2", "query or fragment"),
         ("https://host/v1#hunter2", "query or fragment"),
         ("https:///v1", "no host"),
-        ("https://host:http/v1", "cannot be read"),
+        ("https://host:http/v1", "not a valid URL"),
         ("https://ho st/v1", "characters"),
         ("https://hóst/v1", "characters"),
         ("https://host\\@evil.example/v1", "user name or password|characters"),
@@ -110,12 +110,12 @@ def test_the_longest_prefix_says_whose_key_goes_to_an_address(location: str, nam
 @pytest.mark.parametrize(
     ("location", "reference", "problem"),
     [
-        ("https://api.example.org", None, "on no endpoint"),
-        ("https://api.example.org/v10", None, "on no endpoint"),
-        ("http://api.example.org/v1", None, "on no endpoint"),
-        ("https://api.example.org:8443/v1", None, "on no endpoint"),
-        ("https://api.example.org.evil.example/v1", None, "on no endpoint"),
-        ("http://127.0.0.1:8001/v1", None, "on no endpoint.*known: bare, hosted, lan, local, team"),
+        ("https://api.example.org", None, "on an endpoint"),
+        ("https://api.example.org/v10", None, "on an endpoint"),
+        ("http://api.example.org/v1", None, "on an endpoint"),
+        ("https://api.example.org:8443/v1", None, "on an endpoint"),
+        ("https://api.example.org.evil.example/v1", None, "on an endpoint"),
+        ("http://127.0.0.1:8001/v1", None, "on an endpoint.*known: bare, hosted, lan, local, team"),
         ("https://api.example.org/v1/team", "hosted", "is for https://api.example.org/v1;.*belongs to endpoint team"),
         ("https://api.example.org/v1", "stolen", "'stolen' is not in the file"),
         ("http://10.0.0.6:8000/v1", None, "plain HTTP.*allow_http = true for endpoint bare"),
@@ -216,7 +216,7 @@ def test_a_key_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize(
     ("value", "problem"),
-    [(None, "is empty or missing"), ("  ", "is empty or missing"), (f"{KEY}\nX-Evil: 1", "holds blanks")],
+    [(None, "is empty or missing"), ("  ", "is empty or missing"), (f"{KEY}\nX-Evil: 1", "contains spaces")],
 )
 def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(
     monkeypatch: pytest.MonkeyPatch, value: str | None, problem: str
@@ -483,7 +483,7 @@ def test_a_server_that_keeps_silent_is_asked_again_and_then_given_up() -> None:
 def test_a_server_that_is_not_there_is_given_up() -> None:
     with scripted_server(lambda _: FINE) as server:
         pass
-    with pytest.raises(EngineError, match=r"cannot be asked .*ConnectError.*tried 2 times"):
+    with pytest.raises(EngineError, match=r"cannot be reached .*ConnectError.*tried 2 times"):
         ask(server, endpoint_attempts=2)
 
 
@@ -576,7 +576,7 @@ def test_a_key_that_an_answer_repeats_is_taken_out(monkeypatch: pytest.MonkeyPat
             ask(server, key_env="TESTED_KEY")
         assert KEY not in str(error.value)
         server.answer = lambda _: Answer(b"", 302, {"Location": f"/{KEY}"})
-        with pytest.raises(EngineError, match=r"points to /\[key\]; redirects"):
+        with pytest.raises(EngineError, match=r"redirects to /\[key\]; redirects"):
             ask(server, key_env="TESTED_KEY")
 
 

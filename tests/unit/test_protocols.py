@@ -123,8 +123,8 @@ def test_labels_are_a_text_or_a_list() -> None:
 
 
 REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
-    "no base": ({"name": "mine"}, "base is missing or no text"),
-    "no name": ({"base": "cloze"}, "name is missing or no text"),
+    "no base": ({"name": "mine"}, "base is missing or not text"),
+    "no name": ({"base": "cloze"}, "name is missing or not text"),
     "an unknown base": ({"name": "mine", "base": "guess"}, "base 'guess' is not a preset; use one of symbols, hybrid"),
     "a preset's name": ({"name": "cloze", "base": "cloze"}, "name 'cloze' is a preset, and presets cannot be changed"),
     "a name with a blank": ({"name": "my own", "base": "cloze"}, "protocol name 'my own': use up to 200"),
@@ -238,9 +238,9 @@ def test_a_file_that_breaks_a_rule_is_refused_by_its_place(case: str) -> None:
     ("name", "content", "message"),
     [
         ("p.toml", b"name = ", "p.toml: not valid TOML"),
-        ("p.json", b"{", "p.json: is not JSON"),
+        ("p.json", b"{", "p.json: not valid JSON"),
         ("p.json", b"[]", "p.json: not a JSON object"),
-        ("p.json", b'{"name": "a", "name": "b"}', "key 'name' stands twice"),
+        ("p.json", b'{"name": "a", "name": "b"}', "key 'name' is given twice"),
         ("p.yaml", b"", "p.yaml: unknown kind of file; use .toml or .json"),
         ("p.toml", b"\xff", "p.toml: is not UTF-8; save it as UTF-8"),
         ("p.toml", b"a" * 1_000_001, "p.toml: is larger than 1,000,000 bytes"),
