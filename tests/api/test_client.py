@@ -100,7 +100,7 @@ def test_boards_are_listed_and_shown_as_they_stand_or_stood(remote):
     board = remote.board("main")
     assert [row["model"] for row in board["rows"]][:2] == ["alpha", "silent"]
     assert remote.board("main", as_of=board["as_of"])["digest"] == board["digest"]
-    with pytest.raises(NotFoundError, match="did not stand at that time"):
+    with pytest.raises(NotFoundError, match="did not exist at that time"):
         remote.board("main", as_of="1999-01-01")
 
 

@@ -168,7 +168,7 @@ def test_a_board_as_of_a_date_is_what_it_showed_then(strong: Registry) -> None:
         then = snapshot_as_of(session, "main", before.as_of)
         assert then.id == before.id
         assert [row["model"] for row in then.document["rows"]] == ["strong"]
-        with pytest.raises(NotFoundError, match="did not stand at that time: its first snapshot is of"):
+        with pytest.raises(NotFoundError, match="did not exist at that time: its first snapshot is of"):
             snapshot_as_of(session, "main", before.as_of - timedelta(days=1))
         listed = snapshots_of(session, "main")
         assert [row.id for row in listed] == sorted((row.id for row in listed), reverse=True)

@@ -375,7 +375,7 @@ def test_a_move_never_adds_to_a_registry(sqlite_filled: Engine, database: str) -
 
 
 def test_a_move_to_itself_is_refused(sqlite_filled: Engine) -> None:
-    with pytest.raises(UsageError, match="is where the registry is"):
+    with pytest.raises(UsageError, match="own database"):
         move(url_of(sqlite_filled), url_of(sqlite_filled))
 
 

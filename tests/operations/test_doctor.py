@@ -149,7 +149,7 @@ def a_trigger_function_that_does_nothing(here: Deployment, _request: pytest.Fixt
     here.run("CREATE OR REPLACE FUNCTION refuse_sealed() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
 
 
-@fault("sqlite", "views", "problem", "missing: board_headlines", "make them again.*restore a backup")
+@fault("sqlite", "views", "problem", "missing: board_headlines", "recreate them.*restore a backup")
 def a_missing_view(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP VIEW board_headlines")
 

@@ -163,7 +163,7 @@ def test_the_command_line_writes_and_reads_crates(
     assert (again.code, f"is already imported: evaluation {imported}" in again.stderr) == (1, True)
     assert run(other, "evaluations", "import", tmp_path / "crate", "--model", "m").code == 2
     assert run(other, "evaluations", "import", tmp_path / "none.jsonl", "--model", "m").code == 2
-    assert "is there already" in run(engine, "evaluations", "export", population.evaluation, "--out", tmp_path).stderr
+    assert "already exists" in run(engine, "evaluations", "export", population.evaluation, "--out", tmp_path).stderr
 
 
 def test_a_withdrawal_goes_along(sqlite_proof: Registry, postgresql_database: str, tmp_path: Path) -> None:

@@ -329,7 +329,7 @@ def test_webhooks_are_the_admins_affair(remote: Callable[[str], Client], lite: E
     admin = remote("admin")
     with pytest.raises(ForbiddenError):
         remote("maintainer").webhooks()
-    with pytest.raises(UsageError, match="not of the public internet"):
+    with pytest.raises(UsageError, match="not on the public internet"):
         admin.add_webhook("http://169.254.169.254/latest/meta-data")
     made = admin.add_webhook("https://1.1.1.1/hook", ["evaluation.complete"])
     assert len(made["secret"]) == 64

@@ -120,7 +120,7 @@ def test_webhooks_are_kept_on_their_page(browser: Browser) -> None:
     token = csrf_of(admin, "/webhooks")
     private = admin.post("/webhooks", data={"csrf_token": token, "url": "http://127.0.0.1/"})
     assert private.status_code == 400
-    assert "not of the public internet" in private.text
+    assert "not on the public internet" in private.text
     made = admin.post(
         "/webhooks", data={"csrf_token": token, "url": "https://1.1.1.1/hook", "kinds": ["evaluation.failed"]}
     )

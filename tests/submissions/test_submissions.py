@@ -203,7 +203,7 @@ def test_who_may_decide_and_who_may_see(lite: Engine, settings: Settings) -> Non
         with pytest.raises(NotFoundError):
             find_submission(session, viewer(lite, "reader"), number)
         assert find_submission(session, viewer(lite, "maintainer"), number).id == number
-        with pytest.raises(UsageError, match="somebody else's"):
+        with pytest.raises(UsageError, match="someone else's"):
             withdraw(session, viewer(lite, "maintainer"), number)
     other = ask(lite, settings, "maintainer")
     with read_session(lite) as session:
