@@ -146,7 +146,7 @@ def formula(translator: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def _mathml(node: nodes.Element, display: str) -> str:
-    from web.guide import mathml
+    from web.pages.guide import mathml
 
     return str(mathml(node.astext(), display))
 

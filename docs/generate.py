@@ -1,11 +1,11 @@
 #!/usr/bin/env python
 """Writes what is made from code in the documentation: `python docs/generate.py`.
 
-docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the catalogue of
-metrics and its guide; in docs/variants-and-protocols.md the examples that the first line of a block marks, and what
-code and TOML files say in the tables of kinds and of shipped protocols; the routes in docs/api.md. The other way round,
-the views.json of registry/schema/public_sql/ from the tables of docs/views.md, for the schema browser. A test compares
-them with what this script would write, so edit help texts, guide, functions and tables themselves, never the results.
+docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the entries of the
+metrics and their guide, docs/views.md from registry/schema/columns.toml; in docs/variants-and-protocols.md the examples
+that the first line of a block marks, and what code and TOML files say in the tables of kinds and of shipped protocols;
+the routes in docs/api.md. And one module, the types of answers that are rows of views. A test compares them with what
+this script would write, so edit help texts, entries, functions and tables themselves, never the results.
 """
 
 import inspect
@@ -16,7 +16,6 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
 from typing import Any, Final
 
 import click
@@ -24,12 +23,11 @@ import click
 DOCS: Final = Path(__file__).resolve().parent
 VARIANTS_PAGE: Final = DOCS / "variants-and-protocols.md"
 API_PAGE: Final = DOCS / "api.md"
-VIEWS_PAGE: Final = DOCS / "views.md"
-VIEWS: Final = DOCS.parent / "registry" / "schema" / "public_sql" / "views.json"
 sys.path.insert(0, str(DOCS.parent))  # a checkout may be read without being installed
 
-CATALOGUE: Final = "registry.metrics.catalogue"
+TYPES: Final = DOCS.parent / "registry" / "api" / "answer_rows.py"
 GUIDE: Final = "registry.metrics.guide"
+DOCUMENTED: Final = "registry.schema.documented"
 
 COMMAND_LINE: Final = """\
 # Command line
@@ -115,6 +113,41 @@ functions. The SQL views [`question_metrics`](views.md#question_metrics), [`scop
 """
 
 
+VIEWS: Final = """\
+# Views
+
+<!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
+
+The views are how people and programs read a registry with SQL, and the website and the command line read the same ones.
+They have the same names and columns on PostgreSQL and on SQLite. Columns are added at the end; none is renamed or moved
+within a release series. How to query them: [sql.md](sql.md). What the metrics mean: [metrics.md](metrics.md).
+
+NULL always means *not known* or *undefined*, never zero. The last column below says when a column is NULL; *never*
+means never. Types: an **id** is a number that only this database gives meaning to; a **count** is a whole number; a
+**flag** is a boolean (0 and 1 on SQLite); a **time** is in UTC (text such as `2026-05-01T12:00:00.000000Z` on SQLite);
+a **list** is an array on PostgreSQL and a JSON list as text on SQLite, and runs by position; a **digest** is the 32
+bytes of a SHA-256; **nats** are natural logarithms. A **position** is a place among the options as they were shown, an
+**option** is the ordinal of an answer in the benchmark's own order; both count from 0, and inserted options are −1, −2,
+….
+"""
+
+ANSWER_ROWS: Final = '''\
+"""Answers of the API that are rows of the documented views, and the metrics by name, as types.
+
+Written by docs/generate.py: edit the entries of the metrics and columns.toml of the views, then run it again.
+"""
+
+# fmt: off
+# ruff: noqa: E501
+
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]'''
+
+
 def pages() -> dict[Path, str]:
     """Path to text of every generated page."""
     return {
@@ -123,7 +156,8 @@ def pages() -> dict[Path, str]:
         DOCS / "settings.md": "\n".join(_settings()) + "\n",
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
-        VIEWS: json.dumps(_views(VIEWS_PAGE.read_text(encoding="utf-8")), ensure_ascii=False, indent=1) + "\n",
+        DOCS / "views.md": "\n".join(_views()) + "\n",
+        TYPES: "\n".join(_answer_rows()) + "\n",
     }
 
 
@@ -261,15 +295,14 @@ def _takes(field: Any) -> str:
 
 
 def _metrics() -> Iterator[str]:
-    catalogue, guide = import_module(CATALOGUE), import_module(GUIDE)
+    catalogue, guide = import_module("registry.metrics.catalogue"), import_module(GUIDE)
     yield METRICS
-    entries = {**guide.GUIDE, **{comparison.name: comparison.entry for comparison in guide.BETWEEN}}
     yield from ("| Metric | Heading | Better | Range | Source |", "|---|---|---|---|---|")
-    for metric in (*catalogue.METRICS.values(), *guide.BETWEEN):
-        range_text = guide.range_text(metric.low, metric.high, metric.unit)
+    for entry in (*catalogue.METRICS.values(), *guide.BETWEEN):
+        range_text = guide.range_text(entry.low, entry.high, entry.unit)
         yield (
-            f"| [`{metric.name}`](#{metric.name}) | {metric.label} | {metric.better} | {range_text} | "
-            f"{_cell(_sources(entries[metric.name]))} |"
+            f"| [`{entry.name}`](#{entry.name}) | {entry.label} | {entry.better} | {range_text} | "
+            f"{_cell(_sources(entry))} |"
         )
     yield from ("", "## Notation", "")
     yield from (f"- ${symbol}$: {meaning}" for symbol, meaning in guide.NOTATION)
@@ -277,39 +310,37 @@ def _metrics() -> Iterator[str]:
     yield from ("Every metric is worked on one of these. A test computes the values from the definitions.", "")
     for dataset in import_module("registry.metrics.examples").DATASETS:
         yield f"- **{dataset.title}.** {dataset.text}"
-    for family in guide.FAMILIES:
+    for family in catalogue.FAMILIES:
         yield from ("", f"## {family.title}", "", _linked(family.text))
-        for name in family.names:
-            metric = catalogue.METRICS[name]
-            path = f"{definition(metric).__module__.replace('.', '/')}.py"
+        for metric in family.metrics:
+            path = f"{_module_of(metric).replace('.', '/')}.py"
             where = f"[`{path}`](../{path}), version {metric.definition_version}; view `{metric.view}`"
-            yield from _metric(metric, guide.GUIDE[name], guide.formula_is_for(metric), where)
+            yield from _entry(metric, metric.formula_is_for, where)
     yield from ("", "## Between protocols", "", _linked(guide.BETWEEN_TEXT))
     compared = (
         "[`registry/studies/protocol_comparison.py`](../registry/studies/protocol_comparison.py); "
         "[how to](comparing-protocols.md)"
     )
     for comparison in guide.BETWEEN:
-        yield from _metric(comparison, comparison.entry, "two evaluations", compared)
+        yield from _entry(comparison, "two evaluations", compared)
     yield from ("", "## Guessing", "", *_formulas(guide.GUESSING.formulas))
     for paragraph in guide.GUESSING.text:
         yield from (_linked(paragraph), "")
     yield from (f"Source: {_sources(guide.GUESSING)}.", "")
     yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [statistics.md](statistics.md).", "")
     yield from ("## Papers", "")
-    for paper in guide.PAPERS.values():
+    for paper in import_module("registry.metrics.papers").PAPERS.values():
         address = f"[arXiv {paper.arxiv}](https://arxiv.org/abs/{paper.arxiv})"
         yield f"- {paper.authors}: *{paper.title}*, {paper.year}, {address}."
 
 
-def _metric(metric: Any, entry: Any, formula_is_for: str, where: str) -> Iterator[str]:
-    """A metric's section. metric: of the catalogue, or a comparison of the guide. where: its definition."""
-    guide = import_module(GUIDE)
-    better = "" if metric.better == "neither" else f", {metric.better} is better"
+def _entry(entry: Any, formula_is_for: str, where: str) -> Iterator[str]:
+    """The section of a metric, or of a comparison. where: its definition."""
+    better = "" if entry.better == "neither" else f", {entry.better} is better"
     example = entry.example
     against = "" if example.against is None else f" against {example.against.title.lower()}"
-    yield from ("", f"### `{metric.name}`", "", f"**{metric.label}.** {metric.summary}", "", *_formulas(entry.formulas))
-    range_text = guide.range_text(metric.low, metric.high, metric.unit)
+    yield from ("", f"### `{entry.name}`", "", f"**{entry.label}.** {entry.summary}", "", *_formulas(entry.formulas))
+    range_text = import_module(GUIDE).range_text(entry.low, entry.high, entry.unit)
     yield f"- **Range:** {range_text}{better}; the formula is for {formula_is_for}"
     yield f"- **Needs:** {_linked(entry.needs)}"
     yield (
@@ -333,35 +364,23 @@ def _sources(entry: Any) -> str:
 
 def _linked(text: str) -> str:
     """A text of the guide with links to the metrics that it names."""
-    guide = import_module(GUIDE)
-    names = {*guide.GUIDE, *(comparison.name for comparison in guide.BETWEEN)}
+    between = import_module(GUIDE).BETWEEN
+    names = {*import_module("registry.metrics").METRICS, *(comparison.name for comparison in between)}
     return re.sub(r"`(\w+)`", lambda match: f"[{match[0]}](#{match[1]})" if match[1] in names else match[0], text)
 
 
-def definition(metric: Any) -> Any:
-    """The documented function behind a metric: of one question, or what combines means or runs.
+def _module_of(metric: Any) -> str:
+    """The module of a metric's definition.
 
-    Raises LookupError when none is found, so that a metric without a documented definition cannot be published.
+    Raises LookupError where that has no docstring, so that no metric is published without one.
     """
-    for function in (metric.per_question, *_functions_inside(metric.over_questions)):
-        if function is None:
-            continue
-        own = function in (metric.per_question, metric.over_evaluation) or function.__name__ == metric.name
-        if function.__doc__ and own:
-            return function
-        # A function made by another: that one's docstring speaks for it.
-        maker = getattr(import_module(function.__module__), function.__qualname__.split(".")[0], None)
-        if function is metric.per_question and maker is not None and maker.__doc__:
-            return maker
-    message = f"metric {metric.name}: no documented definition found; write a docstring"
-    raise LookupError(message)
-
-
-def _functions_inside(function: Any) -> Iterator[Any]:
-    """The functions that a function closes over."""
-    for cell in function.__closure__ or ():
-        if isinstance(cell.cell_contents, FunctionType):
-            yield cell.cell_contents
+    function = metric.averaging.function
+    # A function made by another: that one's docstring speaks for it.
+    maker = getattr(import_module(function.__module__), function.__qualname__.split(".")[0])
+    if not maker.__doc__:
+        message = f"metric {metric.name}: {maker.__name__} in {function.__module__} has no docstring; write one"
+        raise LookupError(message)
+    return str(function.__module__)
 
 
 # The HTTP API
@@ -376,10 +395,13 @@ def _with_routes(page: str) -> str:
     return _ROUTES.sub("\n".join(["", *_routes(), ""]), page)
 
 
+_HEADINGS: Final = {"sql": "SQL"}
+
+
 def _routes() -> Iterator[str]:
     document = import_module("web.api.openapi").document()
     for tag in document["tags"]:
-        yield from (f"### {tag['name'].capitalize()}", "", tag["description"], "")
+        yield from (f"### {_HEADINGS.get(tag['name'], tag['name'].capitalize())}", "", tag["description"], "")
         yield from ("| Route | Scope | Parameters | What it does |", "|---|---|---|---|")
         for path, operations in document["paths"].items():
             for method, operation in operations.items():
@@ -475,7 +497,7 @@ def _with_kinds(page: str) -> str:
 
 def _with_shipped(page: str) -> str:
     """A page with its table of shipped protocols filled, but for what they are for."""
-    folder = DOCS.parent / "registry" / "prompting" / "protocols" / "shipped"
+    folder = DOCS.parent / "registry" / "protocols" / "shipped"
     shipped = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))}
 
     def row(name: str, cells: list[str]) -> str:
@@ -508,43 +530,75 @@ def _with_rows(page: str, table: str, names: Iterable[str], row: Callable[[str, 
     return marked.sub(filled, page)
 
 
-# The views
-
-
-def _views(page: str) -> list[dict[str, Any]]:
-    """The views of docs/views.md in its order, with their columns; links and code marks become plain text."""
-    introduction, *parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)
-    columns = dict(zip(parts[::2], parts[1::2], strict=True))
-    views = []
-    for linked, one_row_per, use_it_for in _rows(introduction):
-        name = _plain(linked)
-        listed = [
-            {"name": column, "meaning": _plain(meaning), "unit": _unit(column, unit, cell), "null": _plain(null)}
-            for cell, meaning, unit, null in _rows(columns[name])
-            for column in re.findall(r"`(\w+)`", cell)
-        ]
-        views.append(
-            {"name": name, "one_row_per": _plain(one_row_per), "use_it_for": _plain(use_it_for), "columns": listed}
-        )
-    return views
-
-
 def _rows(text: str) -> Iterator[list[str]]:
     """The cells of each row of the tables in a text, headings left out."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     yield from ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:])
 
 
-def _unit(column: str, unit: str, cell: str) -> str:
-    """A row that documents a metric together with its `_n` gives the metric's unit; the other is a count."""
-    return "count" if column.endswith("_n") and cell.count("`") > 2 else _plain(unit)
+# The views
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+def _views() -> Iterator[str]:
+    views = import_module(DOCUMENTED).documented_views(markdown=True)
+    yield VIEWS
+    yield from ("| View | One row per | Use it for |", "|---|---|---|")
+    for view in views:
+        yield f"| [{view.name}](#{view.name}) | {view.one_row_per} | {view.use_it_for} |"
+    for view in views:
+        yield from ("", f"## {view.name}", "", view.text, "")
+        yield from ("| Column | Meaning | Unit | NULL |", "|---|---|---|---|")
+        yield from (f"| `{item.name}` | {item.meaning} | {item.unit} | {item.null} |" for item in view.columns)
+
+
+# Types of answers
+
+_PYTHON: Final = {
+    "integer": "int",
+    "double": "float",
+    "boolean": "bool",
+    "text": "str",
+    "time": "Time",
+    "digest": "str",
+    "json": "dict[str, Any]",
+    "integer[]": "list[int]",
+    "double[]": "list[float]",
+}
+"""Type of a column → its type in an answer of the API, where digests are hexadecimal."""
+
+
+def _answer_rows() -> Iterator[str]:
+    catalogue = import_module("registry.metrics.catalogue")
+    yield ANSWER_ROWS
+    yield from _class("MetricValues", "TypedDict", "Every metric by name; null where it is undefined.")
+    yield from (f"    {name}: float | None" for name in catalogue.METRICS)
+    text = "The metrics that a single question has; null where it is undefined or not scored yet."
+    yield from _class("QuestionMetricValues", "TypedDict", text)
+    yield from (f"    {name}: float | None" for name in catalogue.QUESTION_METRICS)
+    yield from _columns("leaderboard", "LeaderboardColumns", "MetricValues")
+    yield from _columns("question_metrics", "QuestionMetricsColumns", "QuestionMetricValues")
+    yield from _columns("prediction_detail", "PredictionColumns", "TypedDict")
+    yield from _columns("published_results", "PublishedColumns", "TypedDict")
+
+
+def _columns(view: str, name: str, base: str) -> Iterator[str]:
+    documented = import_module(DOCUMENTED)
+    inherited = documented.metrics_of(view) if base != "TypedDict" else ()
+    yield from _class(name, base, f"A row of the view {view}.")
+    for column in documented.columns_of(view).values():
+        if column.answers and column.name not in inherited:
+            type_ = _PYTHON[column.type] + (" | None" if column.nullable else "")
+            meaning = json.dumps(f"{column.meaning}.", ensure_ascii=False)
+            yield f"    {column.name}: Annotated[{type_}, Field(description={meaning})]"
+
+
+def _class(name: str, base: str, text: str) -> Iterator[str]:
+    yield from ("", "", f"class {name}({base}):", f'    """{text}"""', "")
 
 
 if __name__ == "__main__":
+    # First, since the commands import it.
+    TYPES.write_text("\n".join(_answer_rows()) + "\n", encoding="utf-8")
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
         click.echo(f"wrote {path.relative_to(DOCS.parent)}")

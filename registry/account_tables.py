@@ -33,21 +33,18 @@ def _one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
 
 
 class Role(Base):
-    """What an account may do. Each role may do what those of a lower `rank` may."""
+    """What an account may do."""
 
     __tablename__ = "role"
 
     name: Mapped[str] = mapped_column(Text, primary_key=True)
     rank: Mapped[int] = mapped_column(SmallInteger, unique=True)
+    """An account may do what those of a lower rank may."""
     description: Mapped[str] = mapped_column(Text)
 
 
 class Account(Base):
-    """A person or a program. `password_hash` NULL: it cannot sign in, only use tokens. Argon2id in PHC form.
-
-    `session_epoch` is in every signed-in browser's cookie; raising it signs all of them out. `disabled_at` not
-    NULL: neither password nor token works.
-    """
+    """A person or a program."""
 
     __tablename__ = "account"
 
@@ -55,10 +52,13 @@ class Account(Base):
     name: Mapped[str] = mapped_column(Text, unique=True)
     role: Mapped[str] = mapped_column(ForeignKey("role.name"))
     password_hash: Mapped[str | None] = mapped_column(Text)
+    """Argon2id in PHC form; NULL: it cannot sign in, only use tokens."""
     session_epoch: Mapped[int] = mapped_column(Integer, default=0)
+    """In every signed-in browser's cookie; raising it signs all of them out."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """From then on neither password nor token works."""
 
 
 class ApiToken(Base):
@@ -73,10 +73,13 @@ class ApiToken(Base):
     account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
     name: Mapped[str] = mapped_column(Text)
     hint: Mapped[str] = mapped_column(Text)
+    """Its first letters, to tell it from others."""
     digest: Mapped[str] = mapped_column(Digest, unique=True)
+    """SHA-256 of the secret, which is not kept."""
     scopes: Mapped[Any] = mapped_column(JsonDocument)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """NULL: no end."""
     last_used_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
@@ -102,11 +105,15 @@ class AuditEvent(Base):
     account_id: Mapped[int | None] = mapped_column(ForeignKey("account.id"))
     api_token_id: Mapped[int | None] = mapped_column(ForeignKey("api_token.id"))
     actor: Mapped[str] = mapped_column(Text)
+    """The account's name at the time, "anonymous", or "command line"."""
     action: Mapped[str] = mapped_column(Text)
+    """Such as "submission.approve"."""
     target: Mapped[str | None] = mapped_column(Text)
+    """What it was done to, as text."""
     outcome: Mapped[str] = mapped_column(Text)
     address: Mapped[str | None] = mapped_column(Text)
     details: Mapped[Any | None] = mapped_column(JsonDocument)
+    """Never a secret."""
 
 
 class Submission(Base):

@@ -19,6 +19,7 @@ from sqlalchemy import (
     ARRAY,
     BigInteger,
     Connection,
+    CursorResult,
     DateTime,
     Dialect,
     Double,
@@ -28,6 +29,7 @@ from sqlalchemy import (
     MetaData,
     SmallInteger,
     Text,
+    Update,
     create_engine,
     event,
     func,
@@ -65,6 +67,11 @@ MAX_INTEGER = 2**31 - 1
 MAX_ROW_ID = 2**63 - 1
 
 
+def utc_text(value: datetime) -> str:
+    """A time as text, as SQLite stores it and files and JSON give it: 2026-05-01T12:00:00.000000Z."""
+    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC time: `timestamptz` on PostgreSQL, one sortable text form on SQLite.
 
@@ -85,8 +92,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value.tzinfo is None:
             message = f"naive time {value!r}; use an aware UTC time"
             raise ValueError(message)
-        value = value.astimezone(UTC)
-        return value.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if dialect.name == "sqlite" else value
+        return utc_text(value) if dialect.name == "sqlite" else value.astimezone(UTC)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """Stored form to an aware time in UTC."""
@@ -306,6 +312,13 @@ def read_session(engine: Engine) -> Iterator[Session]:
         if engine.dialect.name == "postgresql":
             session.connection(execution_options={"postgresql_readonly": True})
         yield session
+
+
+def changed_one(session: Session, statement: Update) -> bool:
+    """Whether an UPDATE of a row, on a condition that may no longer hold, changed it."""
+    result = session.execute(statement)
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1
 
 
 def one_at_a_time(session: Session, what: str) -> None:

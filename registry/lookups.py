@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_ROW_ID
 from registry.errors import NotFoundError
 from registry.names import split_reference
-from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Model, ModelRevision, Suite
+from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Model, ModelRevision, Suite, Withdrawal
 
 Row = TypeVar("Row")
 
@@ -21,6 +21,11 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
         total = session.scalar(select(func.count()).select_from(Evaluation))
         raise NotFoundError(f"no evaluation {evaluation_id}; the registry has {total} (shuffleboard evaluations list)")
     return row
+
+
+def stands(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
+    """Whether an evaluation was neither withdrawn nor superseded: only then does it count."""
+    return evaluation.id.not_in(select(Withdrawal.evaluation_id))
 
 
 def find_version(session: Session, reference: str) -> BenchmarkVersion:

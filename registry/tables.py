@@ -226,11 +226,7 @@ class EngineFingerprint(Base):
 
 
 class Worker(Base):
-    """A worker process, alive while `last_seen` is recent and `stopped_at` is NULL.
-
-    `queues`: those it serves. `token_budgets`: model revision id, as text, to the tokens of a batch that fitted in
-    memory after more did not. Both are NULL in rows of workers from before they were kept.
-    """
+    """A worker process, alive while `last_seen` is recent and `stopped_at` is NULL."""
 
     __tablename__ = "worker"
 
@@ -239,12 +235,16 @@ class Worker(Base):
     pid: Mapped[int] = mapped_column(Integer)
     device: Mapped[str] = mapped_column(Text)
     versions: Mapped[Any] = mapped_column(JsonDocument)
+    """Package to version; `shuffleboard` with its commit."""
     loaded_model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"))
     queues: Mapped[Any | None] = mapped_column(JsonDocument)
+    """Those it serves; NULL: of a worker from before that was kept."""
     token_budgets: Mapped[Any | None] = mapped_column(JsonDocument)
+    """Model revision id, as text, to the tokens of a batch that fitted in memory after more did not."""
     started_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_seen: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     stopped_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """NULL: it was not told to stop, which a killed one never was."""
 
 
 class Evaluation(Base):
@@ -281,8 +281,10 @@ class Evaluation(Base):
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     specification: Mapped[Any] = mapped_column(JsonDocument)
+    """What is asked of which model, without database ids."""
     specification_digest: Mapped[str] = mapped_column(Digest)
     replicate: Mapped[int] = mapped_column(Integer, default=0)
+    """0 for the first; the same specification asked again on purpose is the next."""
     model_revision_id: Mapped[int] = mapped_column(ForeignKey("model_revision.id"), index=True)
     benchmark_version_id: Mapped[int] = mapped_column(ForeignKey("benchmark_version.id"), index=True)
     protocol_id: Mapped[int] = mapped_column(ForeignKey("protocol.id"))
@@ -290,13 +292,18 @@ class Evaluation(Base):
     state: Mapped[str] = mapped_column(Text, default="queued")
     priority: Mapped[int] = mapped_column(Integer, default=0)
     requester: Mapped[str | None] = mapped_column(Text)
+    """Name of the account, as it was then."""
     questions: Mapped[int] = mapped_column(Integer)
+    """How many are asked."""
     prompts: Mapped[int] = mapped_column(Integer)
+    """How many prompts that comes to."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     sealed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     seal: Mapped[str | None] = mapped_column(Digest)
+    """Digest of everything that was scored; NULL: not complete."""
     seal_version: Mapped[int] = mapped_column(SmallInteger, default=3, server_default="1")
+    """What the seal covers: see `SEAL_VERSION`."""
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()
@@ -305,11 +312,7 @@ class Evaluation(Base):
 
 
 class Shard(Base):
-    """A slice of an evaluation's questions, scored by one worker at a time.
-
-    `fence` rises with every claim; only its holder may finish. Exceptions (`failures`) and expired leases (`crashes`)
-    are counted apart. `elapsed_s`: seconds of scoring in all; `matching_s`: those of them that matching answers took.
-    """
+    """A slice of an evaluation's questions, scored by one worker at a time."""
 
     __tablename__ = "shard"
     __table_args__ = (
@@ -327,17 +330,26 @@ class Shard(Base):
     state: Mapped[str] = mapped_column(Text, default="queued")
     prompts: Mapped[int] = mapped_column(Integer)
     fence: Mapped[int] = mapped_column(Integer, default=0)
+    """Rises with every claim; only who holds the newest may finish."""
     lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When another worker may claim it, by the database's clock."""
     not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The wait after a failure."""
     failures: Mapped[int] = mapped_column(SmallInteger, default=0)
+    """Exceptions while it was scored."""
     crashes: Mapped[int] = mapped_column(SmallInteger, default=0)
+    """Leases that ran out."""
     error: Mapped[str | None] = mapped_column(Text)
     worker_id: Mapped[str | None] = mapped_column(ForeignKey("worker.id"))
     engine_fingerprint_id: Mapped[int | None] = mapped_column(ForeignKey("engine_fingerprint.id"))
     tokens_naive: Mapped[int | None] = mapped_column(RowId)
+    """Tokens of all its prompts."""
     tokens_computed: Mapped[int | None] = mapped_column(RowId)
+    """Tokens that went through the model; the rest was shared."""
     elapsed_s: Mapped[float | None] = mapped_column(Double)
+    """Seconds of scoring in all."""
     matching_s: Mapped[float | None] = mapped_column(Double)
+    """Those of them that matching answers took."""
     claimed_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     finished_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
@@ -359,17 +371,12 @@ class EvaluationQuestion(Base):
     evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
     question_id: Mapped[int] = mapped_column(ForeignKey("question.id"), primary_key=True)
     n_variants: Mapped[int] = mapped_column(SmallInteger)
+    """How many predictions are expected."""
     shard_id: Mapped[int] = mapped_column(ForeignKey("shard.id"))
 
 
 class Prediction(Base):
-    """One prompt's result. The order that was shown is stored, so that no later code is needed to read it.
-
-    `shown[p]` is the option at position p; arrays "by position" run along it. `own_options`: exactly the question's
-    own options; `question_shown`: false where the question was replaced by an empty string; `unchanged`: identity
-    order and nothing else altered. `chosen_position` and `chosen_option` are both NULL where there is no valid answer.
-    Probabilities are renormalised over the labels shown; `label_mass` is what they summed to before.
-    """
+    """One prompt's result. The order that was shown is stored, so that no later code is needed to read it."""
 
     __tablename__ = "prediction"
     __table_args__ = (
@@ -403,22 +410,34 @@ class Prediction(Base):
     question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     variant: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
     shown: Mapped[list[int]] = mapped_column(SmallIntArray)
+    """The option at each position; other arrays run along it."""
     question_shown: Mapped[bool] = mapped_column(Boolean)
+    """False where the question was replaced by an empty string."""
     own_options: Mapped[bool] = mapped_column(Boolean)
+    """Exactly the question's own options were shown."""
     unchanged: Mapped[bool] = mapped_column(Boolean)
+    """In their own order, with nothing else altered."""
     prompt_digest: Mapped[str | None] = mapped_column(Digest)
     chosen_position: Mapped[int | None] = mapped_column(SmallInteger)
+    """NULL: no valid answer."""
     chosen_option: Mapped[int | None] = mapped_column(SmallInteger)
+    """NULL: no valid answer."""
     correct: Mapped[bool] = mapped_column(Boolean)
     tied: Mapped[bool] = mapped_column(Boolean)
+    """Others were as probable; the first position was taken."""
     extraction_rule: Mapped[str | None] = mapped_column(Text)
+    """The rule that found the answer in what was written."""
     label_logprobs: Mapped[list[float] | None] = mapped_column(DoubleArray)
     label_probabilities: Mapped[list[float] | None] = mapped_column(DoubleArray)
+    """Renormalised over the labels shown."""
     label_mass: Mapped[float | None] = mapped_column(Double)
+    """What they summed to before."""
     answer_probability: Mapped[float | None] = mapped_column(Double)
+    """Of the right option."""
     brier_score: Mapped[float | None] = mapped_column(Double)
     entropy: Mapped[float | None] = mapped_column(Double)
     logprobs_without_question: Mapped[list[float] | None] = mapped_column(DoubleArray)
+    """Of the same options in the same order, without the question."""
     accuracy_normalized: Mapped[bool | None] = mapped_column(Boolean)
     npsq_correct: Mapped[float | None] = mapped_column(Double)
     npsq_accuracy: Mapped[bool | None] = mapped_column(Boolean)
@@ -469,17 +488,27 @@ class QuestionScore(Base):
     evaluation_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     question_id: Mapped[int] = mapped_column(RowId, primary_key=True)
     expected: Mapped[int] = mapped_column(SmallInteger)
+    """Variants that were to be asked."""
     stored: Mapped[int] = mapped_column(SmallInteger)
+    """Predictions that there are."""
     original_correct: Mapped[bool | None] = mapped_column(Boolean)
     variants: Mapped[int] = mapped_column(SmallInteger)
+    """Those that show the question with exactly its own options."""
     valid: Mapped[int] = mapped_column(SmallInteger)
+    """Those of them with a valid answer."""
     correct: Mapped[int] = mapped_column(SmallInteger)
+    """Those of them with the right answer."""
     first_option: Mapped[int | None] = mapped_column(SmallInteger)
+    """What the first of them was answered with."""
     agreeing: Mapped[int] = mapped_column(SmallInteger)
+    """How many were answered so."""
     equal_pairs: Mapped[int | None] = mapped_column(Integer)
+    """Pairs of them with the same answer."""
     others: Mapped[int | None] = mapped_column(SmallInteger)
+    """Variants beside the original order."""
     others_correct: Mapped[int | None] = mapped_column(SmallInteger)
     shown: Mapped[int | None] = mapped_column(SmallInteger)
+    """Variants that show the question."""
     shown_correct: Mapped[int | None] = mapped_column(SmallInteger)
     probability_variants: Mapped[int | None] = mapped_column(SmallInteger)
     answer_probability_sum: Mapped[float | None] = mapped_column(Double)
@@ -603,6 +632,8 @@ class EvaluationMetric(Base):
     interval_method: Mapped[str | None] = mapped_column(Text)
     interval_resamples: Mapped[int | None] = mapped_column(Integer)
     interval_seed: Mapped[int | None] = mapped_column(Integer)
+    code_version: Mapped[str | None] = mapped_column(Text)
+    """The code that computed the value: version and commit. NULL: computed before that was kept."""
 
 
 class QuestionPride(Base):

@@ -1,6 +1,6 @@
-"""A client of a registry's HTTP API, for analysts and scripts. It needs nothing but the standard library.
+"""A client of a registry's HTTP API, for analysts and scripts. It needs httpx2 and nothing of the server.
 
-    >>> from shuffleboard.client import Client
+    >>> from shuffleboard import Client
     >>> board = Client("https://shuffleboard.example.org")
     >>> rows = board.leaderboard(benchmark="arc-challenge", variants="cyclic")  # doctest: +SKIP
     >>> [(row["rank"], row["model"], row["worst_accuracy"]) for row in rows]  # doctest: +SKIP
@@ -10,48 +10,19 @@ Calls that change something need the token of an account that may make them: `Cl
 Methods return plain documents, as the API does; their types are those of `registry.api.documents`.
 """
 
-import json
+from __future__ import annotations
+
 import tomllib
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any, Final, Literal, cast
-from urllib.error import HTTPError
-from urllib.parse import quote, urlencode, urljoin, urlsplit
-from urllib.request import Request, urlopen
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypedDict, Unpack, cast
+from urllib.parse import quote, urljoin, urlsplit
 
-from typing_extensions import TypedDict, Unpack
+import httpx2
 
 from registry import __version__
-from registry.api.documents import (
-    AskedEvaluations,
-    BenchmarkVersion,
-    Board,
-    ChangedVisibility,
-    DeliveryOutcome,
-    Estimate,
-    EvaluationDocument,
-    EvaluationQuestion,
-    EvaluationState,
-    ImportedBenchmark,
-    ImportedBoard,
-    ImportedOutputs,
-    ImportedSuite,
-    LeaderboardRow,
-    ListedBoard,
-    ListedEvaluation,
-    ListedModel,
-    MetricValues,
-    NewWebhook,
-    Prediction,
-    Provenance,
-    RegisteredModel,
-    Submission,
-    SubmissionEstimate,
-    Verification,
-    WebhookList,
-)
 from registry.errors import (
     AuthenticationError,
     ForbiddenError,
@@ -63,6 +34,36 @@ from registry.errors import (
     UsageError,
 )
 
+if TYPE_CHECKING:  # what the server answers; reading it takes the server's libraries
+    from registry.api.documents import (
+        AskedEvaluations,
+        BenchmarkVersion,
+        Board,
+        ChangedVisibility,
+        DeliveryOutcome,
+        Estimate,
+        EvaluationDocument,
+        EvaluationMetrics,
+        EvaluationQuestion,
+        EvaluationState,
+        ImportedBenchmark,
+        ImportedBoard,
+        ImportedOutputs,
+        ImportedSuite,
+        LeaderboardRow,
+        ListedBoard,
+        ListedEvaluation,
+        ListedModel,
+        NewWebhook,
+        Prediction,
+        Provenance,
+        RegisteredModel,
+        Submission,
+        SubmissionEstimate,
+        Verification,
+        WebhookList,
+    )
+
 TIMEOUT_S: Final = 60.0
 _TYPES: Final = {
     ".jsonl": "application/x-ndjson",
@@ -72,7 +73,8 @@ _TYPES: Final = {
     ".eval": "application/zip",
 }
 """File extension to the content type it is sent as."""
-_METRICS: Final = tuple(MetricValues.__annotations__)
+_KEEPALIVE_S: Final = 1.0
+"""Seconds that a connection is kept for the next request: less than the two that the server keeps it."""
 
 
 class Filters(TypedDict, total=False):
@@ -164,22 +166,6 @@ class OutputFacts(TypedDict, total=False):
     column: str
 
 
-class Metrics(TypedDict):
-    """An evaluation's metrics by name, None where undefined; `scored` of its `questions` have all their variants."""
-
-    evaluation: int
-    metrics: MetricValues
-    questions: int
-    scored: int
-    complete: bool
-
-
-class MetricsByQuestion(Metrics):
-    """The same with those of each question, by its external id."""
-
-    per_question: dict[str, MetricValues]
-
-
 class Client:
     """The API of the registry at `base_url`, such as https://shuffleboard.example.org.
 
@@ -197,8 +183,15 @@ class Client:
             )
         self._base = base_url.rstrip("/")
         self._origin = f"{parts.scheme}://{parts.netloc}/"
-        self._token = token
-        self._timeout_s = timeout_s
+        # A redirection to another host does not carry the token along.
+        self._http = httpx2.Client(
+            headers={"Accept": "application/json", "User-Agent": f"shuffleboard/{__version__}"}
+            | ({} if token is None else {"Authorization": f"Bearer {token}"}),
+            timeout=timeout_s,
+            limits=httpx2.Limits(keepalive_expiry=_KEEPALIVE_S),
+            follow_redirects=True,
+        )
+        weakref.finalize(self, self._http.close)
 
     def leaderboard(
         self, *, sort: str | None = None, order: str | None = None, **filters: Unpack[Filters]
@@ -219,24 +212,10 @@ class Client:
         """One evaluation with progress, metrics by scope, and provenance."""
         return cast("EvaluationDocument", self._get(f"evaluations/{evaluation_id}"))
 
-    def metrics(self, evaluation_id: int, *, per_question: bool = False) -> Metrics | MetricsByQuestion:
+    def metrics(self, evaluation_id: int, *, per_question: bool = False) -> EvaluationMetrics:
         """An evaluation's metrics; per_question: also those of each question, null for those that have none."""
-        document = self._get(f"evaluations/{evaluation_id}")
-        counts = self._get(f"evaluations/{evaluation_id}/questions", {"per_page": 1})["counts"]
-        found: Metrics = {
-            "evaluation": evaluation_id,
-            "metrics": document["metrics"],
-            "questions": counts["all"],
-            "scored": counts["all"] - counts["unscored"],
-            "complete": document["complete"],
-        }
-        if not per_question:
-            return found
-        by_question = {
-            question["external_id"]: cast("MetricValues", {name: question.get(name) for name in _METRICS})
-            for question in self.questions(evaluation_id)
-        }
-        return {**found, "per_question": by_question}
+        given = {"per_question": "yes" if per_question else None}
+        return cast("EvaluationMetrics", self._get(f"evaluations/{evaluation_id}/metrics", given))
 
     def questions(self, evaluation_id: int) -> Iterator[EvaluationQuestion]:
         """An evaluation's questions in the benchmark's order, a page at a time."""
@@ -390,17 +369,15 @@ class Client:
 
     def _address(self, path: str, given: Mapping[str, Any] | None = None) -> str:
         kept = {key: value for key, value in (given or {}).items() if value is not None}
-        query = urlencode(
+        query = httpx2.QueryParams(
             {key: value.isoformat() if isinstance(value, datetime) else value for key, value in kept.items()}
         )
         return f"{self._base}/api/v1/{path}{'?' if query else ''}{query}"
 
     def _send(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
         """Sends a JSON document, without the keys that are None."""
-        if document is None:
-            return self._ask(method, self._address(path))
-        kept = {key: value for key, value in document.items() if value is not None}
-        return self._ask(method, self._address(path), json.dumps(kept).encode(), "application/json")
+        kept = None if document is None else {key: value for key, value in document.items() if value is not None}
+        return self._ask(method, self._address(path), document=kept)
 
     def _upload(self, path: str, file: Path, given: Mapping[str, Any]) -> Any:
         kind = _TYPES.get(file.suffix.lower())
@@ -408,7 +385,7 @@ class Client:
             raise UsageError(f"{file.name}: unknown kind of file; use {', '.join(_TYPES)}")
         try:
             with file.open("rb") as stream:
-                return self._ask("POST", self._address(path, given), stream, kind, file.stat().st_size)
+                return self._ask("POST", self._address(path, given), file=stream, kind=kind)
         except FileNotFoundError:
             raise IngestError(f"{file}: no such file; check the path") from None
 
@@ -419,46 +396,33 @@ class Client:
         self,
         method: str,
         address: str,
-        body: bytes | IO[bytes] | None = None,
+        *,
+        document: Mapping[str, Any] | None = None,
+        file: IO[bytes] | None = None,
         kind: str | None = None,
-        length: int | None = None,
     ) -> Any:
         if not address.startswith(self._origin):
-            raise RemoteError(
-                f"{self._base} redirects to another server ({address[:100]}), which is not followed; give that address "
-                "if it is the registry's"
-            )
-        request = Request(  # noqa: S310 - the scheme has been checked
-            address,
-            data=body,
-            method=method,
-            headers={"Accept": "application/json", "User-Agent": f"shuffleboard/{__version__}"},
-        )
-        if kind is not None:
-            request.add_header("Content-Type", kind)
-        if length is not None:
-            request.add_header("Content-Length", str(length))
-        if self._token is not None:
-            # A redirection elsewhere must not carry it along.
-            request.add_unredirected_header("Authorization", f"Bearer {self._token}")
+            raise RemoteError(f"{self._base} leads on to another server ({address[:100]}); it is not followed")
+        headers = {} if kind is None else {"Content-Type": kind}
         try:
-            with urlopen(request, timeout=self._timeout_s) as response:  # noqa: S310
-                return None if response.status == 204 else _document(address, response.read())
-        except HTTPError as error:
-            with error:
-                raise _problem(address, error.code, error.read(), is_file=length is not None) from None
-        except (OSError, HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
+            response = self._http.request(method, address, json=document, content=file, headers=headers)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            reason = str(error) or type(error).__name__
             raise RemoteError(f"{self._base} does not answer ({reason}); check the address and try again") from None
+        if response.status_code == httpx2.codes.NO_CONTENT:
+            return None
+        if response.is_error:
+            raise _problem(response, is_file=file is not None)
+        return _document(response)
 
 
-def _document(address: str, body: bytes) -> Any:
+def _document(response: httpx2.Response) -> Any:
     try:
-        found = json.loads(body)
+        found = response.json()
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise RemoteError(f"{address} does not answer with JSON; check that it is a registry")
+        raise RemoteError(f"{response.url} does not answer with JSON; is a registry there?")
     return found
 
 
@@ -474,12 +438,13 @@ def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:
         raise IngestError(f"{definition.name}: not valid TOML in UTF-8 ({error}); correct the file") from None
 
 
-def _problem(address: str, status: int, body: bytes, *, is_file: bool) -> Exception:
+def _problem(response: httpx2.Response, *, is_file: bool) -> Exception:
     """The error that a problem document stands for."""
     try:
-        detail = str(json.loads(body)["detail"])
+        detail = str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
-        return RemoteError(f"{address} answers {status} without a reason; check that it is a registry")
+        status = response.status_code
+        return RemoteError(f"{response.url} answers {status} without saying why; is a registry there?")
     kinds: dict[int, type[ShuffleboardError]] = {
         400: UsageError,
         401: AuthenticationError,
@@ -489,4 +454,4 @@ def _problem(address: str, status: int, body: bytes, *, is_file: bool) -> Except
         413: IngestError,
         422: IngestError if is_file else UsageError,
     }
-    return kinds.get(status, RemoteError)(detail)
+    return kinds.get(response.status_code, RemoteError)(detail)

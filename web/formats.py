@@ -8,7 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from registry.metrics import METRICS
-from web.views import Row
+from registry.results.selectables import Row
 
 DASH: Final = "–"
 

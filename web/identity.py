@@ -22,6 +22,7 @@ from flask_limiter.errors import RateLimitExceeded
 from flask_login import LoginManager, UserMixin, current_user  # type: ignore[import-untyped]
 from flask_wtf.csrf import CSRFError, CSRFProtect  # type: ignore[import-untyped]
 from limits import parse
+from sqlalchemy import Engine
 from werkzeug.exceptions import TooManyRequests
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.wrappers import Response as AnyResponse
@@ -32,7 +33,7 @@ from registry.errors import AuthenticationError, ForbiddenError, UsageError
 from registry.people import accounts
 from registry.people.accounts import Viewer
 from registry.settings import Settings
-from web import responses
+from web import problems
 
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 OPEN: Final = frozenset({"static", "pages.healthz", "pages.readyz", "signing.sign_in", "api.openapi"})
@@ -61,7 +62,7 @@ class SignedIn(UserMixin):  # type: ignore[misc]
 @login.user_loader  # type: ignore[untyped-decorator]
 def _load(cookie: str) -> SignedIn | None:
     account_id, _, epoch = cookie.partition(":")
-    with read_session(responses.engine()) as session:
+    with read_session(engine()) as session:
         account = session.get(Account, int(account_id))
         if account is None or account.disabled_at is not None or str(account.session_epoch) != epoch:
             return None
@@ -78,12 +79,12 @@ def viewer() -> Viewer:
 def _viewer() -> Viewer:
     token = bearer()
     if token is not None:
-        with read_session(responses.engine()) as session:
+        with read_session(engine()) as session:
             found = accounts.viewer_of_token(session, token)
             assert found.token_id is not None
             written = accounts.used_lately(session, found.token_id)
         if not written:
-            with write_session(responses.engine()) as session:
+            with write_session(engine()) as session:
                 accounts.note_use(session, found.token_id)
         return found
     if current_user.is_authenticated:
@@ -110,6 +111,11 @@ def bearer() -> str | None:
     return token.strip()
 
 
+def engine() -> Engine:
+    """The application's engine, which sees everything: for writing, and for reading accounts."""
+    return current_app.extensions["shuffleboard_engine"]  # type: ignore[no-any-return]
+
+
 def settings_of() -> Settings:
     """The application's settings."""
     return current_app.extensions["shuffleboard_settings"]  # type: ignore[no-any-return]
@@ -126,7 +132,7 @@ def record(action: str, target: str | None = None, *, outcome: str = "done", **d
             current_app.logger.warning("refused and not recorded: %s %s from %s", action, target, client())
             return
     asking = g.get("viewer") or accounts.anonymous(reading=False, sql=False)
-    with write_session(responses.engine()) as session:
+    with write_session(engine()) as session:
         accounts.record(
             session,
             asking,
@@ -154,12 +160,12 @@ def _check_request() -> ResponseReturnValue | None:
         return None
     asking = viewer()
     if request.endpoint not in OPEN and not asking.may("read"):
-        if responses.wants_json() or asking.signed_in or request.method not in SAFE:
+        if problems.wants_json() or asking.signed_in or request.method not in SAFE:
             asking.require("read")
         return redirect(url_for("signing.sign_in", next=request.full_path.rstrip("?")))
     if request.method not in SAFE:
         # A request to the API with neither token nor cookie has no rights that another site could abuse.
-        if bearer() is None and (asking.signed_in or not responses.wants_json()):
+        if bearer() is None and (asking.signed_in or not problems.wants_json()):
             csrf.protect()
         with limited(WRITES, "writes"):
             pass
@@ -183,15 +189,15 @@ def _refused(error: AuthenticationError | ForbiddenError) -> AnyResponse:
     """401 or 403, and a line in the audit trail."""
     record("request", f"{request.method} {request.path}", outcome="refused", reason=str(error))
     if isinstance(error, ForbiddenError):
-        return responses.problem(HTTPStatus.FORBIDDEN, str(error))
-    response = responses.problem(HTTPStatus.UNAUTHORIZED, str(error))
+        return problems.problem(HTTPStatus.FORBIDDEN, str(error))
+    response = problems.problem(HTTPStatus.UNAUTHORIZED, str(error))
     response.headers["WWW-Authenticate"] = 'Bearer realm="shuffleboard"'
     return response
 
 
 def _forged(error: CSRFError) -> AnyResponse:
     record("request", f"{request.method} {request.path}", outcome="refused", reason=f"CSRF: {error.description}")
-    return responses.problem(
+    return problems.problem(
         HTTPStatus.BAD_REQUEST,
         f"{error.description} Go back, reload the form and send it again; programs send a token instead of a cookie.",
     )

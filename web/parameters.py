@@ -1,29 +1,305 @@
-"""Reading what a URL asks for. Whatever cannot be right is a UsageError naming parameter, value and remedy."""
+"""What a request asks for, read by pydantic: query strings, paths and bodies are models of the types that stand here.
+
+Whatever cannot be right is refused in one line that names the parameter, its value and the remedy.
+"""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from functools import lru_cache, partial
+from typing import Annotated, Any, Final, Literal, TypeVar, get_origin
 
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    StringConstraints,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
+from pydantic_core import CoreSchema, core_schema
 from werkzeug.datastructures import MultiDict
 
+from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.names import check_name
+from registry.tables import MODEL_KINDS
 
 Arguments = MultiDict[str, str]
+M = TypeVar("M", bound=BaseModel)
 
 DEFAULT_METRICS: Final = ("accuracy", "worst_accuracy", "fluctuation_rate", "cora", "npsq_accuracy")
 """The five headline metrics, as in the view `board_headlines`; in the catalogue's order."""
 MAX_PAGE: Final = 1_000_000
+MAX_PER_PAGE: Final = 1000
+"""Items on a page of the API."""
+MAX_ID: Final = 10**18 - 1
+"""18 digits fit the database's 64-bit integers."""
 
-# 18 digits fit the database's 64-bit integers; [0-9] since int() also reads other scripts' digits.
+# [0-9] since int() also reads other scripts' digits.
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def shorten(value: str, length: int = 60) -> str:
     """`value` as a message can quote it."""
     return repr(value if len(value) <= length else value[: length - 1] + "…")
+
+
+# Types of values
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to say of a value that its type refuses, in place of pydantic's words."""
+
+    text: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _or_else(handler(source), self.text)
+
+
+@dataclass(frozen=True)
+class Between:
+    """A whole number from `low` to `high`, in decimal digits where it is a text."""
+
+    low: int
+    high: int
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        number = core_schema.int_schema(ge=self.low, le=self.high)
+        in_digits = core_schema.no_info_before_validator_function(_digits, number)
+        return _or_else(in_digits, f"give a whole number from {self.low} to {self.high}")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of `choices`."""
+
+    choices: tuple[str, ...]
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
+        return _or_else(core_schema.literal_schema(list(self.choices)), f"use one of {', '.join(self.choices)}")
+
+
+def _or_else(schema: CoreSchema, remedy: str) -> CoreSchema:
+    return core_schema.custom_error_schema(schema, "refused", custom_error_message=remedy)
+
+
+def _digits(value: Any) -> Any:
+    if isinstance(value, str) and not _NUMBER.fullmatch(value):
+        raise ValueError
+    return value
+
+
+def _moment(value: Any, *, end: bool) -> datetime:
+    """A date or a time, UTC where no zone is given; a date is taken to its end if `end`, else to its beginning."""
+    text = str(value).strip()
+    try:
+        # A "+" of a zone arrives as a blank where a URL was not encoded.
+        moment = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+        if end and len(text) == len("2026-11-21"):
+            moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("give a date or time such as 2026-11-21 or 2026-11-21T13:00") from None
+
+
+def _split(values: Any) -> list[str]:
+    return [item for value in values for item in value.split(",") if item]
+
+
+def _in_order(asked: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in METRICS if name in asked) or DEFAULT_METRICS
+
+
+def _storable(text: str) -> str:
+    if unstorable(text):
+        raise ValueError
+    return text
+
+
+def unstorable(document: Any) -> bool:
+    """Whether a document holds a text that no database does: with a NUL character, or half a surrogate pair."""
+    if isinstance(document, str):
+        return _UNSTORABLE.search(document) is not None
+    if isinstance(document, dict):
+        return any(map(unstorable, (*document, *document.values())))
+    return isinstance(document, list) and any(map(unstorable, document))
+
+
+_TIME: Final = WithJsonSchema(
+    {"type": "string", "maxLength": 200, "examples": ["2026-11-21", "2026-11-21T13:00:00+00:00"]}
+)
+Id = Annotated[int, Between(1, MAX_ID)]
+Name = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9._-]{1,200}$"),
+    Remedy("use up to 200 letters, digits, '.', '_' and '-'"),
+]
+Digest = Annotated[
+    str,
+    Field(pattern=f"^[0-9a-f]{{{DIGEST_LENGTH}}}$"),
+    Remedy(f"give its digest, {DIGEST_LENGTH} hexadecimal digits"),
+]
+Text = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, max_length=200),
+    AfterValidator(_storable),
+    Remedy("give up to 200 characters of plain text"),
+]
+"""A text to filter by."""
+YesOrNo = Annotated[str, OneOf(("yes", "no"))]
+TimeFrom = Annotated[datetime, BeforeValidator(partial(_moment, end=False)), _TIME]
+"""A date or time, UTC where no zone is given; a date is taken to its beginning."""
+TimeTo = Annotated[datetime, BeforeValidator(partial(_moment, end=True)), _TIME]
+"""The same, but a date is taken to its end."""
+MetricNames = Annotated[
+    tuple[Annotated[str, OneOf(tuple(METRICS))], ...], BeforeValidator(_split), AfterValidator(_in_order)
+]
+"""Metrics in the catalogue's order: `metrics=a,b` or `metrics=a&metrics=b`."""
+
+
+# Models of query strings
+
+
+class Query(BaseModel):
+    """A query string. A parameter that is empty counts as absent."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Paged(Query):
+    """Which part of a list is asked for."""
+
+    page: Annotated[int, Between(1, MAX_PAGE), Field(description="Which page, from 1.")] = 1
+    per_page: Annotated[int, Between(1, MAX_PER_PAGE), Field(description="Items on a page.")] = 100
+
+    @property
+    def offset(self) -> int:
+        """How many items the pages before hold."""
+        return (self.page - 1) * self.per_page
+
+
+class Filters(Query):
+    """What the leaderboard and the list of evaluations can be narrowed by, as pages and as JSON; None keeps all."""
+
+    benchmark: Text | None = Field(None, description="Only this benchmark.")
+    subject: Text | None = Field(
+        None, description="Metrics over the questions of this subject; only evaluations that ask some."
+    )
+    protocol: Text | None = Field(None, description="Only this protocol, such as symbols.")
+    shots: Annotated[int, Between(0, 1000)] | None = Field(None, description="Only with so many examples.")
+    variants: Text | None = Field(None, description="Only this set of variants, such as cyclic.")
+    model: Text | None = Field(None, description="Only this model.")
+    q: Text | None = Field(None, description="Only models whose name contains this; letter case does not count.")
+    family: Text | None = Field(None, description="Only models of this family.")
+    kind: Annotated[str, OneOf(MODEL_KINDS)] | None = Field(None, description="Only model revisions of this kind.")
+    min_parameters: Annotated[int, Between(0, MAX_ID)] | None = Field(
+        None, description="Only models with at least so many parameters."
+    )
+    max_parameters: Annotated[int, Between(0, MAX_ID)] | None = Field(
+        None, description="Only models with at most so many parameters."
+    )
+    sealed_from: TimeFrom | None = Field(None, description="Only evaluations sealed at this date or time, or later.")
+    sealed_to: TimeTo | None = Field(None, description="Only evaluations sealed at this date or time, or earlier.")
+
+
+def read(kind: type[M], given: Arguments, *, others: bool = False) -> M:
+    """A query string as `kind`. others: parameters that `kind` does not have are passed over rather than refused.
+
+    Raises UsageError for what cannot be right.
+    """
+    fields = kind.model_fields
+    values: dict[str, Any] = {} if others else {name: given[name] for name in given if name not in fields}
+    for name, field in fields.items():
+        filled = [value for value in given.getlist(name) if value.strip()]
+        if filled:
+            values[name] = filled if get_origin(field.annotation) is tuple else filled[0]
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise UsageError(refusal(error, kind, "parameter")) from None
+
+
+def refusal(error: ValidationError, kind: type[BaseModel], what: Literal["parameter", "key"]) -> str:
+    """The first problem in one line: of what, its value, the remedy. Values of fields without repr stay secret."""
+    problems = error.errors(include_url=False)
+    first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
+    # Which of several values of a parameter it is says nothing that the value does not.
+    location = [str(part) for part in first["loc"] if what == "key" or isinstance(part, str)]
+    place, field = ".".join(location)[:200], kind.model_fields.get(location[0]) if location else None
+    if first["type"] == "extra_forbidden":
+        known = f"; known: {', '.join(kind.model_fields) or 'none'}" if field is None else ""
+        return f"unknown {what} {shorten(place)}{known}"
+    if first["type"] == "missing":
+        return f"{what} {place!r} is missing; give it"
+    message, value = first["msg"].removeprefix("Value error, "), first["input"]
+    if field is None:
+        return message if first["type"] == "value_error" else f"the body: {message}"
+    shown = shorten(value) if isinstance(value, str) else repr(value)[:60]
+    secret = not field.repr or isinstance(value, dict | list)
+    return f"{place}: {message}" if secret else f"{place}={shown}: {message}"
+
+
+# Single parameters of pages, which pass over those that they do not know
+
+
+@lru_cache
+def _alone(name: str, kind: Any) -> type[Query]:
+    field: dict[str, Any] = {name: (kind, None)}
+    return create_model("Parameter", __base__=Query, **field)
+
+
+def _one(arguments: Arguments, name: str, kind: Any) -> Any:
+    return getattr(read(_alone(name, kind), arguments, others=True), name)
+
+
+def whole(arguments: Arguments, key: str, default: int, low: int, high: int) -> int:
+    """A whole number of the query string between `low` and `high`."""
+    found = _one(arguments, key, Annotated[int, Between(low, high)])
+    return default if found is None else int(found)
+
+
+def choice(arguments: Arguments, key: str, choices: Collection[str], default: str) -> str:
+    """One of `choices`."""
+    return _one(arguments, key, Annotated[str, OneOf(tuple(choices))]) or default
+
+
+def text(arguments: Arguments, key: str) -> str | None:
+    """A text to filter by; None where it is absent or empty."""
+    found: str | None = _one(arguments, key, Text)
+    return found
+
+
+def time(arguments: Arguments, key: str, *, end: bool) -> datetime | None:
+    """A date or a time, UTC where no zone is given; a date is taken to its end if `end`, else to its beginning."""
+    found: datetime | None = _one(arguments, key, TimeTo if end else TimeFrom)
+    return found
+
+
+def metrics(arguments: Arguments) -> tuple[str, ...]:
+    """The metrics to show, in the catalogue's order."""
+    return _one(arguments, "metrics", MetricNames) or DEFAULT_METRICS
+
+
+def paging(arguments: Arguments, *, per_page: int, most: int) -> tuple[int, int]:
+    """(page, per_page)."""
+    return whole(arguments, "page", 1, 1, MAX_PAGE), whole(arguments, "per_page", per_page, 1, most)
+
+
+def filters(arguments: Arguments) -> dict[str, Any]:
+    """The filters of the leaderboard that are given, by name."""
+    return read(Filters, arguments, others=True).model_dump(exclude_none=True)
+
+
+# Parts of a page's path
 
 
 def identifier(what: str, value: str) -> int:
@@ -38,70 +314,3 @@ def name(what: str, value: str) -> str:
     if len(value) > 200:
         raise UsageError(f"{what} name {shorten(value)}: use up to 200 letters, digits, '.', '_' and '-'")
     return check_name(what, value)
-
-
-def whole(arguments: Arguments, key: str, default: int, low: int, high: int) -> int:
-    """A whole number of the query string between `low` and `high`."""
-    value = arguments.get(key)
-    if value is None or value == "":
-        return default
-    if not _NUMBER.fullmatch(value) or not low <= int(value) <= high:
-        raise UsageError(f"{key}={shorten(value)}: give a whole number from {low} to {high}")
-    return int(value)
-
-
-def choice(arguments: Arguments, key: str, choices: Collection[str], default: str) -> str:
-    """One of `choices`."""
-    value = arguments.get(key)
-    if value is None or value == "":
-        return default
-    if value not in choices:
-        raise UsageError(f"{key}={shorten(value)}: use one of {', '.join(choices)}")
-    return value
-
-
-def text(arguments: Arguments, key: str) -> str | None:
-    """A text to filter by; None where it is absent or empty."""
-    value = arguments.get(key, "").strip()
-    if len(value) > 200 or "\x00" in value:
-        raise UsageError(f"{key}={shorten(value)}: give up to 200 characters of plain text")
-    return value or None
-
-
-def time(arguments: Arguments, key: str, *, end: bool) -> datetime | None:
-    """A date or a time, UTC where no zone is given; a date is taken to its end if `end`, else to its beginning."""
-    value = text(arguments, key)
-    if value is None:
-        return None
-    try:
-        # A "+" of a zone arrives as a blank where a URL was not encoded.
-        moment = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
-        if end and len(value) == len("2026-11-21"):
-            moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise UsageError(
-            f"{key}={shorten(value)}: give a date or time such as 2026-11-21 or 2026-11-21T13:00"
-        ) from None
-
-
-def metrics(arguments: Arguments) -> tuple[str, ...]:
-    """The metrics to show, in the catalogue's order: `metrics=a,b` or `metrics=a&metrics=b`."""
-    asked = [item for value in arguments.getlist("metrics") for item in value.split(",") if item]
-    for item in asked:
-        if item not in METRICS:
-            raise UsageError(f"metrics={shorten(item)}: no such metric; use some of {', '.join(METRICS)}")
-    return tuple(key for key in METRICS if key in asked) or tuple(key for key in DEFAULT_METRICS if key in METRICS)
-
-
-def paging(arguments: Arguments, *, per_page: int, most: int) -> tuple[int, int]:
-    """(page, per_page)."""
-    return whole(arguments, "page", 1, 1, MAX_PAGE), whole(arguments, "per_page", per_page, 1, most)
-
-
-def only(arguments: Mapping[str, str], known: Collection[str]) -> None:
-    """Refuses parameters that nothing reads: a misspelt filter would answer with everything."""
-    for key in arguments:
-        if key not in known:
-            listed = ", ".join(known) or "none"
-            raise UsageError(f"parameter {shorten(key)} is not known here; known: {listed}")

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import (
-    JSON,
     ColumnElement,
     Select,
     and_,
@@ -17,7 +16,6 @@ from sqlalchemy import (
     not_,
     select,
     tuple_,
-    type_coerce,
 )
 from sqlalchemy.orm import Session
 
@@ -28,6 +26,14 @@ from registry.prompting.variants import VARIANT_KINDS
 from registry.queue.progress import progress_of_several
 from registry.queue.shards import prompts_of
 from registry.results.computed import computed_metrics
+from registry.results.selectables import (
+    Row,
+    evaluation_metrics,
+    evaluation_provenance,
+    prediction_detail,
+    question_metrics,
+    rows_of,
+)
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -41,41 +47,8 @@ from registry.tables import (
     QuestionScore,
     VariantSet,
 )
-from web.views import (
-    Row,
-    evaluation_metrics,
-    evaluation_provenance,
-    leaderboard,
-    prediction_detail,
-    question_metrics,
-    rows_of,
-)
 
 UNFINISHED: Final = ("queued", "running", "paused", "failed")
-
-
-# The leaderboard
-
-
-def board(session: Session) -> list[Row]:
-    """Every row of the view `leaderboard` with what ranking groups need.
-
-    What `web.board` defines the leaderboard over; pages and routes read it a page at a time, from `web.standings`.
-    """
-    query = (
-        select(
-            leaderboard,
-            Evaluation.protocol_id,
-            Evaluation.variant_set_id,
-            Evaluation.prompts,
-            type_coerce(Evaluation.specification, JSON())["questions"].label("question_filter"),
-        )
-        .select_from(leaderboard)
-        .join(Evaluation, Evaluation.id == leaderboard.c.evaluation_id)
-        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .order_by(leaderboard.c.evaluation_id)
-    )
-    return rows_of(session, query)
 
 
 def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
@@ -83,6 +56,11 @@ def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
     found = progress_of_several(session, evaluation_ids)
     # An error may name a file on a worker's disk.
     return {evaluation_id: replace(item, error=None).document() for evaluation_id, item in found.items()}
+
+
+def progress_of(session: Session, evaluation_id: int) -> Row:
+    """The progress document of one evaluation."""
+    return progress(session, [evaluation_id])[evaluation_id]
 
 
 # Evaluations

@@ -13,7 +13,7 @@ from celery import Celery
 from celery.signals import worker_shutting_down
 from celery.worker import state
 
-from registry.queue.broker import BROKER_OPTIONS, broker_address
+from registry.queue.broker import celery_app
 from registry.queue.hints import SCORE_TASK
 from registry.settings import Settings
 from workers.loop import WorkerLoop
@@ -21,14 +21,11 @@ from workers.loop import WorkerLoop
 
 def make_app(settings: Settings, loop: WorkerLoop) -> Celery:
     """A Celery application whose one task lets `loop` work on one shard."""
-    app = Celery("shuffleboard", broker=broker_address(settings))
-    app.conf.update(
-        task_serializer="json",
-        accept_content=["json"],
-        task_ignore_result=True,
+    app = celery_app(
+        settings,
+        {"visibility_timeout": 3600},
         task_acks_late=False,
         worker_prefetch_multiplier=1,
-        broker_transport_options={**BROKER_OPTIONS, "visibility_timeout": 3600},
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         worker_hijack_root_logger=False,

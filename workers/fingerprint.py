@@ -1,9 +1,7 @@
 """What scored a shard: everything outside the specification that could change a number."""
 
 import platform
-import subprocess
 from collections.abc import Mapping
-from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -15,34 +13,6 @@ DRIVER: Final = Path("/sys/module/nvidia/version")
 """Where Linux says which NVIDIA driver is loaded."""
 
 PACKAGES: Final = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "torchao")
-
-
-@lru_cache(maxsize=1)
-def code_identity() -> dict[str, Any]:
-    """The commit of the running code and whether it was changed since; only the version outside a checkout."""
-    root = Path(__file__).parent.parent
-    identity: dict[str, Any] = {"version": version("shuffleboard"), "commit": None, "dirty": None}
-    if (root / ".git").exists():
-        commit = _git(root, "rev-parse", "HEAD")
-        if commit:
-            identity["commit"] = commit
-            identity["dirty"] = bool(_git(root, "status", "--porcelain", "--untracked-files=no"))
-    return identity
-
-
-def code_version() -> str:
-    """The running code as one string: version, commit, and whether it was changed since."""
-    identity = code_identity()
-    commit = f"+{identity['commit'][:12]}" if identity["commit"] else ""
-    return f"{identity['version']}{commit}{'.changed' if identity['dirty'] else ''}"
-
-
-def _git(root: Path, *arguments: str) -> str:
-    try:
-        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)  # noqa: S603, S607 - fixed arguments
-    except FileNotFoundError:
-        return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def package_versions() -> dict[str, str]:

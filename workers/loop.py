@@ -14,17 +14,17 @@ from sqlalchemy import Engine, insert, select, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, InterfaceError, InternalError, OperationalError
 from sqlalchemy.orm import Session
 
+from registry.code_identity import code_version
 from registry.db import database_now, read_session, write_session
 from registry.errors import DatabaseError, ShuffleboardError
+from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
 from registry.queue import claims
-from registry.queue.hints import send_hints
 from registry.revisions.store import request_of
 from registry.settings import Settings
 from registry.tables import ModelRevision, Worker
 from workers.artifacts import inspect_files
 from workers.errors import InterruptedScoringError
-from workers.fingerprint import code_version
 from workers.memory import TokenBudgets, release_memory
 from workers.scorer import Scorer
 
@@ -42,7 +42,6 @@ TROUBLE: Final = (OperationalError, InterfaceError, InternalError)
 """The database restarts, is full or has cut the connection (InternalError: it ended a transaction that stood idle).
 Nothing of that is a shard's fault."""
 
-_log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -103,7 +102,7 @@ class WorkerLoop:
         self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
         self.maintain()
         self._start_thread("maintenance", self._maintain_regularly)
-        _log.info("worker_started", worker=self.id, host=host, device=device, queues=self.queues, versions=versions)
+        log.info("worker_started", worker=self.id, host=host, device=device, queues=self.queues, versions=versions)
 
     def poll_beside_messages(self) -> None:
         """Also polls the database while no message comes: work goes on without the broker."""
@@ -117,7 +116,7 @@ class WorkerLoop:
                 target()
             except Exception as error:  # noqa: BLE001 - a worker without its heartbeat must not go on
                 self.broken = True
-                _log.error("worker_broken", thread=name, exc_info=error)
+                log.error("worker_broken", thread=name, exc_info=error)
                 self.stopping.set()
 
         thread = threading.Thread(target=guarded, name=name, daemon=True)
@@ -130,7 +129,7 @@ class WorkerLoop:
         for thread in self._threads:
             thread.join(timeout=GRACE_SECONDS)
         self.sign_off()
-        _log.info("worker_stopped", worker=self.id)
+        log.info("worker_stopped", worker=self.id)
 
     def sign_off(self) -> None:
         """Hands the shard in work back and marks the worker stopped, in one transaction."""
@@ -253,7 +252,7 @@ class WorkerLoop:
             )
         except InterruptedScoringError:
             self._hand_back(shard_claim)
-            _log.info("shard_handed_back")
+            log.info("shard_handed_back")
             return
         except TROUBLE:  # while its prompts were read
             self._hand_back(shard_claim)
@@ -268,7 +267,7 @@ class WorkerLoop:
             self._record_failure(shard_claim, f"results refused: {type(error).__name__}: {error}"[:2000])
             return
         if stored:
-            _log.info(
+            log.info(
                 "shard_done",
                 prompts=len(result.rows),
                 elapsed_s=round(result.elapsed_s, 2),
@@ -276,7 +275,7 @@ class WorkerLoop:
                 tokens_computed=result.tokens_computed,
             )
         else:
-            _log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
+            log.warning("shard_discarded", reason="the lease was lost; another worker has the shard")
 
     def _store(self, shard_claim: claims.Claim, result: claims.ShardResult) -> bool:
         """Stores a result, waiting for a database in trouble; False when the claim is lost."""
@@ -291,12 +290,10 @@ class WorkerLoop:
 
     def _record_failure(self, shard_claim: claims.Claim, message: str) -> None:
         self._insist(lambda session: claims.fail(session, shard_claim, message))
-        _log.warning("shard_failed", error=message)
+        log.warning("shard_failed", error=message)
 
     def _hand_back(self, shard_claim: claims.Claim) -> None:
-        if self._insist(lambda session: claims.hand_back(session, shard_claim)):
-            # Its message is spent: others need not wait for the reconciler.
-            send_hints(self.settings, [(shard_claim.shard_id, shard_claim.queue)])
+        self._insist(lambda session: claims.hand_back(session, shard_claim))
 
     def _insist(self, attempt: Callable[[Session], T]) -> T:
         """Makes an attempt in a transaction of its own, again and again while the database is in trouble."""
@@ -352,7 +349,7 @@ class WorkerLoop:
                 files = inspect_files(request, self.settings)
             except (ShuffleboardError, OSError) as error:
                 problem = str(error)
-                _log.warning("model_unusable", revision=revision_id, error=problem)
+                log.warning("model_unusable", revision=revision_id, error=problem)
             with write_session(self.engine) as session:
                 revision = session.get_one(ModelRevision, revision_id)
                 if files is not None:
@@ -379,7 +376,7 @@ class WorkerLoop:
             return
         try:
             if time.monotonic() - self._last_work >= self.unload_seconds:
-                _log.info("model_unloaded", model_revision=self.scorer.loaded_model_revision_id)
+                log.info("model_unloaded", model_revision=self.scorer.loaded_model_revision_id)
                 self.scorer.unload()
                 release_memory()
         finally:

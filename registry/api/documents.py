@@ -1,4 +1,4 @@
-"""What the HTTP API answers, as types: its OpenAPI document is made from them, and `shuffleboard.client` returns them.
+"""What the HTTP API answers, as types: its OpenAPI document is made from them, and `shuffleboard.Client` returns them.
 
 Times are texts in ISO 8601, UTC. Numbers are as stored; null means undefined, or not known yet. Arrays run by position
 where a prediction is concerned. Keys are only ever added.
@@ -9,7 +9,15 @@ from typing import Annotated, Any, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+from registry.api.answer_rows import (
+    LeaderboardColumns,
+    MetricValues,
+    PredictionColumns,
+    PublishedColumns,
+    QuestionMetricsColumns,
+    Time,
+)
+
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256, hexadecimal.")]
 Interval = Annotated[list[float], Field(min_length=2, max_length=2, description="Low and high of a 95 % interval.")]
 RankInterval = Annotated[list[int], Field(min_length=2, max_length=2, description="Lowest and highest rank, 95 %.")]
@@ -26,81 +34,6 @@ class Problem(TypedDict):
 
 
 # Metrics
-
-
-class MetricValues(TypedDict):
-    """Every metric by name; null where it is undefined."""
-
-    accuracy: float | None
-    accuracy_normalized: float | None
-    average_accuracy: float | None
-    worst_accuracy: float | None
-    best_accuracy: float | None
-    strong_accuracy: float | None
-    retest_accuracy: float | None
-    pct_drop: float | None
-    sensitivity_gap: float | None
-    fluctuation_rate: float | None
-    prob_mass: float | None
-    brier_score: float | None
-    entropy: float | None
-    pride_accuracy: float | None
-    mcqa_plus: float | None
-    majority_vote: float | None
-    bmca_50: float | None
-    bmca_60: float | None
-    bmca_70: float | None
-    bmca_80: float | None
-    bmca_90: float | None
-    bmca_100: float | None
-    consistency_index: float | None
-    cora: float | None
-    score: float | None
-    accuracy_mean_all: float | None
-    accuracy_mean_moved: float | None
-    accuracy_median_moved: float | None
-    accuracy_abs_diff: float | None
-    accuracy_variance: float | None
-    accuracy_min: float | None
-    accuracy_max: float | None
-    accuracy_range: float | None
-    npsq_correct: float | None
-    npsq_accuracy: float | None
-    choice_only_accuracy: float | None
-    choice_sensitivity: float | None
-    choice_sensitivity_normalized: float | None
-
-
-class QuestionMetricValues(TypedDict):
-    """The metrics that a single question has; null where it is undefined or not scored yet."""
-
-    accuracy: float | None
-    accuracy_normalized: float | None
-    average_accuracy: float | None
-    worst_accuracy: float | None
-    best_accuracy: float | None
-    strong_accuracy: float | None
-    retest_accuracy: float | None
-    sensitivity_gap: float | None
-    fluctuation_rate: float | None
-    prob_mass: float | None
-    brier_score: float | None
-    entropy: float | None
-    pride_accuracy: float | None
-    mcqa_plus: float | None
-    majority_vote: float | None
-    bmca_50: float | None
-    bmca_60: float | None
-    bmca_70: float | None
-    bmca_80: float | None
-    bmca_90: float | None
-    bmca_100: float | None
-    score: float | None
-    npsq_correct: float | None
-    npsq_accuracy: float | None
-    choice_only_accuracy: float | None
-    choice_sensitivity: float | None
-    choice_sensitivity_normalized: float | None
 
 
 class ScopeMetric(TypedDict):
@@ -166,32 +99,11 @@ class Progress(TypedDict):
     error: None
 
 
-class LeaderboardRow(MetricValues):
+class LeaderboardRow(LeaderboardColumns):
     """An evaluation with its metrics. `rank`: among those who were asked the same; null until it is sealed."""
 
-    evaluation_id: int
-    model: str
-    revision: int
-    family: str | None
-    parameters: int | None
-    kind: str
-    dtype: str | None
-    quantisation: str | None
-    benchmark: str
-    benchmark_version: str
-    protocol: str
-    shots: int
-    variants: str
-    replicate: int
-    state: str
-    complete: bool
-    questions: int
-    scored: int
-    sealed_at: Time | None
     prompts: int
     question_filter: Annotated[dict[str, Any], Field(description="Which questions of the benchmark were asked.")]
-    mixed_engines: Annotated[bool, Field(description="Its shards were scored by different engines.")]
-    copies_withdrawn: Annotated[bool, Field(description="Results were copied from what was withdrawn since.")]
     rank: int | None
     n: Annotated[dict[str, int | None], Field(description="Metric to over how many questions it is.")]
     intervals: Annotated[dict[str, Interval | None], Field(description="Metric to its 95 % interval.")]
@@ -436,6 +348,9 @@ class Provenance(TypedDict):
     seeds: Annotated[dict[str, int | str], Field(description="What was drawn, to its seed.")]
     prompts: PromptDigests
     tokens: Tokens
+    metrics_computed_by: Annotated[
+        list[str], Field(description="Versions of the code, with their commits, that computed its metrics.")
+    ]
     copies: Copies
     withdrawals: list[Withdrawn]
     seal_version: int | None
@@ -456,21 +371,13 @@ class EvaluationDocument(EvaluationHeader):
     provenance: Provenance
 
 
-class QuestionResult(QuestionMetricValues):
+class QuestionResult(QuestionMetricsColumns):
     """What an evaluation made of a question: metrics and the counts behind them. `stored` below `expected`: not scored.
 
     variants: those with exactly the question's own options; valid, correct: with a valid and with the right answer;
     agreeing: with the answer of the first.
     """
 
-    evaluation_id: int
-    question_id: int
-    external_id: str
-    subject: str | None
-    flagged: Annotated[bool, Field(description="Its options refer to each other or are sorted numbers.")]
-    expected: int
-    stored: int
-    scored: bool
     variants: int
     valid: int
     correct: int
@@ -494,43 +401,8 @@ class EvaluationQuestions(TypedDict):
     counts: dict[str, int]
 
 
-class Prediction(TypedDict):
+class Prediction(PredictionColumns):
     """One prompt's result. `shown[p]` is the option at position p; inserted options are negative."""
-
-    evaluation_id: int
-    question_id: int
-    external_id: str
-    subject: str | None
-    variant: int
-    variant_name: str | None
-    shown: list[int]
-    question_shown: bool
-    own_options: bool
-    unchanged: bool
-    answer: int
-    chosen_position: int | None
-    chosen_option: int | None
-    correct: bool
-    tied: bool
-    extraction_rule: str | None
-    label_logprobs: list[float] | None
-    label_probabilities: list[float] | None
-    label_mass: float | None
-    answer_probability: float | None
-    brier_score: float | None
-    entropy: float | None
-    prompt_digest: str | None
-    logprobs_without_question: list[float] | None
-    accuracy_normalized: bool | None
-    npsq_correct: float | None
-    npsq_accuracy: bool | None
-    choice_only_accuracy: bool | None
-    choice_sensitivity: bool | None
-    choice_sensitivity_normalized: bool | None
-    generation: str | None
-    extracted: str | None
-    generation_tokens: int | None
-    generation_finished: bool | None
 
 
 class PredictionPage(TypedDict):
@@ -693,24 +565,8 @@ class ProtocolList(TypedDict):
     items: list[Protocol]
 
 
-class PublishedResult(TypedDict):
+class PublishedResult(PublishedColumns):
     """A number that a paper prints, as printed. `registry_metric`: ours of the same meaning, or null."""
-
-    paper: str
-    paper_table: str
-    section: str | None
-    model: str | None
-    benchmark: str | None
-    protocol: str | None
-    target: str | None
-    metric: str
-    printed: str
-    value: float
-    unit: str | None
-    rank: int | None
-    standard_deviation: float | None
-    registry_metric: str | None
-    registry_value: float | None
 
 
 class PublishedList(TypedDict):

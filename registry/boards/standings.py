@@ -12,8 +12,7 @@ from sqlalchemy.orm import Session
 from registry.boards.definition import Column
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
 from registry.metrics import METRICS
-from registry.metrics.catalogue import pct_drop
-from registry.metrics.runs import Runs
+from registry.metrics.averaging import Runs
 from registry.queue.evaluations import select_questions
 from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
 from registry.statistics.bootstrap import RANK_RESAMPLES, SEED, combined, percentile_interval, resampled_means
@@ -176,21 +175,22 @@ def _combined_samples(metric: str, samples: Array) -> Array:
     """The metric over each resample, from the base metrics' means (resamples, base); NaN where it is undefined."""
     if metric not in FUNCTIONS_OF_TWO_MEANS:
         return np.asarray(samples[:, 0])
-    return combined(FUNCTIONS_OF_TWO_MEANS[metric].resampled, samples[:, 0], samples[:, 1])
+    return combined(FUNCTIONS_OF_TWO_MEANS[metric].function, samples[:, 0], samples[:, 1])
 
 
 def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
-    """The unweighted mean over tasks; None if any is. % drop comes from the macro means of its two accuracies."""
+    """The unweighted mean over tasks; None if any is. A share of the first mean comes from the two macro means."""
     n = sum(task.n for task in tasks)
     values = [task.value for task in tasks if task.value is not None]
     if len(values) < len(tasks):
         return Standing(None, n)
     with_samples = [task.samples for task in tasks if task.samples is not None]
     samples = None
-    if metric == "pct_drop":
+    function = FUNCTIONS_OF_TWO_MEANS.get(metric)
+    if function is not None and function.share_of_first:
         first = math.fsum(task.means[0] or 0.0 for task in tasks) / len(tasks)
         second = math.fsum(task.means[1] or 0.0 for task in tasks) / len(tasks)
-        value = pct_drop(first, second)
+        value = function.value(first, second)
         if len(with_samples) == len(tasks):
             samples = _combined_samples(metric, np.mean(with_samples, axis=0))
     else:

@@ -22,9 +22,10 @@ from registry.boards.definition import (
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
-from registry.lookups import find_board, find_revision, find_suite, find_version
+from registry.lookups import find_board, find_revision, find_suite, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import parse_variants
+from registry.queue.estimate import Plan
 from registry.queue.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
 from registry.tables import (
     Benchmark,
@@ -36,7 +37,6 @@ from registry.tables import (
     Protocol,
     Suite,
     VariantSet,
-    Withdrawal,
 )
 
 
@@ -57,7 +57,7 @@ def import_suite(session: Session, definition: SuiteDefinition) -> tuple[Suite, 
 
 def load_shipped_suites(session: Session) -> int:
     """Stores the suites that come with this code; returns how many were new."""
-    folder = files("registry.boards") / "suites"
+    folder = files(__package__) / "suites"
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     return sum(import_suite(session, read_suite_file(path))[1] for path in paths)  # type: ignore[arg-type]
 
@@ -209,7 +209,7 @@ def evaluations_of_entry(
         Evaluation.protocol_id == protocol.id,
         Evaluation.variant_set_id == variant_set.id,
         Evaluation.seal.is_not(None),
-        Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+        stands(),
     )
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)
@@ -282,6 +282,48 @@ def _submit_missing(session: Session, model: str, asked: Asked, **options: Any) 
     if revision.id in known:
         return known[revision.id], False
     return submit(session, _request(model, asked, asked.benchmark, **options))
+
+
+def plan_of(
+    *,
+    model: str,
+    board: str | None = None,
+    suite: str | None = None,
+    benchmarks: Sequence[str] = (),
+    variants: str | None = None,
+    protocol: str | None = None,
+    shots: int | None = None,
+    limit: int | None = None,
+    subjects: Sequence[str] = (),
+    n_options: int | None = None,
+    replicate: bool = False,
+    **options: Any,
+) -> Plan:
+    """What queues all that a board or a suite asks of a model, or one evaluation on the first of the benchmarks.
+
+    options: priority, queue, requester of EvaluationRequest.
+    """
+
+    def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
+        if board is not None:
+            return submit_board(session, model, board, **options)
+        if suite is not None:
+            return submit_suite(session, model, suite, benchmarks, **options)
+        request = EvaluationRequest(
+            model=model,
+            benchmark=benchmarks[0],
+            variants=variants or "",
+            protocol=protocol or "symbols",
+            shots=shots or 0,
+            limit=limit,
+            subjects=tuple(subjects),
+            options=n_options,
+            new_replicate=replicate,
+            **options,
+        )
+        return [submit(session, request)]
+
+    return submit_all
 
 
 def submit_board(session: Session, model: str, board: str, **options: Any) -> list[tuple[Evaluation, bool]]:

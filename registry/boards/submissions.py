@@ -9,20 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import structlog
-from sqlalchemy import ColumnElement, CursorResult, Engine, func, select, update
+from sqlalchemy import ColumnElement, Engine, func, select, update
 from sqlalchemy.orm import Session
 
 from registry.account_tables import Account, Submission, SubmissionEvaluation
 from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
-from registry.db import MAX_ROW_ID, database_now, one_at_a_time, read_session, write_session
+from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
+from registry.logs import log
 from registry.lookups import find_suite
 from registry.names import check_name
 from registry.notices import notify
 from registry.people.accounts import Viewer, record
-from registry.queue.hints import hints_of
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
 from registry.settings import Settings
@@ -37,8 +36,6 @@ _PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
 HUB_NAME: Final = re.compile(rf"{_PART}/{_PART}")
 REVISION: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,126}[A-Za-z0-9_])?")
 SERVED_MODEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,198}[A-Za-z0-9])?")
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -259,8 +256,8 @@ def approve(
     priority: int = 0,
     files: ModelFiles | None = None,
     address: str | None = None,
-) -> tuple[Submission, list[tuple[int, str]]]:
-    """Registers the model and queues what the suite still needs; returns the submission and the hints to send.
+) -> Submission:
+    """Registers the model and queues what the suite lacks of it; returns the submission.
 
     A model whose files no worker has hashed yet is only registered: `advance` queues its evaluations as soon as it is
     ready. files: its digests, where known. Raises QueueError, naming who decided, when it is no longer awaiting a
@@ -276,11 +273,12 @@ def approve(
     revision, _ = add_revision(session, submission.model["name"], request, files=files)
     submission.model_revision_id = revision.id
     session.flush()
-    hints = _submit(session, submission, revision) if revision.state == "ready" else []
+    if revision.state == "ready":
+        _submit(session, submission, revision)
     _tell(session, submission, "approved")
     details = {"revision": f"{revision.model.name}@{revision.number}", "suite": submission.suite}
     record(session, viewer, "submission.approve", str(submission.id), address=address, details=details)
-    return submission, hints
+    return submission
 
 
 def reject(
@@ -330,19 +328,19 @@ def _decide(
 
 def _move(session: Session, submission: Submission, **values: Any) -> None:
     """Decides a pending submission; of two concurrent decisions one wins and the other is told who it was."""
-    moved = session.execute(
-        update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values)
+    moved = changed_one(
+        session,
+        update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values),
     )
-    assert isinstance(moved, CursorResult)
     session.refresh(submission)
-    if moved.rowcount != 1:
+    if not moved:
         decider = _decider(session, submission)
         by = f" by {decider} at {submission.decided_at:%Y-%m-%d %H:%M} UTC" if decider else ""
         raise QueueError(f"submission {submission.id} was {submission.state}{by}; it is no longer awaiting a decision")
 
 
-def _submit(session: Session, submission: Submission, revision: ModelRevision) -> list[tuple[int, str]]:
-    """Queues what the suite still needs of the revision, links everything, and returns hints for what is new."""
+def _submit(session: Session, submission: Submission, revision: ModelRevision) -> None:
+    """Queues what the suite lacks of the revision and links all of it."""
     asked = submission.estimate or {}
     found = submit_suite(
         session,
@@ -355,32 +353,29 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
     for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):
         session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id))
     session.flush()
-    return [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
 
 
 # Going on
 
 
-def advance(engine: Engine) -> list[tuple[int, str]]:
+def advance(engine: Engine) -> None:
     """Queues approved submissions whose model has become ready and ends those whose evaluations have all ended.
 
-    Returns hints at what was queued. Safe to run concurrently, and to be killed at any moment.
+    Harmless when it runs twice at once, and may be killed at any moment.
     """
     with read_session(engine) as session:
         query = select(Submission.id).where(Submission.state == "approved", Submission.finished_at.is_(None))
         waiting = session.scalars(query.order_by(Submission.id)).all()
-    hints: list[tuple[int, str]] = []
     for submission_id in waiting:
         try:
             with write_session(engine) as session:
-                hints += _advance(session, submission_id)
+                _advance(session, submission_id)
         except ShuffleboardError as error:
-            _log.warning("submission_failed", submission=submission_id, error=str(error))
+            log.warning("submission_failed", submission=submission_id, error=str(error))
             with write_session(engine) as session:
                 row = _locked(session, submission_id)
                 if row is not None:
                     _finish(session, row, str(error))
-    return hints
 
 
 def _locked(session: Session, submission_id: int) -> Submission | None:
@@ -392,10 +387,10 @@ def _locked(session: Session, submission_id: int) -> Submission | None:
     )
 
 
-def _advance(session: Session, submission_id: int) -> Sequence[tuple[int, str]]:
+def _advance(session: Session, submission_id: int) -> None:
     submission = _locked(session, submission_id)
     if submission is None:
-        return []
+        return
     states = session.scalars(
         select(Evaluation.state)
         .join(SubmissionEvaluation, SubmissionEvaluation.evaluation_id == Evaluation.id)
@@ -404,13 +399,12 @@ def _advance(session: Session, submission_id: int) -> Sequence[tuple[int, str]]:
     if states:
         if all(state in ENDED for state in states):
             _finish(session, submission, None, [state for state in ENDED for one in states if one == state])
-        return []
+        return
     revision = session.get_one(ModelRevision, submission.model_revision_id)
     if revision.state == "ready":
-        return _submit(session, submission, revision)
-    if revision.state == "failed":
+        _submit(session, submission, revision)
+    elif revision.state == "failed":
         _finish(session, submission, f"the model cannot be used: {revision.error or 'no reason was recorded'}")
-    return []
 
 
 def _finish(session: Session, submission: Submission, problem: str | None, states: Sequence[str] = ()) -> None:

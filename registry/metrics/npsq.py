@@ -7,10 +7,15 @@ Example: (with|without) = (−1|−4), (−2|−2.5): NPSQ .75 and .2; Δchoice 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from registry.metrics import examples
+from registry.metrics.averaging import MeanOverQuestions, QuestionMetric, zero_or_one
+from registry.metrics.entry import Example, Metric
 from registry.metrics.outcome import Outcomes, VariantOutcome, original_variant, own_variants
+from registry.metrics.papers import cho
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,12 @@ def _chosen_variant(outcomes: Outcomes) -> VariantOutcome | None:
     return original_variant(outcomes) or next(iter(own_variants(outcomes)), None)
 
 
-def _metric(name: str) -> Callable[[Outcomes], float | None]:
+def _scored(name: str) -> QuestionMetric:
+    """One of the ChoiceScores of a question's original order (its first, where there is none).
+
+    None without both log-probabilities.
+    """
+
     def value(outcomes: Outcomes) -> float | None:
         chosen = _chosen_variant(outcomes)
         if chosen is None or chosen.logprobs is None or chosen.logprobs_without_question is None:
@@ -91,18 +101,7 @@ def _metric(name: str) -> Callable[[Outcomes], float | None]:
         result = getattr(scores, name)
         return None if result is None else float(result)
 
-    value.__doc__ = (
-        f"{name} of one question, on its original order (its first, where there is none); None without both "
-        "log-probabilities."
-    )
     return value
-
-
-npsq_correct = _metric("npsq_correct")
-npsq_accuracy = _metric("npsq_accuracy")
-choice_only_accuracy = _metric("choice_only_accuracy")
-choice_sensitivity = _metric("choice_sensitivity")
-choice_sensitivity_normalized = _metric("choice_sensitivity_normalized")
 
 
 def accuracy_normalized(outcomes: Outcomes) -> float | None:
@@ -111,3 +110,111 @@ def accuracy_normalized(outcomes: Outcomes) -> float | None:
     if original is None or original.logprobs is None:
         return None
     return float(highest(per_byte(original.logprobs, original.option_bytes)) == original.right)
+
+
+_BOTH: Final = (
+    "Log-probabilities with the question and without it, such as `choice-only` asks for; taken on the original order, "
+    "or on the first where there is no original."
+)
+_NOT_STORED: Final = "log-probabilities with or without the question are not stored"
+
+
+def _of_counterparts(name: str) -> MeanOverQuestions:
+    """The mean of one of the ChoiceScores that is true or false."""
+    return MeanOverQuestions(_scored(name), zero_or_one(f"question_score.{name}"))
+
+
+METRICS: Final = (
+    Metric(
+        name="npsq_correct",
+        label="NPSQ of the right option",
+        better="higher",
+        summary="How far the question closes the right option's gap to certainty.",
+        formulas=(r"\text{NPSQ}(a) = \frac{\log P(a \mid Q, C) - \log P(a \mid C)}{- \log P(a \mid C)}",),
+        sources=(cho("NPSQ"),),
+        needs=f"{_BOTH} Undefined where the choices alone are certain, log P(a | C) = 0.",
+        example=Example(examples.WITHOUT_QUESTION, "(−1 + 4)/4.", "0.75"),
+        low=None,
+        unit="share of the gap",
+        averaging=MeanOverQuestions(_scored("npsq_correct"), "question_score.npsq_correct"),
+        undefined=f"{_NOT_STORED}, or log P(x given the options alone) is 0",
+    ),
+    Metric(
+        name="npsq_accuracy",
+        label="NPSQ accuracy",
+        better="higher",
+        summary="Right answers when choosing by NPSQ instead of probability.",
+        formulas=(r"[ \operatorname{argmax}_x \text{NPSQ}(x) = a ]",),
+        sources=(cho("acc_npsq"),),
+        needs=f"{_BOTH} Undefined where NPSQ is undefined for any option.",
+        example=Example(examples.WITHOUT_QUESTION, "NPSQ is .75 for a and (−2 + 2.5)/2.5 = .2 for b: a, right.", "1"),
+        differs="The full paper (ICLR 2026) calls it acc_npsq.",
+        averaging=_of_counterparts("npsq_accuracy"),
+        undefined="as `npsq_correct`, for any option",
+    ),
+    Metric(
+        name="choice_only_accuracy",
+        label="Choice-only accuracy",
+        better="higher",
+        summary="Right answers with the question left out: what the options alone give away.",
+        formulas=(r"[ \operatorname{argmax}_x \log P(x \mid C) = a ]",),
+        sources=(cho("choice-only"),),
+        needs=_BOTH,
+        example=Example(examples.WITHOUT_QUESTION, "Without the question b leads, −2.5 against −4: wrong.", "0"),
+        averaging=_of_counterparts("choice_only_accuracy"),
+        undefined=_NOT_STORED,
+    ),
+    Metric(
+        name="choice_sensitivity",
+        label="Choice sensitivity",
+        better="lower",
+        summary="Questions where the options weigh more than the question between the two leading options.",
+        formulas=(
+            r"[ \Delta_{\text{choice}} > \Delta_{\text{question}} ]",
+            r"\Delta_{\text{choice}} = \log P(x_1 \mid C) - \log P(x_2 \mid C)",
+            r"\Delta_{\text{question}} = \log P(x_1 \mid Q, C) - \log P(x_2 \mid Q, C) - \Delta_{\text{choice}}",
+        ),
+        sources=(cho("choice sensitivity"),),
+        needs=f"{_BOTH} x₁ and x₂ are the two options that lead with the question.",
+        example=Example(
+            examples.WITHOUT_QUESTION,
+            "x₁ is a, x₂ is b. Δchoice = −4 + 2.5 = −1.5. The gap with the question is −1 + 2 = 1, so Δquestion = 1 + "
+            "1.5 = 2.5. −1.5 is not more than 2.5.",
+            "0",
+        ),
+        averaging=_of_counterparts("choice_sensitivity"),
+        undefined=_NOT_STORED,
+    ),
+    Metric(
+        name="accuracy_normalized",
+        label="Accuracy, length-normalised",
+        better="higher",
+        summary="Right answers on the original order, choosing by log-probability per byte of the option.",
+        formulas=(r"\left[ \operatorname{argmax}_x \frac{\log P(x \mid Q, C)}{\text{bytes}(x)} = a \right]",),
+        sources=(cho("length normalisation"),),
+        needs="Log-probabilities on the original order. An option's length is counted in UTF-8 bytes.",
+        example=Example(examples.WITHOUT_QUESTION, "−1/2 = −.5 for a, −2/8 = −.25 for b: b leads, wrong.", "0"),
+        averaging=MeanOverQuestions(accuracy_normalized, zero_or_one("question_score.accuracy_normalized")),
+        undefined="the original or its log-probabilities are not stored",
+    ),
+    Metric(
+        name="choice_sensitivity_normalized",
+        label="Choice sensitivity, length-normalised",
+        better="lower",
+        summary="Choice sensitivity by log-probability per byte of the option.",
+        formulas=(
+            r"[ \Delta_{\text{choice}} > \Delta_{\text{question}} ]",
+            r"\frac{\log P(x \mid \cdot)}{\text{bytes}(x)} \text{ in place of } \log P(x \mid \cdot)",
+        ),
+        sources=(cho("choice sensitivity with length normalisation"),),
+        needs=f"{_BOTH} An option's length is counted in UTF-8 bytes. NPSQ itself does not change with the length.",
+        example=Example(
+            examples.WITHOUT_QUESTION,
+            "With the question −.5 and −.25: x₁ is b. Without it −4/2 = −2 and −2.5/8 = −.3125, so Δchoice = −.3125 + "
+            "2 = 1.6875. The gap is .25, so Δquestion = .25 − 1.6875 = −1.4375: less.",
+            "1",
+        ),
+        averaging=_of_counterparts("choice_sensitivity_normalized"),
+        undefined=_NOT_STORED,
+    ),
+)

@@ -12,8 +12,13 @@ Examples: four options, the right one is 1, and the cyclic orders are answered 1
 """
 
 from collections import Counter
+from typing import Any, Final
 
+from registry.metrics import examples
+from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions, zero_or_one
+from registry.metrics.entry import ORDERS, TWO_ORDERS, Example, Metric
 from registry.metrics.outcome import Outcomes, original_variant, own_variants
+from registry.metrics.papers import cavalin, goliakova, gupta, nowak
 
 
 def accuracy(outcomes: Outcomes) -> float | None:
@@ -86,6 +91,14 @@ def retest_accuracy(outcomes: Outcomes) -> float | None:
     return original.correct * sum(outcome.correct for outcome in others) / len(others) if others else None
 
 
+def pct_drop(accuracy: Any, retest_accuracy: Any) -> Any:
+    """% drop of Gupta et al.: what is lost on retest of the accuracy, in percent, up to 100. 50 → 40: 20.
+
+    Of two means over the questions that have both; undefined where the accuracy is 0.
+    """
+    return 100 * (accuracy - retest_accuracy) / accuracy
+
+
 def score(outcomes: Outcomes) -> float | None:
     """SCORE: share of unordered pairs of orders with the same answer, in [0, 1]; None for fewer than two. E: 0.5.
 
@@ -97,3 +110,182 @@ def score(outcomes: Outcomes) -> float | None:
         return None
     counts = Counter(outcome.option for outcome in own if outcome.option is not None)
     return sum(n * (n - 1) // 2 for n in counts.values()) / (M * (M - 1) // 2)
+
+
+_ANY_ORDER: Final = "question_score.variants > 0"
+_NO_ORDER: Final = "variants missing, or no order"
+
+METRICS: Final = (
+    Metric(
+        name="accuracy",
+        label="Accuracy",
+        better="higher",
+        summary="Right answers on the benchmark's own order of the options.",
+        formulas=(r"V_0 = [ m_{\text{original}} = a ]",),
+        sources=(gupta("V₀"), cavalin("MCQA")),
+        needs="The original order.",
+        example=Example(examples.FOUR_ORDERS, "The original order is answered b, which is right.", "1"),
+        averaging=MeanOverQuestions(accuracy, zero_or_one("question_score.original_correct")),
+        undefined="the original is not stored",
+    ),
+    Metric(
+        name="average_accuracy",
+        label="Average accuracy",
+        better="higher",
+        summary="Right answers over all tested orders.",
+        formulas=(r"\text{AAcc} = \frac{1}{|R|} \sum_{j=1}^{|R|} [ m_j = a ]",),
+        sources=(goliakova("Eq. 1–9, AAcc"),),
+        needs=ORDERS,
+        example=Example(examples.FOUR_ORDERS, "Three of four orders are right: 3/4.", "0.75"),
+        averaging=MeanOverQuestions(
+            average_accuracy, "question_score.correct * 1.0 / question_score.variants", _ANY_ORDER
+        ),
+        undefined=_NO_ORDER,
+    ),
+    Metric(
+        name="worst_accuracy",
+        label="Worst accuracy",
+        better="higher",
+        summary="Questions answered right under every tested order.",
+        formulas=(r"\text{WAcc} = \prod_{j=1}^{|R|} [ m_j = a ]",),
+        sources=(goliakova("Eq. 1–9, WAcc"),),
+        needs=ORDERS,
+        example=Example(examples.FOUR_ORDERS, "The fourth order is wrong: 1 · 1 · 1 · 0.", "0"),
+        averaging=MeanOverQuestions(
+            worst_accuracy,
+            "case when question_score.correct = question_score.variants then 1.0 else 0.0 end",
+            _ANY_ORDER,
+        ),
+        undefined=_NO_ORDER,
+    ),
+    Metric(
+        name="best_accuracy",
+        label="Best accuracy",
+        better="higher",
+        summary="Questions answered right under at least one tested order.",
+        formulas=(r"\text{BAcc} = 1 - \prod_{j=1}^{|R|} [ m_j \neq a ]",),
+        sources=(goliakova("Eq. 1–9, BAcc"),),
+        needs=ORDERS,
+        example=Example(examples.FOUR_ORDERS, "Not all orders are wrong: 1 − 0 · 0 · 0 · 1.", "1"),
+        averaging=MeanOverQuestions(
+            best_accuracy, "case when question_score.correct > 0 then 1.0 else 0.0 end", _ANY_ORDER
+        ),
+        undefined=_NO_ORDER,
+    ),
+    Metric(
+        name="strong_accuracy",
+        label="Strong accuracy",
+        better="higher",
+        summary="Where the first order is right, the share of orders with the same answer.",
+        formulas=(r"\text{SAcc} = [ m_1 = a ] \cdot \frac{1}{|R|} \sum_{j=1}^{|R|} [ m_1 = m_j ]",),
+        sources=(goliakova("Eq. 3, SAcc"),),
+        needs=ORDERS,
+        example=Example(
+            examples.FOUR_ORDERS,
+            "The first order is right, and three of four orders, itself among them, have its answer: 1 · 3/4.",
+            "0.75",
+        ),
+        differs="The paper says that SAcc equals WAcc on two orders, and its Table 1 has the two columns equal. That "
+        "is true of `retest_accuracy`, not of Eq. 3, which counts the first order itself: right, then wrong gives ½ "
+        "and 0.",
+        averaging=MeanOverQuestions(
+            strong_accuracy,
+            "case when question_score.first_option = question.answer "
+            "then question_score.agreeing * 1.0 / question_score.variants else 0.0 end",
+            _ANY_ORDER,
+        ),
+        undefined=_NO_ORDER,
+    ),
+    Metric(
+        name="retest_accuracy",
+        label="Retest accuracy",
+        better="higher",
+        summary="Right on the original order and right again on the other orders, averaged over them.",
+        formulas=(r"V_0 \cdot \frac{1}{M} \sum_{i=1}^{M} V_i",),
+        sources=(gupta("Eq. 1, “our metric”"),),
+        needs="The original order and at least one other, such as `shuffle`.",
+        example=Example(
+            examples.FOUR_ORDERS, "The original is right, and so are two of the three others: 1 · 2/3.", "0.667"
+        ),
+        averaging=MeanOverQuestions(
+            retest_accuracy,
+            "case when question_score.original_correct "
+            "then question_score.others_correct * 1.0 / question_score.others else 0.0 end",
+            "question_score.others > 0",
+        ),
+        undefined="variants missing, no original, or no other order",
+    ),
+    Metric(
+        name="pct_drop",
+        label="Drop",
+        better="lower",
+        summary="How much of the accuracy is lost on retest, in percent.",
+        formulas=(r"100 \cdot \frac{\text{accuracy} - \text{retest accuracy}}{\text{accuracy}}",),
+        sources=(gupta("% drop"),),
+        needs="The original order and at least one other. Both means are taken over the questions that have both; "
+        "undefined where the accuracy is 0.",
+        example=Example(examples.RETEST, "Accuracy 5/10, retest accuracy 4/10: 100 · (.5 − .4)/.5.", "20"),
+        high=100.0,
+        unit="percent",
+        averaging=FunctionOfTwoMeans(
+            {"accuracy": accuracy, "retest_accuracy": retest_accuracy}, pct_drop, share_of_first=True
+        ),
+        undefined="no question has a value, or the accuracy is 0",
+    ),
+    Metric(
+        name="sensitivity_gap",
+        label="Sensitivity gap",
+        better="lower",
+        summary="Questions right under some orders and wrong under others.",
+        formulas=(r"\text{SensG} = \text{BAcc} - \text{WAcc}",),
+        sources=(goliakova("Eq. 1–9, SensG"),),
+        needs=ORDERS,
+        example=Example(examples.FOUR_ORDERS, "Right somewhere, not everywhere: 1 − 0.", "1"),
+        averaging=MeanOverQuestions(
+            sensitivity_gap,
+            "case when question_score.correct > 0 and question_score.correct < question_score.variants "
+            "then 1.0 else 0.0 end",
+            _ANY_ORDER,
+        ),
+        undefined=_NO_ORDER,
+    ),
+    Metric(
+        name="fluctuation_rate",
+        label="Fluctuation rate",
+        better="lower",
+        summary="Questions whose answer changes with the order of the options.",
+        formulas=(r"\text{FR} = 1 - \prod_{j=1}^{|R|} [ m_1 = m_j ]",),
+        sources=(goliakova("Eq. 1–9, FR"),),
+        needs=TWO_ORDERS,
+        example=Example(examples.FOUR_ORDERS, "The fourth answer is not the first one: 1 − 1 · 1 · 1 · 0.", "1"),
+        differs="By the formula as printed a single order has the rate 0. Here it is undefined: untested is not "
+        "stable.",
+        averaging=MeanOverQuestions(
+            fluctuation_rate,
+            "case when question_score.agreeing = question_score.variants then 0.0 else 1.0 end",
+            "question_score.variants > 1",
+        ),
+        undefined="variants missing, or fewer than two orders",
+    ),
+    Metric(
+        name="score",
+        label="SCORE",
+        better="higher",
+        summary="Pairs of orders that get the same answer, right or wrong.",
+        formulas=(r"\text{SCORE} = \frac{2}{\left| R \right| ( \left| R \right| - 1 )} \sum_{i < j} [ m_i = m_j ]",),
+        sources=(nowak("Eq. 2"),),
+        needs=f"{TWO_ORDERS} The paper's are those of `answer-moving`.",
+        example=Example(
+            examples.FOUR_ORDERS, "Of the 6 pairs of orders, the 3 among the first three orders agree: 3/6.", "0.5"
+        ),
+        differs="The evaluation harness of SCORE sums over ordered pairs by its description, which would reach 2, maps "
+        "answers back to options wrongly, and compares strings, so that two missing answers agree. Here pairs are "
+        "unordered, and a missing answer agrees with nothing but counts among the orders.",
+        averaging=MeanOverQuestions(
+            score,
+            "question_score.equal_pairs * 1.0 / (question_score.variants * (question_score.variants - 1) / 2)",
+            "question_score.variants > 1",
+        ),
+        undefined="variants missing, or fewer than two orders",
+    ),
+)

@@ -13,7 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from registry.metrics import examples
+from registry.metrics.averaging import OverEvaluation, zero_or_one
+from registry.metrics.entry import Example, Metric
 from registry.metrics.outcome import Outcomes, VariantOutcome, original_variant, own_variants
+from registry.metrics.papers import goliakova, zheng
 
 ALPHA: Final = 0.05
 """Share of the questions that the prior is estimated from."""
@@ -136,3 +140,35 @@ def pride_per_question(questions: Sequence[Outcomes]) -> list[float | None]:
         for outcomes in questions
     ]
     return [None if value is None else float(value) for value in correct]
+
+
+METRICS: Final = (
+    Metric(
+        name="pride_accuracy",
+        label="PriDe accuracy",
+        better="higher",
+        summary="Accuracy after dividing out the model's liking for positions, estimated on a few questions.",
+        formulas=(
+            r"\pi_q(l) \propto \exp \frac{1}{|R|} \sum_{j=1}^{|R|} \log p_{q,j,l}",
+            r"\pi(l) = \frac{1}{K} \sum_{q=1}^{K} \pi_q(l)",
+            r"\text{answer} = \operatorname{argmax}_l ( \log p_{0,l} - \log \pi(l) )",
+        ),
+        sources=(zheng("PriDe"), goliakova("PriDe")),
+        needs="Probabilities on the original order; on the K questions that the prior π is estimated from, "
+        "probabilities on at least two orders, such as `cyclic`. Here l is a position, not an option. The K questions "
+        "themselves are answered by the option with the highest mean probability over the orders. Logarithms take p + "
+        "10⁻¹⁰.",
+        example=Example(
+            examples.PRIOR,
+            "K = 1, and `first` is the question whose hash is lower. By position its geometric means are √(.8 · .6) = "
+            ".693 and √(.2 · .4) = .283, so the prior is .710 and .290. Its options have mean probabilities .6 and "
+            ".4: a, right. In `second`, .65/.710 = .915 and .35/.290 = 1.207: position 2, b, right.",
+            "1",
+        ),
+        differs="The published code shuffles the questions at random to choose those that the prior is estimated from. "
+        "Here they are the K = max(1, ⌊.05 N⌋) of the N questions with equally many options whose SHA-256 of `0:<id>` "
+        "is lowest.",
+        averaging=OverEvaluation(pride_per_question, zero_or_one("question_pride.correct")),
+        undefined="not sealed, fewer than two orders, or no probabilities",
+    ),
+)

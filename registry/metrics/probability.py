@@ -6,8 +6,13 @@ View: question_metrics, from scalars that are stored with each prediction.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Final
 
+from registry.metrics import examples
+from registry.metrics.averaging import MeanOverQuestions
+from registry.metrics.entry import ORDERS, Example, Metric
 from registry.metrics.outcome import Outcomes, VariantOutcome, own_variants
+from registry.metrics.papers import goliakova
 
 
 def renormalise(weights: Sequence[float]) -> list[float] | None:
@@ -69,3 +74,62 @@ def entropy(outcomes: Outcomes) -> float | None:
         return None if outcome.probabilities is None else normalised_entropy(outcome.probabilities)
 
     return _mean_over_orders(outcomes, value)
+
+
+_PROBABILITIES: Final = f"{ORDERS} All with probabilities of the labels."
+_KNOWN: Final = "question_score.variants > 0 and question_score.probability_variants = question_score.variants"
+_UNKNOWN: Final = "variants missing, or an order without probabilities"
+
+METRICS: Final = (
+    Metric(
+        name="prob_mass",
+        label="Probability mass",
+        better="higher",
+        summary="Probability of the right option, averaged over the orders.",
+        formulas=(r"\text{Prob} = \frac{1}{|R|} \sum_{j=1}^{|R|} p_j(a)",),
+        sources=(goliakova("Eq. 1–9, Prob"),),
+        needs=_PROBABILITIES,
+        example=Example(examples.TWO_ORDERS, "(.8 + .5)/2.", "0.65"),
+        averaging=MeanOverQuestions(
+            prob_mass, "question_score.answer_probability_sum / question_score.variants", _KNOWN
+        ),
+        undefined=_UNKNOWN,
+    ),
+    Metric(
+        name="brier_score",
+        label="Brier score",
+        better="lower",
+        summary="Squared distance of the probabilities from the right answer, averaged over the orders.",
+        formulas=(r"\text{BS} = \frac{1}{|R|} \sum_{j=1}^{|R|} \sum_{x=1}^{L} ([ x = a ] - p_j(x))^2",),
+        sources=(goliakova("Eq. 1–9, BS"),),
+        needs=_PROBABILITIES,
+        example=Example(examples.TWO_ORDERS, "((.2² + .2²) + (.5² + .5²))/2 = (.08 + .5)/2.", "0.29"),
+        high=2.0,
+        unit="squared probability",
+        differs="A footnote has 1 − BS in 0 … 1. BS as printed reaches 2, so that 1 − BS spans −1 … 1; correlations "
+        "are the same.",
+        averaging=MeanOverQuestions(brier_score, "question_score.brier_score_sum / question_score.variants", _KNOWN),
+        undefined=_UNKNOWN,
+    ),
+    Metric(
+        name="entropy",
+        label="Entropy",
+        better="lower",
+        summary="How evenly the probability is spread over the options, averaged over the orders.",
+        formulas=(
+            (
+                r"\text{EN} = - \frac{1}{|R|} \sum_{j=1}^{|R|} "
+                r"\frac{1}{\log_2 L} \sum_{x=1}^{L} p_j(x) \cdot \log_2 p_j(x)"
+            ),
+        ),
+        sources=(goliakova("Eq. 1–9, EN"),),
+        needs=f"{_PROBABILITIES} 0 · log 0 is 0.",
+        example=Example(
+            examples.TWO_ORDERS,
+            "−.8 log₂ .8 − .2 log₂ .2 = .7219 bits, and 1 bit for .5 and .5; log₂ 2 = 1: (.7219 + 1)/2.",
+            "0.861",
+        ),
+        averaging=MeanOverQuestions(entropy, "question_score.entropy_sum / question_score.variants", _KNOWN),
+        undefined=_UNKNOWN,
+    ),
+)

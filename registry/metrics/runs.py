@@ -5,40 +5,13 @@ original order is the lowest ordinal that shows every one of its questions as th
 "moved". View: run_metrics. Example: accuracies .6 (original), .7 and .8.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median, pvariance
+from typing import Final
 
-from registry.metrics.outcome import Outcomes, own_variants
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Accuracies of the runs by ordinal, in [0, 1]; original: the ordinal of the original's run, if there is one."""
-
-    accuracies: Mapping[int, float]
-    original: int | None
-
-    def moved(self) -> list[float]:
-        """Accuracies of the runs that are not the original's; empty without an original."""
-        if self.original is None:
-            return []
-        return [value for ordinal, value in self.accuracies.items() if ordinal != self.original]
-
-
-def runs_of(questions: Sequence[Outcomes]) -> Runs:
-    """The runs of complete questions, over variants with exactly the question's own options."""
-    hits: dict[int, list[bool]] = {}
-    unchanged: dict[int, bool] = {}
-    for outcomes in questions:
-        for outcome in own_variants(outcomes):
-            hits.setdefault(outcome.variant, []).append(outcome.correct)
-            unchanged[outcome.variant] = unchanged.get(outcome.variant, True) and outcome.original
-    originals = [ordinal for ordinal, same in unchanged.items() if same]
-    return Runs(
-        {ordinal: fmean(map(float, correct)) for ordinal, correct in sorted(hits.items())},
-        min(originals, default=None),
-    )
+from registry.metrics import examples
+from registry.metrics.averaging import OverRuns, Runs
+from registry.metrics.entry import Example, Metric
+from registry.metrics.papers import nowak
 
 
 def accuracy_mean_all(runs: Runs) -> float | None:
@@ -86,4 +59,121 @@ def accuracy_range(runs: Runs) -> float | None:
     return max(values) - min(values) if len(values) > 1 else None
 
 
-RunMetric = Callable[[Runs], float | None]
+_ANY_RUN: Final = "Orders of the question's own options; the paper's are those of `answer-moving`."
+_EACH_RUN: Final = "Orders of the question's own options, such as `answer-moving`."
+_MOVED: Final = "The original order and at least one other, such as `answer-moving`."
+_TWO_RUNS: Final = "At least two orders of the question's own options, such as `answer-moving`."
+_TABLES: Final = (nowak("Tables 5–11"),)
+_NEVER: Final = "never"
+_NONE_MOVED: Final = "no original, or no other run"
+_ONE_RUN: Final = "fewer than two runs"
+
+METRICS: Final = (
+    Metric(
+        name="accuracy_mean_all",
+        label="Mean accuracy, all runs",
+        better="higher",
+        summary="Mean accuracy of all orders.",
+        formulas=(r"\frac{1}{T + 1} \sum_{t=0}^{T} A_t",),
+        sources=(nowak("Tables 5–11, mean “under attack”"),),
+        needs=_ANY_RUN,
+        example=Example(examples.THREE_RUNS, "(.6 + .7 + .8)/3.", "0.7"),
+        differs="The paper's column “under attack” is this mean: it includes the original order.",
+        averaging=OverRuns(accuracy_mean_all, "spread.mean_all"),
+        undefined=_NEVER,
+    ),
+    Metric(
+        name="accuracy_mean_moved",
+        label="Mean accuracy, moved",
+        better="higher",
+        summary="Mean accuracy of the orders other than the original.",
+        formulas=(r"\frac{1}{T} \sum_{t=1}^{T} A_t",),
+        sources=_TABLES,
+        needs=_MOVED,
+        example=Example(examples.THREE_RUNS, "(.7 + .8)/2.", "0.75"),
+        differs="No column of the tables has it: the mean “under attack” there is `accuracy_mean_all`.",
+        averaging=OverRuns(accuracy_mean_moved, "spread.mean_moved"),
+        undefined=_NONE_MOVED,
+    ),
+    Metric(
+        name="accuracy_median_moved",
+        label="Median accuracy, moved",
+        better="higher",
+        summary="Median accuracy of the orders other than the original.",
+        formulas=(r"\text{median}(A_1, \ldots, A_T)",),
+        sources=_TABLES,
+        needs=_MOVED,
+        example=Example(examples.THREE_RUNS, "Halfway between .7 and .8.", "0.75"),
+        averaging=OverRuns(accuracy_median_moved, "spread.median_moved"),
+        undefined=_NONE_MOVED,
+    ),
+    Metric(
+        name="accuracy_abs_diff",
+        label="Original against moved",
+        better="lower",
+        summary="Distance between the original order's accuracy and the mean of the others.",
+        formulas=(r"\left| A_0 - \frac{1}{T} \sum_{t=1}^{T} A_t \right|",),
+        sources=_TABLES,
+        needs=_MOVED,
+        example=Example(examples.THREE_RUNS, "|.6 − .75|.", "0.15"),
+        differs="The printed differences are taken from the moved runs, although the mean printed beside them is over "
+        "all runs.",
+        averaging=OverRuns(accuracy_abs_diff, "abs(spread.original - spread.mean_moved)"),
+        undefined=_NONE_MOVED,
+    ),
+    Metric(
+        name="accuracy_variance",
+        label="Variance of accuracy",
+        better="lower",
+        summary="Population variance of accuracy over the orders, in squared percentage points.",
+        formulas=(
+            r"\frac{1}{T + 1} \sum_{t=0}^{T} (100 A_t - 100 \bar{A})^2",
+            r"\bar{A} = \frac{1}{T + 1} \sum_{t=0}^{T} A_t",
+        ),
+        sources=_TABLES,
+        needs=_TWO_RUNS,
+        example=Example(examples.THREE_RUNS, "60, 70 and 80 have the mean 70: (100 + 0 + 100)/3.", "66.67"),
+        high=2500.0,
+        unit="squared percentage points",
+        differs="The paper does not say which variance it prints. The population variance fits all 182 printed rows; "
+        "the sample variance contradicts more than half of them.",
+        averaging=OverRuns(accuracy_variance, "case when spread.runs > 1 then spread.variance end"),
+        undefined=_ONE_RUN,
+    ),
+    Metric(
+        name="accuracy_min",
+        label="Lowest accuracy",
+        better="higher",
+        summary="Accuracy of the worst single order.",
+        formulas=(r"\min(A_0, \ldots, A_T)",),
+        sources=_TABLES,
+        needs=_EACH_RUN,
+        example=Example(examples.THREE_RUNS, "The lowest of .6, .7 and .8.", "0.6"),
+        averaging=OverRuns(accuracy_min, "spread.lowest"),
+        undefined=_NEVER,
+    ),
+    Metric(
+        name="accuracy_max",
+        label="Highest accuracy",
+        better="higher",
+        summary="Accuracy of the best single order.",
+        formulas=(r"\max(A_0, \ldots, A_T)",),
+        sources=_TABLES,
+        needs=_EACH_RUN,
+        example=Example(examples.THREE_RUNS, "The highest of .6, .7 and .8.", "0.8"),
+        averaging=OverRuns(accuracy_max, "spread.highest"),
+        undefined=_NEVER,
+    ),
+    Metric(
+        name="accuracy_range",
+        label="Range of accuracy",
+        better="lower",
+        summary="Best minus worst single order.",
+        formulas=(r"\max(A_0, \ldots, A_T) - \min(A_0, \ldots, A_T)",),
+        sources=_TABLES,
+        needs=_TWO_RUNS,
+        example=Example(examples.THREE_RUNS, ".8 − .6.", "0.2"),
+        averaging=OverRuns(accuracy_range, "case when spread.runs > 1 then spread.highest - spread.lowest end"),
+        undefined=_ONE_RUN,
+    ),
+)

@@ -5,6 +5,7 @@ delivered at least once: if a worker dies between sending and recording that, it
 id.
 """
 
+import base64
 import hashlib
 import hmac
 import json
@@ -16,14 +17,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import structlog
-from sqlalchemy import CursorResult, Engine, Select, select, update
+from sqlalchemy import Engine, Select, select, update
 from sqlalchemy.orm import Session
 
 from registry import __version__
 from registry.account_tables import Account, Notice, Webhook, WebhookDelivery
-from registry.db import MAX_ROW_ID, database_now, read_session, write_session
+from registry.db import MAX_ROW_ID, changed_one, database_now, read_session, write_session
 from registry.errors import NotFoundError, UsageError
+from registry.logs import log
 from registry.notices import KINDS, TEST
 from registry.notices.addresses import allowed_hosts, checked_addresses, parse_url, port_of
 from registry.people.accounts import Viewer, record
@@ -42,8 +43,6 @@ CLAIM_S: Final = 120.0
 ROUND_S: Final = 20.0
 """How long a worker keeps starting deliveries, so that its other duties need not wait."""
 MAX_WEBHOOKS: Final = 50
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def add_webhook(
     webhook = Webhook(
         account_id=account.id,
         url=url,
-        secret=secrets.token_hex(32),
+        secret=secrets.token_hex(32),  # read as base64 where it signs: 48 bytes
         kinds=None if kinds is None else sorted(set(kinds), key=list(KINDS).index),
     )
     session.add(webhook)
@@ -194,10 +193,20 @@ def body_of(due: Due, settings: Settings) -> bytes:
     return json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
 
 
-def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """The header that signs a delivery: HMAC-SHA256 over the time, a dot and the body, keyed with the secret's text."""
-    digest = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
-    return f"t={timestamp},v1={digest}"
+def signed_headers(secret: str, delivery_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers that name and sign a delivery, as Standard Webhooks 1.0 has them.
+
+    Shuffleboard-Delivery and -Signature are what the first receivers read, and go with the next release.
+    """
+    digest = hmac.digest(base64.b64decode(secret), f"{delivery_id}.{timestamp}.".encode() + body, "sha256")
+    former = hmac.new(secret.encode(), f"{timestamp}.".encode() + body, hashlib.sha256).hexdigest()
+    return {
+        "webhook-id": delivery_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+        "Shuffleboard-Delivery": delivery_id,
+        "Shuffleboard-Signature": f"t={timestamp},v1={former}",
+    }
 
 
 def send(due: Due, settings: Settings) -> Outcome:
@@ -215,9 +224,8 @@ def send(due: Due, settings: Settings) -> Outcome:
         "Host": parts.netloc,
         "Content-Type": "application/json",
         "User-Agent": f"shuffleboard/{__version__}",
-        "Shuffleboard-Delivery": due.delivery_id,
         "Shuffleboard-Event": due.kind,
-        "Shuffleboard-Signature": signature(due.secret, int(time.time()), body),
+        **signed_headers(due.secret, due.delivery_id, int(time.time()), body),
     }
     try:
         target = httpx2.URL(due.url).copy_with(host=addresses[0], port=port_of(parts))
@@ -269,7 +277,7 @@ def deliver(engine: Engine, settings: Settings, *, sender: Send = send_in_time, 
             _settle(session, due, outcome)
         delivered += outcome.delivered
         if not outcome.delivered:
-            _log.warning("webhook_failed", delivery=due.delivery_id, attempt=due.attempt, error=outcome.error)
+            log.warning("webhook_failed", delivery=due.delivery_id, attempt=due.attempt, error=outcome.error)
     return delivered
 
 
@@ -315,13 +323,10 @@ def _settle(session: Session, due: Due, outcome: Outcome) -> bool:
         values |= {"state": "failed", "finished_at": database_now()}
     else:
         values["not_before"] = database_now(FIRST_WAIT_S * WAIT_FACTOR ** (due.attempt - 1))
-    settled = session.execute(
-        _of(due.webhook_id, due.notice_id)
-        .where(WebhookDelivery.attempts == due.attempt, WebhookDelivery.state == "waiting")
-        .values(**values)
+    waiting = _of(due.webhook_id, due.notice_id).where(
+        WebhookDelivery.attempts == due.attempt, WebhookDelivery.state == "waiting"
     )
-    assert isinstance(settled, CursorResult)
-    return settled.rowcount == 1
+    return changed_one(session, waiting.values(**values))
 
 
 def try_webhook(

@@ -22,6 +22,7 @@ from sqlalchemy import URL, text
 from registry.db import get_engine, read_session
 from registry.errors import DatabaseError, UsageError
 from registry.operations import migrate
+from registry.schema import history
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 POSTGRESQL_MAGIC: Final = b"PGDMP"
@@ -65,9 +66,9 @@ def backup(url: str, path: Path) -> Backup:
     be written, or PostgreSQL's client is missing or older than the server. A backup that failed leaves no file.
     """
     engine = get_engine(url)
-    revision = migrate.current(engine)
+    revision = history.current(engine)
     if revision is None:
-        raise DatabaseError(f"database {migrate.shown(engine)} is empty: there is nothing to back up")
+        raise DatabaseError(f"database {history.shown(engine)} is empty: there is nothing to back up")
     if path.exists():
         raise UsageError(f"{path}: already exists; give another file, or move that one away")
     with _beside(path) as scratch:
@@ -96,7 +97,7 @@ def restore(url: str, path: Path) -> Restored:
     else:
         _fill_postgresql(url, path)
     engine.dispose()
-    before = migrate.current(engine)
+    before = history.current(engine)
     assert before is not None
     revision = migrate.upgrade(url)
     with read_session(engine) as session:
@@ -192,7 +193,7 @@ def _known_revision(path: Path) -> None:
             (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except (sqlite3.Error, TypeError):
         raise UsageError(f"{path}: is an SQLite file, but not a registry; give a file that `db backup` wrote") from None
-    migrate.require_known(str(path), revision)
+    history.require_known(str(path), revision)
 
 
 # PostgreSQL
@@ -265,18 +266,18 @@ def _dump_postgresql(url: URL, server: int, target: Path) -> None:
 
 def _fill_postgresql(url: str, path: Path) -> None:
     engine = get_engine(url)
-    migrate.current(engine)  # says what is wrong where it cannot be reached
+    history.current(engine)  # says what is wrong where it cannot be reached
     with engine.connect() as connection:
         objects = connection.scalar(_OBJECTS)
     if objects:
-        raise DatabaseError(f"database {migrate.shown(engine)} is not empty; create an empty one and use that")
+        raise DatabaseError(f"database {history.shown(engine)} is not empty; create an empty one and use that")
     program = client_program("pg_restore", _server_version(url))
     listing = ["--file=-", "--data-only", "--table=alembic_version", str(path)]
     said = _run(program, listing, None, "reading the backup")
     revision = re.search(r"^COPY \S*alembic_version .*\n(\w+)$", said, re.MULTILINE)
     if revision is None:
         raise UsageError(f"{path}: does not contain a registry; give a file that `db backup` wrote")
-    migrate.require_known(str(path), revision[1])
+    history.require_known(str(path), revision[1])
     # In one transaction. Tables are filled before their triggers are made. Owners and rights are those of another
     # server's roles: `db roles` makes this one's.
     options = ["--single-transaction", "--no-owner", "--no-privileges", str(path)]

@@ -18,6 +18,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.submissions import advance
 from registry.db import read_session, write_session
 from registry.errors import SealError
+from registry.logs import log
 from registry.notices.webhooks import deliver
 from registry.proof.seal import seal
 from registry.queue import claims
@@ -27,8 +28,6 @@ from registry.settings import Settings
 MINIMUM_IDLE_SECONDS: Final = 5.0
 SEALING_LEASES: Final = 10
 """A transaction that seals may be silent for so many leases: it computes in between."""
-
-_log = structlog.get_logger()
 
 
 class Maintenance:
@@ -63,21 +62,21 @@ class Maintenance:
                 self._seal(evaluation_id)
         # Also when nothing was sealed here: whoever sealed the last one may have been killed before this line.
         for board in refresh_boards(self.engine):
-            _log.info("board_refreshed", board=board)
+            log.info("board_refreshed", board=board)
 
     def _seal(self, evaluation_id: int) -> None:
         try:
             with self.transaction(SEALING_LEASES) as session:
                 sealed = claims.lock_unsealed(session, evaluation_id) and seal(session, evaluation_id)
         except SealError as error:
-            _log.warning("seal_refused", error=str(error))
+            log.warning("seal_refused", error=str(error))
             return
         if sealed:
-            _log.info("evaluation_sealed")
+            log.info("evaluation_sealed")
 
     def tell(self) -> None:
         """Advances submissions, and sends webhooks their pending deliveries."""
-        send_hints(self.settings, advance(self.engine))
+        advance(self.engine)
         if self._telling.acquire(blocking=False):  # else another thread of this process is at it
             try:
                 deliver(self.engine, self.settings)
@@ -94,4 +93,4 @@ class Maintenance:
 
 def log_trouble(error: DBAPIError) -> None:
     """Logs that the database is in trouble, and that this process waits for it."""
-    _log.warning("database_trouble", error=str(error.orig).splitlines()[0] if str(error.orig) else str(error))
+    log.warning("database_trouble", error=str(error.orig).splitlines()[0] if str(error.orig) else str(error))

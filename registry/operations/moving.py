@@ -30,6 +30,7 @@ from registry.errors import DatabaseError, UsageError
 from registry.operations import migrate
 from registry.operations.backup import problems_of
 from registry.results.bulk import sqlalchemy_errors
+from registry.schema import history
 from registry.verification import verify_all
 
 BATCH: Final = 5000
@@ -100,8 +101,8 @@ def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Mov
     """
     source, target = get_engine(source_url), get_engine(target_url)
     if source.url == target.url:
-        raise UsageError(f"{migrate.shown(target)}: is the registry's own database; give another one")
-    migrate.require_current(source)
+        raise UsageError(f"{history.shown(target)}: is the registry's own database; give another one")
+    history.require_current(source)
     with _left_as_it_was(target), _snapshot(source) as read, target.begin() as write:
         _prepare(write)
         rows = _copy(read, write, say)
@@ -126,21 +127,21 @@ def _left_as_it_was(target: Engine) -> Iterator[None]:
         if isinstance(error, DBAPIError):
             reason = str(error.orig).splitlines()[0]
             raise DatabaseError(
-                f"the move to {migrate.shown(target)} failed and was rolled back: {reason}; fix that and run it again"
+                f"the move to {history.shown(target)} failed and was rolled back: {reason}; fix that and run it again"
             ) from error
         raise
     target.dispose()
 
 
 def _require_free(target: Engine) -> None:
-    if migrate.current(target) is None:
+    if history.current(target) is None:
         return
-    migrate.require_current(target)
+    history.require_current(target)
     with target.execution_options(read_only=True).connect() as connection:
         for table in _tables():
             if table.name not in SHIPPED and _count(connection, table):
                 raise DatabaseError(
-                    f"database {migrate.shown(target)} is not empty: {table.name} has rows; give an empty database"
+                    f"database {history.shown(target)} is not empty: {table.name} has rows; give an empty database"
                 )
 
 

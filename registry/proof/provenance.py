@@ -14,7 +14,7 @@ from registry.lookups import find_evaluation
 from registry.proof.manifest import shard_provenance
 from registry.proof.withdrawals import copies_of, withdrawals_of
 from registry.revisions.store import model_identity
-from registry.tables import ChainLink, Evaluation, EvaluationQuestion, Question, QuestionSeal
+from registry.tables import ChainLink, Evaluation, EvaluationMetric, EvaluationQuestion, Question, QuestionSeal
 
 
 def provenance_document(session: Session, evaluation_id: int) -> dict[str, Any]:
@@ -73,6 +73,7 @@ def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[M
             "computed": computed,
             "saved": None if naive is None or computed is None else naive - computed,
         },
+        "metrics_computed_by": _metrics_computed_by(session, evaluation.id),
         "copies": copies_document(session, evaluation.id),
         "withdrawals": [
             {
@@ -88,6 +89,13 @@ def more_provenance(session: Session, evaluation: Evaluation, shards: Iterable[M
         "seal_version": None if evaluation.seal is None else evaluation.seal_version,
         "chain": link_document(session, evaluation.seal),
     }
+
+
+def _metrics_computed_by(session: Session, evaluation_id: int) -> list[str]:
+    """The versions of the code that computed the evaluation's metrics; several where some were added later."""
+    computed_by = EvaluationMetric.code_version
+    query = select(computed_by).where(EvaluationMetric.evaluation_id == evaluation_id, computed_by.is_not(None))
+    return list(session.scalars(query.distinct().order_by(computed_by)))
 
 
 def engine_fingerprints(shards: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from sqlalchemy import and_, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from registry import notices
+from registry.code_identity import code_version
 from registry.db import database_now
 from registry.digests import specification_digest
 from registry.errors import SealError
@@ -126,6 +127,7 @@ def metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
             "value": values[metric.name],
             "n": values[f"{metric.name}_n"],
             **interval_columns(scope, intervals[scope].get(metric.name)),
+            "code_version": code_version(),
         }
         for scope, values in computed_metrics(session, evaluation_id).items()
         for metric in METRICS.values()

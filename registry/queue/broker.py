@@ -4,14 +4,16 @@ A URL `rediss://…` is Redis over TLS. The URL says what its certificate is che
 and kombu share: `?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis-ca.pem`.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from registry.errors import UsageError
 from registry.settings import Settings
 
 if TYPE_CHECKING:  # what needs no broker does without it
+    from celery import Celery
     from redis import Redis
 
 SOCKET_SECONDS: Final = 2.0
@@ -36,6 +38,21 @@ def broker_address(settings: Settings) -> str:
     if parts.scheme != "rediss" or "ssl_cert_reqs" in parse_qs(parts.query):
         return url
     return f"{url}{'&' if parts.query else '?'}ssl_cert_reqs=required"
+
+
+def celery_app(settings: Settings, patience: Mapping[str, Any], **configuration: Any) -> "Celery":
+    """A Celery application on the broker: JSON alone, no results. patience: how long the transport tries what fails."""
+    from celery import Celery
+
+    app = Celery("shuffleboard", broker=broker_address(settings))
+    app.conf.update(
+        task_serializer="json",
+        accept_content=["json"],
+        task_ignore_result=True,
+        broker_transport_options={**BROKER_OPTIONS, **patience},
+        **configuration,
+    )
+    return app
 
 
 def open_broker(settings: Settings) -> "Redis":

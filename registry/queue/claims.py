@@ -15,8 +15,9 @@ from sqlalchemy import ColumnElement, CursorResult, and_, case, func, insert, or
 from sqlalchemy.orm import Session, aliased
 
 from registry import notices
-from registry.db import database_now
+from registry.db import changed_one, database_now
 from registry.digests import specification_digest
+from registry.queue.hints import hint_at
 from registry.results.bulk import insert_predictions
 from registry.results.scores import write_question_scores
 from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, Shard, Worker
@@ -107,9 +108,7 @@ def _held(shard_claim: Claim) -> ColumnElement[bool]:
 
 def _update_held(session: Session, shard_claim: Claim, **values: object) -> bool:
     """Updates the shard if the claim still holds; says whether it did."""
-    result = session.execute(update(Shard).where(_held(shard_claim)).values(**values))
-    assert isinstance(result, CursorResult)
-    return result.rowcount == 1
+    return changed_one(session, update(Shard).where(_held(shard_claim)).values(**values))
 
 
 def heartbeat(session: Session, shard_claim: Claim, lease_seconds: float) -> bool:
@@ -194,6 +193,8 @@ def fail(session: Session, shard_claim: Claim, error: str) -> bool:
 
 def hand_back(session: Session, shard_claim: Claim) -> bool:
     """Returns a shard unscored, counted as neither failure nor crash. False: the claim was lost."""
+    # Its message is spent: others need not wait for the reconciler.
+    hint_at(session, Shard.id == shard_claim.shard_id)
     return _update_held(session, shard_claim, state="queued", lease_until=None)
 
 
@@ -212,13 +213,8 @@ def settle(session: Session, evaluation_id: int) -> None:
     """Marks an evaluation failed once nothing of it is left to do and a shard is parked."""
     states = set(session.scalars(select(Shard.state).where(Shard.evaluation_id == evaluation_id).distinct()))
     if "failed" in states and not states & {"queued", "leased"}:
-        failed = session.execute(
-            update(Evaluation)
-            .where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
-            .values(state="failed")
-        )
-        assert isinstance(failed, CursorResult)
-        if failed.rowcount == 1:
+        going_on = update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
+        if changed_one(session, going_on.values(state="failed")):
             evaluation = session.get_one(Evaluation, evaluation_id, populate_existing=True)
             notices.evaluation_failed(session, evaluation)
 

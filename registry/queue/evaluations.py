@@ -4,15 +4,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import CursorResult, case, insert, select, update
+from sqlalchemy import case, insert, select, update
 from sqlalchemy.orm import Session
 
-from registry.db import MAX_INTEGER, one_at_a_time
+from registry.db import MAX_INTEGER, changed_one, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
-from registry.lookups import find_evaluation, find_revision, find_version
+from registry.lookups import find_evaluation, find_revision, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
+from registry.queue.hints import hint_at
 from registry.queue.shards import prompts_of
 from registry.revisions.store import model_identity
 from registry.tables import (
@@ -24,7 +25,6 @@ from registry.tables import (
     Shard,
     Variant,
     VariantSet,
-    Withdrawal,
 )
 
 SHARD_PROMPTS: Final = 64
@@ -98,11 +98,9 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
     digest = specification_digest(specification)
-    replicates = session.scalars(
-        select(Evaluation).where(Evaluation.specification_digest == digest).order_by(Evaluation.replicate)
-    ).all()
-    withdrawn = _withdrawn(session, replicates)
-    standing = [evaluation for evaluation in replicates if evaluation.id not in withdrawn]
+    of_specification = select(Evaluation).filter_by(specification_digest=digest).order_by(Evaluation.replicate)
+    replicates = session.scalars(of_specification).all()
+    standing = session.scalars(of_specification.where(stands())).all()
     if standing and not request.new_replicate:
         return standing[-1], False
     protocol = store_protocol(session, protocol_json)
@@ -125,12 +123,8 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     session.flush()
     _check_prompts(session, evaluation, questions)
     _store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
+    hint_at(session, Shard.evaluation_id == evaluation.id)
     return evaluation, True
-
-
-def _withdrawn(session: Session, evaluations: Iterable[Evaluation]) -> set[int]:
-    ids = [evaluation.id for evaluation in evaluations]
-    return set(session.scalars(select(Withdrawal.evaluation_id).where(Withdrawal.evaluation_id.in_(ids))))
 
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
@@ -361,11 +355,12 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
     ended = Evaluation.state.in_(("failed", "cancelled"))
     state = case((ended, target), else_=Evaluation.state) if action == "retry" else target
     # Conditional, and after the shards: a worker that seals or fails the evaluation locks them in this order.
-    moved = session.execute(
-        update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(allowed)).values(state=state)
+    moved = changed_one(
+        session,
+        update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(allowed)).values(state=state),
     )
-    assert isinstance(moved, CursorResult)
     session.refresh(evaluation)
-    if moved.rowcount != 1:
+    if not moved:
         raise QueueError(f"evaluation {evaluation_id} became {evaluation.state} meanwhile; {action} is not for that")
+    hint_at(session, Shard.evaluation_id == evaluation_id)
     return evaluation

@@ -1,49 +1,43 @@
 """Hints: after a commit, tells workers through Redis that there is work. Losing one costs time, never work.
 
-The web and the command line send tasks by name, so that neither imports the workers.
+What queues shards notes it with `hint_at`; the session's commit sends, whoever commits. Tasks are sent by name, so that
+neither the web nor the command line imports the workers.
 """
 
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
-import structlog
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, event, or_, select
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
-from registry.queue.broker import BROKER_OPTIONS, broker_address, open_broker
-from registry.settings import Settings
-from registry.tables import Shard
+from registry.logs import log
+from registry.queue.broker import celery_app, open_broker
+from registry.settings import Settings, get_settings
+from registry.tables import Evaluation, Shard
 
 SCORE_TASK: Final = "shuffleboard.score"
-_log = structlog.get_logger()
+_CONDITIONS: Final = "shards to hint at"
+_HINTS: Final = "hints to send"
 
 
 @lru_cache(maxsize=4)
-def _celery(broker_url: str) -> Any:
-    from celery import Celery
-
-    app = Celery("shuffleboard", broker=broker_url)
-    app.conf.update(
-        task_serializer="json",
-        accept_content=["json"],
-        task_ignore_result=True,
-        # kombu's own patience: one more try, at once. Its default waits for seven seconds.
-        broker_transport_options={**BROKER_OPTIONS, "max_retries": 1, "interval_start": 0, "interval_step": 0},
-        broker_connection_retry=False,
-    )
-    return app
+def _sender(settings: Settings) -> Any:
+    # kombu's own patience: one more try, at once. Its default waits for seven seconds.
+    patience = {"max_retries": 1, "interval_start": 0, "interval_step": 0}
+    return celery_app(settings, patience, broker_connection_retry=False)
 
 
 def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
     """Sends one message for each (shard id, queue); returns how many went out. A broker that is down is no error."""
-    if not settings.broker_url:
+    shards = list(shards)
+    if not settings.broker_url or not shards:
         return 0
     from kombu.exceptions import OperationalError
     from redis.exceptions import RedisError
 
-    app = _celery(broker_address(settings))
+    app = _sender(settings)
     sent = 0
     try:
         with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
@@ -51,14 +45,43 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
                 app.send_task(SCORE_TASK, args=[shard_id], queue=queue, producer=producer, retry=False)
                 sent += 1
     except (OperationalError, RedisError, OSError) as error:
-        _log.warning("broker_unreachable", error=str(error), remedy="workers pick up the work once it is back")
+        log.warning("broker_unreachable", error=str(error), remedy="workers pick up the work once it is back")
     return sent
 
 
-def hints_of(session: Session, evaluation_id: int) -> list[tuple[int, str]]:
-    """(shard id, queue) of an evaluation's queued shards, in order."""
-    query = select(Shard.id, Shard.queue).where(Shard.evaluation_id == evaluation_id, Shard.state == "queued")
+def hints_of(session: Session, condition: ColumnElement[bool]) -> list[tuple[int, str]]:
+    """(shard id, queue) of the shards of a condition that are queued and whose evaluation goes on, in order."""
+    query = (
+        select(Shard.id, Shard.queue)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(condition, Shard.state == "queued", Evaluation.state.in_(("queued", "running")))
+    )
     return [(row.id, row.queue) for row in session.execute(query.order_by(Shard.id))]
+
+
+def hint_at(session: Session, condition: ColumnElement[bool]) -> None:
+    """Has the commit of this transaction send a hint for each shard of the condition that is queued by then."""
+    if get_settings().broker_url:
+        session.info.setdefault(_CONDITIONS, []).append(condition)
+
+
+@event.listens_for(Session, "before_commit")
+def _look_up(session: Session) -> None:
+    if _CONDITIONS in session.info and not session.in_nested_transaction():  # a savepoint's release is no commit
+        session.flush()
+        session.info[_HINTS] = hints_of(session, or_(*session.info.pop(_CONDITIONS)))
+
+
+@event.listens_for(Session, "after_commit")
+def _send(session: Session) -> None:
+    if _HINTS in session.info:
+        send_hints(get_settings(), session.info.pop(_HINTS))
+
+
+@event.listens_for(Session, "after_rollback")
+def _forget(session: Session) -> None:
+    session.info.pop(_CONDITIONS, None)
+    session.info.pop(_HINTS, None)
 
 
 def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -79,6 +102,6 @@ def missing_hints(settings: Settings, queued: list[tuple[int, str]]) -> list[tup
                 assert isinstance(waiting, int)
                 missing += shards[waiting:]
     except (RedisError, OSError, UsageError) as error:
-        _log.warning("broker_unreachable", error=str(error), remedy="hints are sent again once it is back")
+        log.warning("broker_unreachable", error=str(error), remedy="hints are sent again once it is back")
         return []
     return missing

@@ -15,8 +15,9 @@ from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
+from registry.lookups import stands
 from registry.queue.shards import ShardPrompt
-from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard, Withdrawal
+from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
 
 _CHUNK: Final = 500
 
@@ -82,7 +83,7 @@ def reusable(
                 Prediction.prompt_digest.is_not(None),
                 Prediction.label_logprobs.is_not(None),
                 # A withdrawn evaluation is not trusted, or another replaces it.
-                Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+                stands(),
                 # A copy points to where the number was made, never to another copy.
                 Prediction.reused_from_evaluation_id.is_(None),
             )

@@ -6,7 +6,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
-from registry.metrics.runs import Runs
+from registry.metrics.averaging import Runs
 
 
 def computed_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Intervals of stored metrics: a bootstrap over each scope's questions, computed when an evaluation is sealed."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -10,8 +9,8 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
-from registry.metrics.catalogue import pct_drop
-from registry.metrics.cora import consistency_index, cora
+from registry.metrics.averaging import FunctionOfTwoMeans
+from registry.metrics.catalogue import QUESTION_METRICS
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RANK_RESAMPLES,
@@ -30,56 +29,32 @@ NONE: Final = "none"
 """Method of a metric for which no interval is stated: it would not cover."""
 
 
-@dataclass(frozen=True)
-class OfTwoMeans:
-    """A metric that is a function of two means, both over the questions that have both."""
-
-    first: str
-    second: str
-    value: Callable[[float | None, float | None], float | None]
-    resampled: Callable[[Array, Array], Array]
-
-
-FUNCTIONS_OF_TWO_MEANS: Final[Mapping[str, OfTwoMeans]] = {
-    "pct_drop": OfTwoMeans(
-        "accuracy", "retest_accuracy", pct_drop, lambda original, retest: 100 * (original - retest) / original
-    ),
-    "consistency_index": OfTwoMeans(
-        "accuracy", "bmca_100", consistency_index, lambda mcqa, consistent: 1 - (mcqa - consistent)
-    ),
-    "cora": OfTwoMeans("accuracy", "bmca_100", cora, lambda mcqa, consistent: mcqa * (1 - (mcqa - consistent))),
+FUNCTIONS_OF_TWO_MEANS: Final[Mapping[str, FunctionOfTwoMeans]] = {
+    name: metric.of_two_means for name, metric in METRICS.items() if metric.of_two_means is not None
 }
 
 
 def resting_on(metric: str, base: Sequence[Array]) -> int:
     """How many questions a metric's interval rests on: those with a value.
 
-    base: per-question values of the metric's base metrics, each (questions,), NaN where undefined. The percentage drop
-    is about the questions that are right on the original; on fewer of them its interval has to be wider.
+    base: per-question values of the metric's base metrics, each (questions,), NaN where undefined. A share of the first
+    is about the questions where that is 1; on fewer of them its interval has to be wider.
     """
-    if metric == "pct_drop":
+    function = FUNCTIONS_OF_TWO_MEANS.get(metric)
+    if function is not None and function.share_of_first:
         return int(np.count_nonzero(base[0] == 1))
     return int(np.count_nonzero(~np.isnan(base[0])))
 
 
-def per_question_metrics() -> list[str]:
-    """Metrics that have a value for each question."""
-    return [
-        name
-        for name, metric in METRICS.items()
-        if metric.per_question is not None or metric.over_evaluation is not None
-    ]
-
-
 def base_metrics(metric: str) -> tuple[str, ...]:
-    """The per-question metrics that a metric is made of."""
+    """The metrics of questions that a metric is made of."""
     found = FUNCTIONS_OF_TWO_MEANS.get(metric)
     return (metric,) if found is None else (found.first, found.second)
 
 
 def question_values(session: Session, evaluation_id: int, question_ids: Sequence[int]) -> dict[str, Array]:
     """Metric to its values over the given questions, in their order, shape (questions,); NaN where undefined."""
-    names = per_question_metrics()
+    names = QUESTION_METRICS
     rows = session.execute(
         text(f"SELECT question_id, {', '.join(names)} FROM question_metrics WHERE evaluation_id = :id"),  # noqa: S608
         {"id": evaluation_id},
@@ -115,7 +90,7 @@ def metric_intervals(values: Mapping[str, Array], *, resamples: int = RESAMPLES,
         function = FUNCTIONS_OF_TWO_MEANS.get(name)
         drawn = samples[:, own[0]]
         if function is not None:
-            drawn = combined(function.resampled, samples[:, own[0]], samples[:, own[1]])
+            drawn = combined(function.function, samples[:, own[0]], samples[:, own[1]])
         n = resting_on(name, [stacked[:, place] for place in own])
         found[name] = percentile_interval(drawn, n) if n >= MINIMUM_QUESTIONS else None
     return found

@@ -1,7 +1,7 @@
-"""What is reported of evaluations: metrics and leaderboard rows."""
+"""What is reported of an evaluation."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -42,26 +42,3 @@ def evaluation_metrics(
 def _named(row: Mapping[Any, Any] | None) -> dict[str, float | None]:
     """Every metric name of the contract; None for those that the row does not hold."""
     return {name: None if row is None or row.get(name) is None else float(row[name]) for name in ALL_NAMES}
-
-
-_TRUE_OR_FALSE: Final = ("complete", "mixed_engines", "copies_withdrawn")
-
-
-def leaderboard_rows(
-    session: Session, *, benchmark: str | None = None, variants: str | None = None
-) -> list[dict[str, Any]]:
-    """Rows of the view `leaderboard`: best worst accuracy first, incomplete ones last."""
-    conditions = {"benchmark": benchmark, "variants": variants}
-    where = " AND ".join(f"{column} = :{column}" for column, value in conditions.items() if value is not None)
-    query = text(f"SELECT * FROM leaderboard {'WHERE ' + where if where else ''}")  # noqa: S608 - fixed column names
-    given = {column: value for column, value in conditions.items() if value is not None}
-    rows = [
-        {key: bool(value) if key in _TRUE_OR_FALSE else value for key, value in row.items()}
-        for row in session.execute(query, given).mappings()
-    ]
-    return sorted(rows, key=_best_first)
-
-
-def _best_first(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    value = row["worst_accuracy"] if row["worst_accuracy"] is not None else row["accuracy"]
-    return (row["benchmark"], row["variants"], value is None, -(value or 0.0), row["evaluation_id"])

@@ -6,7 +6,7 @@ from psycopg import sql
 from sqlalchemy import Connection, text
 
 from registry.schema.audiences import AUDIENCES, schema
-from registry.schema.public_sql.documented import documented_views
+from registry.schema.documented import documented_views
 
 
 def comment_on_views(connection: Connection) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.errors import MetricInputError
+from registry.metrics.cora import cora
 
 Floats = NDArray[np.float64]
 
@@ -55,20 +56,6 @@ class VariantBootstrap:
     draws: int
     resamples: int
     seed: int
-
-
-@dataclass(frozen=True)
-class PairedDifference:
-    """First minus second, over the questions that both have; None without any.
-
-    interval: None where none is stated; questions: how many both have.
-    """
-
-    difference: float | None
-    interval: Interval | None
-    resamples: int
-    seed: int
-    questions: int
 
 
 def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
@@ -140,9 +127,8 @@ def combined(function: Callable[..., Floats], *means: Floats) -> Floats:
     (docs/decisions/0008-combined-means.md); function takes them as arrays.
     Returns shape (resamples,): NaN where the value is undefined, a division by zero among them.
 
-    >>> accuracy, full_consistency = np.array([0.5, 0.5]), np.array([0.25, 0.5])
-    >>> combined(lambda mcqa, bmca: mcqa * (1 - (mcqa - bmca)), accuracy, full_consistency)
-    array([0.375, 0.5  ])
+    >>> combined(lambda one, other: one / other, np.array([0.5, 0.5]), np.array([0.25, 0.0]))
+    array([ 2., nan])
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.asarray(function(*means), dtype=np.float64)
@@ -198,25 +184,6 @@ def mean_intervals(values: Floats, *, resamples: int = RESAMPLES, seed: int = SE
     return [percentile_interval(column, int(count)) for column, count in zip(samples.T, counts, strict=True)]
 
 
-def paired_difference(
-    first: Floats, second: Floats, *, resamples: int = RESAMPLES, seed: int = SEED
-) -> PairedDifference:
-    """Mean difference, first minus second, of two models on the questions that both have, with its interval.
-
-    first, second: shape (questions,), the same questions in the same order; NaN where undefined.
-    Raises MetricInputError on unequal shapes.
-    """
-    first, second = _checked(first, 1), _checked(second, 1)
-    if first.shape != second.shape:
-        raise MetricInputError(f"{first.size} and {second.size} questions to compare; give both models the same ones")
-    differences = first - second
-    differences = differences[~np.isnan(differences)]
-    if not differences.size:
-        return PairedDifference(None, None, resamples, seed, 0)
-    (interval,) = mean_intervals(differences[:, None], resamples=resamples, seed=seed)
-    return PairedDifference(float(differences.mean()), interval, resamples, seed, differences.size)
-
-
 def cora_over_variants(
     hits: NDArray[np.bool_], mcqa: float, *, resamples: int = RESAMPLES, draws: int = 100, seed: int = SEED
 ) -> VariantBootstrap:
@@ -270,5 +237,5 @@ def _drawn_variants(M: int, resamples: int, draws: int, seed: int) -> NDArray[np
 
 
 def _cora_bootstrap(bmca: Floats, mcqa: float, resamples: int, draws: int, seed: int) -> VariantBootstrap:
-    cora = mcqa * (1 - (mcqa - bmca))
-    return VariantBootstrap(float(cora.mean()), float(cora.std()), draws, resamples, seed)
+    values = cora(mcqa, bmca)
+    return VariantBootstrap(float(values.mean()), float(values.std()), draws, resamples, seed)

@@ -51,14 +51,15 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool]) -> McNemar:
     >>> mcnemar([True, True, True, False], [False, False, False, False])
     McNemar(only_first=3, only_second=0, p_value=0.25)
     """
-    from scipy.stats import binom
+    from scipy.stats import binomtest
 
     _check_lengths(first, second)
     pairs = list(zip(first, second, strict=True))
     only_first = sum(bool(one) and not other for one, other in pairs)
     only_second = sum(bool(other) and not one for one, other in pairs)
-    tail = binom.cdf(min(only_first, only_second), only_first + only_second, 0.5)
-    return McNemar(only_first, only_second, min(1.0, 2 * float(tail)))
+    differing = only_first + only_second
+    p_value = float(binomtest(only_first, differing).pvalue) if differing else 1.0
+    return McNemar(only_first, only_second, p_value)
 
 
 def wilcoxon(differences: Sequence[float]) -> Wilcoxon | None:

@@ -1,6 +1,6 @@
 """Comparing two evaluations on the questions that both have, and replicates with each other."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -9,25 +9,40 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.errors import QueueError, UsageError
-from registry.lookups import find_evaluation
+from registry.lookups import find_evaluation, stands
 from registry.metrics import METRICS
 from registry.results.analyses import store_analysis
-from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, per_question_metrics, question_values, resting_on
+from registry.results.intervals import (
+    FUNCTIONS_OF_TWO_MEANS,
+    Array,
+    base_metrics,
+    question_values,
+    resting_on,
+)
 from registry.statistics.bootstrap import (
+    MINIMUM_QUESTIONS,
     RESAMPLES,
     SEED,
-    Interval,
     combined,
     cora_over_variants,
-    paired_difference,
     percentile_interval,
     resampled_means,
 )
 from registry.statistics.comparison import mcnemar
 from registry.statistics.noise import Answer, noise
-from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question, Withdrawal
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
-ZERO_OR_ONE: Final = ("accuracy", "worst_accuracy", "best_accuracy", "fluctuation_rate", "pride_accuracy", "bmca_100")
+ZERO_OR_ONE: Final = (
+    "accuracy",
+    "accuracy_normalized",
+    "worst_accuracy",
+    "best_accuracy",
+    "fluctuation_rate",
+    "npsq_accuracy",
+    "choice_only_accuracy",
+    "pride_accuracy",
+    "bmca_100",
+)
 """Metrics that are 0 or 1 for every question, which McNemar's test is for."""
 
 CORA: Final = "cora_over_variants"
@@ -40,8 +55,11 @@ MAX_DIFFERING: Final = 200
 def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict[str, Any]:
     """First minus second in every metric, with a paired interval, and McNemar's exact test where it is 0 or 1.
 
-    Both over the questions that both have a value for. Raises QueueError for one that is not sealed, UsageError where
-    they are of different benchmark versions or the same evaluation.
+    Both over the questions that both have a value for. The interval is of one paired bootstrap over the questions that
+    both ask: RESAMPLES draws with seed SEED, the same draws for every metric. Page and command line state this document
+    and nothing else.
+    Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions or the same
+    evaluation.
     """
     first, second = _sealed(session, first_id), _sealed(session, second_id)
     if first.id == second.id:
@@ -54,9 +72,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
         raise UsageError(f"the evaluations ask different questions: {names}; compare two of one benchmark version")
     ids = _common_questions(session, first.id, second.id)
     values = [question_values(session, item.id, ids) for item in (first, second)]
-    metrics = {name: _difference(name, values[0][name], values[1][name]) for name in per_question_metrics()}
-    for name, function in FUNCTIONS_OF_TWO_MEANS.items():
-        metrics[name] = _combined_difference(name, values, function)
+    metrics = metric_differences(*values)
     return {
         "first": _described(first),
         "second": _described(second),
@@ -97,51 +113,75 @@ def _common_questions(session: Session, first_id: int, second_id: int) -> list[i
     return sorted(asked[0] & asked[1])
 
 
-def _mean(values: Any) -> float | None:
+def _mean(values: Array) -> float | None:
     known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else None
 
 
-def _interval(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
+def metric_differences(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, dict[str, Any]]:
+    """Metric to both values, first minus second with its interval, McNemar's test, and over how many questions.
+
+    first, second: per-question metric to (questions,), the same questions in the same order, NaN where undefined.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    columns: dict[str, list[Array]] = {}
+    of_two_means = [name for name in FUNCTIONS_OF_TWO_MEANS if first.keys() >= {*base_metrics(name)}]
+    for name in [*first, *of_two_means]:
+        sides = [[side[part] for part in base_metrics(name)] for side in (first, second)]
+        defined = ~np.isnan(np.stack(sides[0] + sides[1])).any(axis=0)
+        one, other = ([np.where(defined, column, np.nan) for column in side] for side in sides)
+        found[name] = _values(name, one, other)
+        # The difference of two means is the mean of differences: one column. A function of means needs all of them.
+        columns[name] = [one[0] - other[0]] if name not in FUNCTIONS_OF_TWO_MEANS else one + other
+    samples = _samples(columns)
+    for name, item in found.items():
+        if item["difference"] is not None:
+            item["interval"] = _interval(name, columns[name], samples[name])
+    return found
 
 
-def _difference(name: str, first: Any, second: Any) -> dict[str, Any]:
-    both = ~np.isnan(first) & ~np.isnan(second)
-    found = paired_difference(first, second)
+def _values(name: str, first: Sequence[Array], second: Sequence[Array]) -> dict[str, Any]:
+    """All of a metric but its interval. first, second: per-question values of its base metrics, NaN for both alike."""
+    known = ~np.isnan(first[0])
+    means = [[_mean(column) for column in side] for side in (first, second)]
+    if name in FUNCTIONS_OF_TWO_MEANS:
+        one, other = (FUNCTIONS_OF_TWO_MEANS[name].value(*side) for side in means)
+        difference = None if one is None or other is None else one - other
+    else:
+        (one,), (other,) = means
+        difference = _mean(first[0] - second[0])
     test = None
-    if name in ZERO_OR_ONE and both.any():
-        test = asdict(mcnemar((first[both] == 1).tolist(), (second[both] == 1).tolist()))
+    if name in ZERO_OR_ONE and known.any():
+        test = asdict(mcnemar((first[0][known] == 1).tolist(), (second[0][known] == 1).tolist()))
     return {
-        "first": _mean(first[both]),
-        "second": _mean(second[both]),
-        "difference": found.difference,
-        "interval": _interval(found.interval),
-        "n": found.questions,
+        "first": one,
+        "second": other,
+        "difference": difference,
+        "interval": None,
+        "n": int(np.count_nonzero(known)),
         "mcnemar": test,
     }
 
 
-def _combined_difference(name: str, values: Sequence[dict[str, Any]], function: Any) -> dict[str, Any]:
-    columns = [one[part] for one in values for part in (function.first, function.second)]
-    stacked = np.stack(columns, axis=1)
-    kept = stacked[~np.isnan(stacked).any(axis=1)]
-    means = [function.value(_mean(kept[:, place]), _mean(kept[:, place + 1])) for place in (0, 2)]
-    interval = None
-    if len(kept):
-        samples = resampled_means(kept)
-        drawn = [combined(function.resampled, samples[:, place], samples[:, place + 1]) for place in (0, 2)]
-        size = min(resting_on(name, [kept[:, place], kept[:, place + 1]]) for place in (0, 2))
-        interval = percentile_interval(drawn[0] - drawn[1], size)
-    difference = None if means[0] is None or means[1] is None else means[0] - means[1]
-    return {
-        "first": means[0],
-        "second": means[1],
-        "difference": difference,
-        "interval": _interval(interval) if difference is not None else None,
-        "n": len(kept),
-        "mcnemar": None,
-    }
+def _samples(columns: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
+    """Metric to the resampled means of its columns, shape (resamples, columns), all from the same draws."""
+    stacked = np.stack([column for own in columns.values() for column in own], axis=1)
+    enough = len(stacked) >= MINIMUM_QUESTIONS  # with fewer no interval is stated
+    means = resampled_means(stacked) if enough else np.full((1, stacked.shape[1]), np.nan)
+    ends = np.cumsum([len(own) for own in columns.values()])
+    return dict(zip(columns, np.split(means, ends[:-1], axis=1), strict=True))
+
+
+def _interval(name: str, columns: Sequence[Array], samples: Array) -> list[float] | None:
+    """The interval of a metric's difference from the resampled means of its columns; None where none is stated."""
+    function = FUNCTIONS_OF_TWO_MEANS.get(name)
+    if function is None:
+        drawn, questions = samples[:, 0], int(np.count_nonzero(~np.isnan(columns[0])))
+    else:
+        one, other = (combined(function.function, *samples[:, place : place + 2].T) for place in (0, 2))
+        drawn, questions = one - other, min(resting_on(name, columns[place : place + 2]) for place in (0, 2))
+    found = percentile_interval(drawn, questions)
+    return None if found is None else [found.low, found.high]
 
 
 def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -203,7 +243,7 @@ def replicates_of(session: Session, evaluation_id: int) -> list[int]:
             .where(
                 Evaluation.specification_digest == evaluation.specification_digest,
                 Evaluation.seal.is_not(None),
-                Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+                stands(),
             )
             .order_by(Evaluation.replicate)
         )

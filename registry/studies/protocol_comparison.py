@@ -14,8 +14,10 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
+from registry.lookups import stands
 from registry.prompting.variants import parse_variants
 from registry.statistics.comparison import cohens_d, geometric_mean, kendall, spearman, variance_ratio, wilcoxon
+from registry.studies.choosing import chosen, part_label
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -24,7 +26,6 @@ from registry.tables import (
     ModelRevision,
     Protocol,
     VariantSet,
-    Withdrawal,
 )
 
 VALUES: Final = ("accuracy_mean_all", "accuracy_mean_moved", "accuracy_median_moved", "accuracy_variance", "score")
@@ -186,8 +187,9 @@ def compare_protocols(
     found = _evaluations(session, digest, ids)
     if not found:
         raise NotFoundError(_nothing_to_compare(session, names, definition.name, digest))
-    kept = _chosen(found, "model", models, position=0)
-    kept = _chosen(kept, "benchmark", benchmarks, position=1)
+    lacks = "has not been evaluated under both protocols"
+    of_models = chosen(list(found.items()), lambda item: item[0][0], models, "model", lacks)
+    kept = dict(chosen(of_models, lambda item: item[0][1], benchmarks, "benchmark", lacks))
     values = _values(session, [evaluation_id for pair in kept.values() for evaluation_id in pair])
     pairs = [
         Pair(model, benchmark, values[one], values[other], (one, other))
@@ -224,7 +226,7 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(
             Evaluation.seal.is_not(None),
-            Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+            stands(),
             VariantSet.digest == variant_set_digest,
             Evaluation.protocol_id.in_([protocol_id for protocol_id in protocol_ids if protocol_id is not None]),
         )
@@ -233,7 +235,7 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
     newest: dict[tuple[str, str], dict[int, int]] = {}
     for row in session.execute(query):
         questions = row.specification["questions"]
-        key = (f"{row.model}@{row.number}", f"{row.benchmark}@{row.version}{_part(questions)}")
+        key = (f"{row.model}@{row.number}", f"{row.benchmark}@{row.version}{part_label(questions)}")
         newest.setdefault(key, {})[row.protocol_id] = row.id
     first, second = protocol_ids
     return {
@@ -241,38 +243,6 @@ def _evaluations(session: Session, variant_set_digest: str, protocol_ids: Sequen
         for key, under in newest.items()
         if first is not None and second is not None and first in under and second in under
     }
-
-
-def _part(question_filter: Mapping[str, Any]) -> str:
-    """Which part of a benchmark was asked, as text behind its name; empty for all of it."""
-    kept = {
-        key: ", ".join(map(str, value)) if isinstance(value, list) else value
-        for key, value in sorted(question_filter.items())
-        if value is not None
-    }
-    return " (" + "; ".join(f"{key} {value}" for key, value in kept.items()) + ")" if kept else ""
-
-
-def _chosen(found: _Found, what: str, wanted: Sequence[str], position: int) -> _Found:
-    """What is left of `found` when only the wanted models or benchmarks count; all of it when none is named."""
-    if not wanted:
-        return found
-    kept: dict[tuple[str, str], tuple[int, int]] = {}
-    for reference in wanted:
-        of_reference = {key: pair for key, pair in found.items() if reference in _spellings(key[position])}
-        if not of_reference:
-            there = ", ".join(sorted({key[position] for key in found}))
-            raise NotFoundError(
-                f"{what} {reference} has not been evaluated under both protocols; those that have: {there}"
-            )
-        kept |= of_reference
-    return kept
-
-
-def _spellings(label: str) -> tuple[str, str, str]:
-    """`NAME`, `NAME@…` and, where only a part was asked, the whole label."""
-    reference = label.partition(" ")[0]
-    return reference.partition("@")[0], reference, label
 
 
 def _values(session: Session, evaluation_ids: Sequence[int]) -> dict[int, dict[str, float | None]]:
@@ -289,7 +259,7 @@ def _values(session: Session, evaluation_ids: Sequence[int]) -> dict[int, dict[s
 
 def _nothing_to_compare(session: Session, names: Sequence[str], variants: str, variant_set_digest: str) -> str:
     """Why there is nothing to compare, and what there is instead."""
-    sealed = and_(Evaluation.seal.is_not(None), Evaluation.id.not_in(select(Withdrawal.evaluation_id)))
+    sealed = and_(Evaluation.seal.is_not(None), stands())
     counts = (
         select(Protocol.name, Protocol.shots, func.count())
         .join(Evaluation, Evaluation.protocol_id == Protocol.id)

@@ -35,7 +35,10 @@ OUTSIDE: Final[dict[str, dict[str, str]]] = {
         "error": "goes with the state",
     },
     "analysis": {"id": "its number here", "computed_at": "analyses are added later; when says nothing of what"},
-    "evaluation_metric": {"computed_at": "metrics are added later; when says nothing of what"},
+    "evaluation_metric": {
+        "computed_at": "metrics are added later; when says nothing of what",
+        "code_version": "the value is computed again; who computed it first changes nothing",
+    },
     "board_snapshot": {"id": "its number here; its standings reach it through it"},
     "withdrawal": {"id": "its number here"},
 }

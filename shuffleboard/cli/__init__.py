@@ -1,9 +1,11 @@
 """The command line. Commands are loaded when they are called, so that `--help` is fast."""
 
+import gc
 import sys
 from typing import Final
 
 import click
+from click.exceptions import NoSuchCommand
 
 from registry import __version__
 from registry.errors import ShuffleboardError, UsageError
@@ -19,7 +21,7 @@ COMMANDS: Final = {
     "metrics": "Show an evaluation's metrics.",
     "leaderboard": "Show the leaderboard.",
     "compare-protocols": "Compare two ways of asking.",
-    "protocol": "Find the cheapest variant set that can stand in for all orders.",
+    "assess": "Find the cheapest variant set that stands for all orders.",
     "published": "Show results published in papers.",
     "statistics": "Compare evaluations; noise, PriDe, bootstraps, guessing.",
     "export": "Write results as files for other programs.",
@@ -38,6 +40,10 @@ COMMANDS: Final = {
     "demo": "Score two small benchmarks with a real model and show the leaderboard.",
 }
 """Commands and their line in `--help`, in the order in which a newcomer needs them."""
+
+
+RENAMED: Final = {"protocol": "assess"}
+"""Old names, which answer until the next release."""
 
 
 def load(name: str) -> click.Command:
@@ -64,8 +70,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.reports import leaderboard as command
         case "compare-protocols":
             from shuffleboard.cli.protocol_comparison import compare_protocols as command
-        case "protocol":
-            from shuffleboard.cli.assess import protocol as command
+        case "assess":
+            from shuffleboard.cli.assess import assess as command
         case "published":
             from shuffleboard.cli.published import published as command
         case "statistics":
@@ -112,9 +118,25 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Imports and returns one command."""
+        if cmd_name in RENAMED:
+            click.echo(f"shuffleboard {cmd_name} is now called: shuffleboard {RENAMED[cmd_name]}", err=True)
+        cmd_name = RENAMED.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
-        return load(cmd_name)
+        command = load(cmd_name)
+        if not gc.isenabled():  # as `main` leaves it
+            gc.freeze()
+            gc.enable()
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names; for one that there is not, the likeliest ones are named."""
+        try:
+            return super().resolve_command(ctx, args)
+        except NoSuchCommand as error:
+            raise NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table of commands, without importing any."""
@@ -145,6 +167,8 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line: 0 for success, 1 for a problem with the request, 2 for a usage error. No traceback."""
+    # Hardly anything that importing makes is garbage, and looking for it takes a fifth of the start-up.
+    gc.disable()
     try:
         cli.main(standalone_mode=False)
     except click.exceptions.Abort:

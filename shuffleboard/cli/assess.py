@@ -1,4 +1,4 @@
-"""`shuffleboard protocol`."""
+"""`shuffleboard assess`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import click
 
 from registry.db import read_session
 from registry.metrics import METRICS
-from registry.studies.assessment import DEFAULT_TOLERANCE, assess
+from registry.studies import assessment
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
 
 TARGETS = {
@@ -23,12 +23,12 @@ TARGETS = {
 @click.option(
     "--tolerance",
     type=float,
-    default=DEFAULT_TOLERANCE,
+    default=assessment.DEFAULT_TOLERANCE,
     show_default=True,
     help="Acceptable loss of R² for a cheaper set of variants.",
 )
 @json_option
-def protocol(
+def assess(
     benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str | None, tolerance: float, as_json: bool
 ) -> None:
     """Find the cheapest variant set that can stand in for all orders.
@@ -38,7 +38,9 @@ def protocol(
     a metric depends on which orders are drawn. No model is asked again.
     """
     with read_session(engine_of(settings_of())) as session:
-        document = assess(session, benchmarks=benchmarks, models=models, protocol=protocol, tolerance=tolerance)
+        document = assessment.assess(
+            session, benchmarks=benchmarks, models=models, protocol=protocol, tolerance=tolerance
+        )
     if as_json:
         print_json(document)
         return

@@ -8,8 +8,8 @@ import click
 
 from registry.db import get_engine, read_session
 from registry.errors import UsageError
-from registry.operations.migrate import head
 from registry.queue.claims import live_workers
+from registry.schema.history import head
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
 
 

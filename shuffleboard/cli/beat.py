@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 import click
-import structlog
 from sqlalchemy import Engine, func, select
 from sqlalchemy.exc import DBAPIError
 
 from registry.db import database_now, read_session
 from registry.errors import DatabaseError, UsageError
+from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
 from registry.queue import claims
 from registry.queue.broker import require_admission
@@ -27,8 +27,6 @@ GRACE_SECONDS: Final = 7.0
 """How long a round may continue after it was told to stop; the next round, on any host, does the rest."""
 ROUNDS: Final = 10
 """A beat that has completed no round for this many periods counts as hung."""
-
-_log = structlog.get_logger()
 
 
 @click.command()
@@ -60,7 +58,7 @@ def beat(once: bool) -> None:
     threading.Thread(target=_leave_in_time, args=(stopping,), name="leaving", daemon=True).start()
     sign = sign_of_life(settings)
     _write(sign)  # before the first round, so that a folder that cannot be written to is reported at once
-    _log.info("beat_started", seconds=settings.reconcile_seconds)
+    log.info("beat_started", seconds=settings.reconcile_seconds)
     while not stopping.is_set():
         try:
             maintenance.maintain()
@@ -68,13 +66,13 @@ def beat(once: bool) -> None:
         except DBAPIError as error:
             log_trouble(error)
         stopping.wait(settings.reconcile_seconds)
-    _log.info("beat_stopped")
+    log.info("beat_stopped")
 
 
 def _leave_in_time(stopping: threading.Event) -> None:
     stopping.wait()
     time.sleep(GRACE_SECONDS)
-    _log.warning("beat_leaves", reason="the round did not finish in time; the next one does the rest")
+    log.warning("beat_leaves", reason="the round did not finish in time; the next one does the rest")
     os._exit(0)
 
 

@@ -6,11 +6,8 @@ from typing import Any
 import click
 from sqlalchemy import func, select
 
-from registry.benchmarks import generate_nonsenseqa, import_benchmark, nonsenseqa_source, read_benchmark, set_visibility
 from registry.db import MAX_INTEGER, read_session, write_session
-from registry.exchange.outputs import log_file, log_questions
 from registry.lookups import find_version
-from registry.people.accounts import OPERATOR, record
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
 
@@ -66,6 +63,9 @@ def import_command(
     is stored; identical content is stored only once. The questions of a run folder of HELM,
     or of a log of Inspect AI (.eval, .json), are read from it as well.
     """  # noqa: D301
+    from registry.benchmarks import import_benchmark, read_benchmark
+    from registry.exchange.outputs import log_file, log_questions
+
     log = log_file(file)
     content = read_benchmark(
         log or file,
@@ -116,6 +116,8 @@ def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> N
     25 % is a shortcut through labels, positions or examples. The same seed gives the same questions on every machine,
     and a smaller benchmark is the start of a larger one.
     """
+    from registry.benchmarks import generate_nonsenseqa, import_benchmark, nonsenseqa_source
+
     content = generate_nonsenseqa(questions, seed)
     with write_session(engine_of(settings_of())) as session:
         row, new = import_benchmark(session, content, name=name, licence="MIT", source=nonsenseqa_source(seed))
@@ -171,6 +173,9 @@ def visibility_command(name: str, visibility: str, as_json: bool) -> None:
     public: everyone; members: everyone with an account; hidden: only maintainers and the command line. What was
     visible before may have been copied.
     """
+    from registry.benchmarks import set_visibility
+    from registry.people.accounts import OPERATOR, record
+
     with write_session(engine_of(settings_of())) as session:
         versions = [row.version for row in set_visibility(session, name, visibility)]
         record(session, OPERATOR, "benchmark.visibility", name, details={"visibility": visibility})

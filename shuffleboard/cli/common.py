@@ -5,16 +5,16 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import click
-import structlog
 from sqlalchemy import Engine
 
-from registry.db import get_engine
+from registry.db import get_engine, utc_text
 from registry.errors import UsageError
-from registry.operations.migrate import current, require_current, upgrade
+from registry.logs import log_to_stderr
+from registry.schema.history import current, require_current
 from registry.settings import Settings, get_settings
 
 json_option = click.option(
@@ -34,56 +34,19 @@ def engine_of(settings: Settings) -> Engine:
     url = settings.resolved_database_url()
     engine = get_engine(url)
     if engine.dialect.name == "sqlite" and current(engine) is None:
+        from registry.operations.migrate import upgrade
+
         upgrade(url)
     require_current(engine)
     return engine
 
 
 def logging_to_stderr(settings: Settings) -> None:
-    """Logs as lines of key=value on stderr, JSON where stderr is not a terminal; also those of libraries."""
+    """Logs go to stderr, from the settings' level on."""
     level = logging.getLevelNamesMapping().get(settings.log_level.upper())
     if level is None:
         raise UsageError(f"SHUFFLEBOARD_LOG_LEVEL={settings.log_level!r}: use debug, info, warning or error")
-    renderer = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-    ]
-    structlog.configure(
-        processors=[*shared, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        # Looked up for each message: a process that runs several commands may have replaced it.
-        logger_factory=lambda *_names: structlog.PrintLogger(sys.stderr),
-    )
-    _libraries_too([*shared, structlog.stdlib.add_logger_name], renderer)
-
-
-class _ToStderr(logging.StreamHandler[Any]):
-    """Writes to whatever stderr is at the time of each message."""
-
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)
-
-    @property
-    def stream(self) -> Any:
-        return sys.stderr
-
-
-def _libraries_too(shared: Sequence[Any], renderer: Any) -> None:
-    """Celery's warnings, SQLAlchemy's and others' in the same form, with the same evaluation and shard."""
-    handler = _ToStderr()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
-        )
-    )
-    root = logging.getLogger()
-    for old in [one for one in root.handlers if isinstance(one, _ToStderr)]:
-        root.removeHandler(old)
-    root.addHandler(handler)
+    log_to_stderr(level)
 
 
 def note(message: str) -> None:
@@ -101,11 +64,6 @@ def _plain(value: Any) -> Any:
         return utc_text(value)
     message = f"{type(value).__name__} is not JSON"
     raise TypeError(message)
-
-
-def utc_text(value: datetime) -> str:
-    """A time as SQLite stores it and JSON gives it, on both engines."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:

@@ -6,11 +6,11 @@ from typing import TextIO
 import click
 from sqlalchemy import make_url
 
-from registry.db import get_engine
+from registry.db import get_engine, utc_text
 from registry.errors import UsageError
-from registry.operations.migrate import current, head, pending, require_current, upgrade
+from registry.schema.history import current, head, require_current
 from shuffleboard.cli.backups import backup_command, move_command, restore_command
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of, utc_text
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 
 
 @click.group()
@@ -22,6 +22,8 @@ def db() -> None:
 @json_option
 def upgrade_command(as_json: bool) -> None:
     """Bring the database to the newest schema, and what ships with it (suites, published results) up to date."""
+    from registry.operations.migrate import upgrade
+
     revision = upgrade(settings_of().resolved_database_url())
     print_json({"revision": revision}) if as_json else click.echo(f"database is at revision {revision}")
 
@@ -54,12 +56,14 @@ def check_command(as_json: bool) -> None:
 
 
 def _pending(at: str | None) -> list[dict[str, str]]:
+    from registry.operations.migrate import pending
+
     return [{"revision": revision, "title": title} for revision, title in pending(at)]
 
 
 def _say_pending(at: str | None) -> None:
-    for revision, title in pending(at):
-        click.echo(f"  to run: {revision}  {title}")
+    for migration in _pending(at):
+        click.echo(f"  to run: {migration['revision']}  {migration['title']}")
 
 
 db.add_command(backup_command)

@@ -5,13 +5,13 @@ import os
 import sys
 from dataclasses import dataclass
 from importlib import metadata
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 import click
 from sqlalchemy import Engine
 
+from registry import benchmarks
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition, parse_definition
 from registry.boards.reading import snapshot_as_of
@@ -21,7 +21,7 @@ from registry.db import read_session, write_session
 from registry.digests import sha256_file
 from registry.errors import ModelError
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.results.reports import leaderboard_rows
+from registry.results.leaderboard import leaderboard_page
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from shuffleboard.cli.boards import print_board, snapshot_document_of
@@ -30,7 +30,7 @@ from shuffleboard.cli.evaluations import wait_until_complete
 from shuffleboard.cli.models import inspect_here
 from shuffleboard.cli.reports import print_leaderboard
 
-SAMPLES: Final = Path(str(files("registry.benchmarks"))) / "samples"
+SAMPLES: Final = Path(benchmarks.__file__).parent / "samples"
 VARIANTS: Final = "cyclic"
 BOARD: Final = "demo"
 COLUMNS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate", "pride_accuracy")
@@ -117,7 +117,7 @@ def demo(limit: int, full: bool, models: str, exit_after: bool, host: str, port:
     wait_until_complete(engine, settings, ids)
     prepare_board(engine, None if full else limit)
     with read_session(engine) as session:
-        rows = [row for row in leaderboard_rows(session) if row["evaluation_id"] in ids]
+        rows = [row for row in leaderboard_page(session).rows if row["evaluation_id"] in ids]
         board = snapshot_document_of(snapshot_as_of(session, BOARD))
     print_leaderboard(rows)
     print_board(board)

@@ -27,8 +27,8 @@ def doctor(free_gib: float, as_json: bool) -> None:
     endpoints, disks, keys and accelerator. Nothing is changed. Run it on every host, with the settings of the processes
     there.
     """
+    from registry.code_identity import code_version
     from registry.operations.doctor import Context, Limits, examine
-    from workers.fingerprint import code_version
 
     settings = settings_of()
     engine = get_engine(settings.resolved_database_url())

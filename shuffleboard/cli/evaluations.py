@@ -9,24 +9,19 @@ from typing import Any, Final, cast
 
 import click
 from sqlalchemy import Engine, select
-from sqlalchemy.orm import Session
 
-from registry.boards.snapshots import refresh_boards
-from registry.boards.store import submit_board, submit_suite
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import QueueError, UsageError
-from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
 from registry.prompting.variants import VARIANT_KINDS
-from registry.proof.withdrawals import copies_of, supersede, withdraw
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
-from registry.queue.evaluations import EvaluationRequest, move, submit
-from registry.queue.hints import hints_of, send_hints
-from registry.queue.progress import Progress, duration, import_progress, progress_of, progress_of_several, wait_for
+from registry.queue.evaluations import move
+from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
 from registry.tables import QUEUES, Evaluation, ModelRevision
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.estimates import print_estimate
 
 NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
 
@@ -72,34 +67,17 @@ def _asks(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def _plan(
-    *,
-    model: str,
-    benchmarks: tuple[str, ...],
-    variants: str | None,
-    suite: str | None,
-    board: str | None,
-    protocol: str | None,
-    shots: int | None,
-    limit: int | None,
-    subjects: tuple[str, ...],
-    n_options: int | None,
-    priority: int,
-    queue: str,
-    replicate: bool,
-) -> Plan:
-    """A function that queues everything the options ask for.
-
-    Raises UsageError when they contradict each other.
-    """
+def _plan(**asked: Any) -> Plan:
+    """What queues all that the options of `_asks` ask for. Raises UsageError when they contradict each other."""
+    suite, board, benchmarks, variants = (asked[name] for name in ("suite", "board", "benchmarks", "variants"))
     given = {
         "--variants": variants,
-        "--protocol": protocol,
-        "--shots": shots,
-        "--limit": limit,
-        "--subject": subjects or None,
-        "--options": n_options,
-        "--replicate": replicate or None,
+        "--protocol": asked["protocol"],
+        "--shots": asked["shots"],
+        "--limit": asked["limit"],
+        "--subject": asked["subjects"] or None,
+        "--options": asked["n_options"],
+        "--replicate": asked["replicate"] or None,
         "--suite": suite if board else None,
         "--benchmark": benchmarks or None if board else None,
     }
@@ -109,28 +87,9 @@ def _plan(
         raise UsageError(f"{asker} already defines what is asked; leave out {', '.join(contradicting)}")
     if not (suite or board) and (len(benchmarks) != 1 or variants is None):
         raise UsageError("give one --benchmark and --variants, or --suite, or --board")
+    from registry.boards.store import plan_of
 
-    def submit_all(session: Session) -> list[tuple[Evaluation, bool]]:
-        if board:
-            return submit_board(session, model, board, priority=priority, queue=queue)
-        if suite:
-            return submit_suite(session, model, suite, benchmarks, priority=priority, queue=queue)
-        request = EvaluationRequest(
-            model=model,
-            benchmark=benchmarks[0],
-            variants=variants or "",
-            protocol=protocol or "symbols",
-            shots=shots or 0,
-            limit=limit,
-            subjects=subjects,
-            options=n_options,
-            priority=priority,
-            queue=queue,
-            new_replicate=replicate,
-        )
-        return [submit(session, request)]
-
-    return submit_all
+    return plan_of(**asked)
 
 
 @evaluations.command("submit")
@@ -153,8 +112,6 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
         found = plan(session)
         ids = [evaluation.id for evaluation, _ in found]
         told = [(evaluation.id, evaluation.prompts, new) for evaluation, new in found]
-        hints = [hint for evaluation, new in found if new for hint in hints_of(session, evaluation.id)]
-    send_hints(settings, hints)
     for evaluation_id, prompts, new in told:
         note(
             f"evaluation {evaluation_id}: {prompts} prompts queued"
@@ -189,42 +146,7 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     if as_json:
         print_json(document)
         return
-    headings = {
-        "benchmark": "Benchmark",
-        "variants": "Variants",
-        "protocol": "Protocol",
-        "prompts_left": "Prompts",
-        "tokens_naive": "Tokens",
-        "tokens_shared": "Computed",
-        "time": "Time",
-    }
-    rows = [row | {"time": _time(row["seconds"])} for row in document["estimates"]]
-    if len(rows) > 1:
-        rows.append(
-            {**document, "benchmark": "together", "variants": "", "protocol": "", "time": _time(document["seconds"])}
-        )
-    print_table(rows, headings, "nothing to evaluate")
-    _note_estimate(document)
-
-
-def _time(seconds: float | None) -> str | None:
-    return None if seconds is None else duration(seconds)
-
-
-def _note_estimate(document: dict[str, Any]) -> None:
-    """What the numbers of an estimate are based on."""
-    for row in document["estimates"]:
-        if row["evaluation"] is not None:
-            note(f"evaluation {row['evaluation']} already exists, with {row['prompts_left']} prompts left")
-    for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
-        note(f"unknown: {reason}")
-    sampled = sum(row["prompts_sampled"] for row in document["estimates"])
-    if 0 < sampled < document["prompts_left"]:
-        note(f"tokens were counted on {sampled} of {document['prompts_left']} prompts")
-    if document["seconds"]:
-        workers = document["workers"]
-        with_all = f"; with the {workers} live workers {duration(document['seconds'] / workers)}" if workers > 1 else ""
-        note(f"the time is for one worker{with_all}")
+    print_estimate(document)
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:
@@ -312,6 +234,8 @@ def import_command(
         return
     if model is None or benchmark is None or variants is None:
         raise UsageError("outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them")
+    from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
+
     request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, column)
     comparisons: list[Comparison] = []
     with import_progress() as report:
@@ -395,11 +319,8 @@ def _action(name: str, summary: str) -> None:
     @click.argument("evaluation_id", type=int)
     @json_option
     def command(evaluation_id: int, as_json: bool) -> None:
-        settings = settings_of()
-        with write_session(engine_of(settings)) as session:
+        with write_session(engine_of(settings_of())) as session:
             state = move(session, evaluation_id, name).state
-            hints = hints_of(session, evaluation_id) if state in ("queued", "running") else []
-        send_hints(settings, hints)
         document: dict[str, Any] = {"evaluation": evaluation_id, "state": state}
         print_json(document) if as_json else click.echo(f"evaluation {evaluation_id} is {state}")
 
@@ -441,6 +362,8 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
     Its page and numbers stay, under a banner. It is removed from the leaderboard and the boards, and results that
     were copied from it are flagged.
     """
+    from registry.proof.withdrawals import copies_of, withdraw
+
     engine = engine_of(settings_of())
     with write_session(engine) as session:
         withdraw(session, evaluation_id, reason)
@@ -455,6 +378,8 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
 @json_option
 def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -> None:
     """Replace this evaluation with another sealed one of the same model and benchmark."""
+    from registry.proof.withdrawals import copies_of, supersede
+
     engine = engine_of(settings_of())
     with write_session(engine) as session:
         supersede(session, evaluation_id, by, reason)
@@ -463,6 +388,8 @@ def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -
 
 
 def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int], *, as_json: bool) -> None:
+    from registry.boards.snapshots import refresh_boards
+
     boards = refresh_boards(engine)
     if as_json:
         print_json({"evaluation": evaluation_id, "state": kind, "copied_by": copies, "boards": boards})

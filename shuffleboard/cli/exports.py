@@ -46,7 +46,7 @@ def export_command(
     The export shows the registry at one moment, and the folder appears once it is complete. Questions carry a canary
     string, so that training data containing them can be found.
     """
-    from workers.fingerprint import code_version
+    from registry.code_identity import code_version
 
     engine = engine_of(settings_of())
     request = ExportRequest(

@@ -3,12 +3,13 @@
 from typing import Any
 
 import click
-from sqlalchemy import text
 
 from registry.db import read_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from registry.results.reports import evaluation_metrics, leaderboard_rows
+from registry.results.leaderboard import COLUMNS, leaderboard_page
+from registry.results.reports import evaluation_metrics
+from registry.results.selection import Selection
 from shuffleboard.cli.common import engine_of, json_option, print_csv, print_json, print_table, settings_of, show
 
 
@@ -60,15 +61,13 @@ def leaderboard(
     if as_of is not None:
         raise UsageError("--as-of goes with --board")
     with read_session(engine_of(settings_of())) as session:
-        rows = leaderboard_rows(session, benchmark=benchmark, variants=variants)
-        columns = list(session.execute(text("SELECT * FROM leaderboard WHERE false")).keys())
+        page = leaderboard_page(session, Selection(benchmark=benchmark, variants=variants))
     if as_json:
-        print_json({"rows": rows})
-        return
-    if as_csv:
-        print_csv(rows, columns)
-        return
-    print_leaderboard(rows)
+        print_json({"rows": page.documents()})
+    elif as_csv:
+        print_csv(page.rows, COLUMNS)
+    else:
+        print_leaderboard(page.rows)
 
 
 def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:

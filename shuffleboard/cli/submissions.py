@@ -17,10 +17,9 @@ from registry.boards.submissions import (
 )
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.people.accounts import OPERATOR
-from registry.queue.hints import send_hints
-from registry.queue.progress import duration
 from registry.tables import QUEUES
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.models import inspect_here
 
 
@@ -78,27 +77,10 @@ def show_command(submission_id: int, as_json: bool) -> None:
             shown = ", ".join(map(str, value)) if isinstance(value, list) else show(value)
             click.echo(f"{key.replace('_', ' '):16} {shown or '–'}")
     if estimate and waits:
-        _print_estimate(estimate)
-
-
-def _print_estimate(estimate: dict[str, Any]) -> None:
-    if estimate["problem"] is not None:
-        note(f"cannot be queued: {estimate['problem']}")
-        return
-    headings = {
-        "benchmark": "Benchmark",
-        "variants": "Variants",
-        "protocol": "Protocol",
-        "prompts_left": "Prompts",
-        "tokens_naive": "Tokens",
-        "tokens_shared": "Computed",
-        "time": "Time",
-    }
-    rows = [*estimate["estimates"], {**estimate, "benchmark": "together", "variants": "", "protocol": ""}]
-    timed = [row | {"time": None if row["seconds"] is None else duration(row["seconds"])} for row in rows]
-    print_table(timed, headings, "nothing to evaluate")
-    for reason in dict.fromkeys(row["reason"] for row in estimate["estimates"] if row["reason"]):
-        note(f"unknown: {reason}")
+        if estimate["problem"] is None:
+            print_estimate(estimate)
+        else:
+            note(f"cannot be queued: {estimate['problem']}")
 
 
 @submissions.command("approve")
@@ -126,11 +108,10 @@ def approve_command(submission_id: int, reason: str | None, queue: str, priority
         request = revision_request(row.model, settings) if row.state == "requested" else None
     files = None if request is None else inspect_here(request, settings)
     with write_session(engine) as session:
-        approved, hints = approve(
+        approved = approve(
             session, OPERATOR, submission_id, settings, reason=reason, queue=queue, priority=priority, files=files
         )
         document = submission_document(session, approved)
-    send_hints(settings, hints)
     if as_json:
         print_json(document)
         return

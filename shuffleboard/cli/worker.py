@@ -11,7 +11,8 @@ from registry.queue.broker import require_admission
 from registry.tables import QUEUES
 from shuffleboard.cli.common import engine_of, settings_of
 from workers.loop import UNLOAD_SECONDS, WorkerLoop
-from workers.scorer import ENGINES, TransformersScorer, quiet_libraries
+from workers.quiet import quiet_libraries
+from workers.scorer import ENGINES, TransformersScorer
 from workers.stopping import leave_in_time, stop_on_signals
 
 

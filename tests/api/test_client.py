@@ -1,31 +1,46 @@
 """The client against a server that really listens."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from werkzeug.serving import make_server
+from werkzeug.utils import redirect
+from werkzeug.wrappers import Request, Response
 
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, RemoteError, UsageError
 from registry.metrics.catalogue import ALL_NAMES
 from registry.people.accounts import create_account, issue_token
 from registry.results.reports import evaluation_metrics
-from shuffleboard.client import Client
+from shuffleboard import Client, client
 from tests.web.conftest import Site
+from web import parameters
+from web.api import bodies, writing
 
 
-@pytest.fixture(scope="module")
-def address(sqlite_registry: Site) -> Iterator[str]:
-    """Where the registry listens."""
-    server = make_server("127.0.0.1", 0, sqlite_registry.client.application, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
+@contextmanager
+def listening(application: Any) -> Iterator[str]:
+    """Where an application listens."""
+    server = make_server("127.0.0.1", 0, application, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+@pytest.fixture(scope="module")
+def address(sqlite_registry: Site) -> Iterator[str]:
+    """Where the registry listens."""
+    with listening(sqlite_registry.client.application) as where:
+        yield where
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +141,42 @@ def test_a_server_that_is_none_is_said_to_be(address):
     for wrong in ("shuffleboard.example.org", "file:///etc/passwd", "https://", "http://host/?x=1"):
         with pytest.raises(UsageError, match="not a valid registry URL"):
             Client(wrong)
+
+
+def test_a_redirection_to_another_host_does_not_carry_the_token():
+    seen = []
+
+    @Request.application
+    def elsewhere(request):
+        seen.append(request.headers.get("Authorization"))
+        return Response('{"items": []}', content_type="application/json")
+
+    @Request.application
+    def moved(request):
+        seen.append(request.headers["Authorization"])
+        return redirect(f"{target}{request.path}", 307)
+
+    with listening(elsewhere) as target, listening(moved) as source:
+        assert Client(source, token="shb_x").boards() == []
+    assert seen == ["Bearer shb_x", None]
+
+
+def test_what_it_can_ask_for_is_what_the_routes_read():
+    for keys, model, more in [
+        (client.Filters, parameters.Filters, set()),
+        (client.Asked, bodies.EvaluationBody, {"model"}),
+        (client.WishedModel, bodies.SubmissionBody, {"suite"}),
+        (client.ModelFacts, bodies.ModelBody, {"name", "kind"}),
+        (client.BenchmarkFacts, writing.BenchmarkQuery, {"name"}),
+        (client.OutputFacts, writing.OutputsQuery, {"model", "benchmark", "variants"}),
+    ]:
+        assert keys.__annotations__.keys() | more == model.model_fields.keys(), keys
+
+
+def test_importing_it_takes_none_of_the_servers_libraries():
+    heavy = {"pydantic", "flask", "sqlalchemy", "numpy", "pandas"}
+    code = f"import sys; from shuffleboard import Client; print(sorted({heavy} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_a_page_elsewhere_is_not_followed(remote, monkeypatch):

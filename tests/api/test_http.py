@@ -5,10 +5,7 @@ import re
 import pytest
 from pydantic import TypeAdapter
 
-from registry.api.documents import EvaluationQuestion, MetricValues, QuestionMetricValues
 from registry.digests import DIGEST_LENGTH
-from registry.metrics import METRICS
-from registry.metrics.catalogue import ALL_NAMES
 from web.api import OPERATIONS
 
 READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "read" and item.name != "drift"]
@@ -39,13 +36,6 @@ def test_documents_hold_what_their_types_say_and_nothing_else(client, seeded):
     for operation in READS:
         document = client.get(at[operation.name]).json
         assert TypeAdapter(operation.answers).validate_python(document, strict=True) == document, operation.name
-
-
-def test_types_have_every_metric():
-    assert set(MetricValues.__annotations__) == set(ALL_NAMES)
-    of_questions = {name for name, metric in METRICS.items() if metric.per_question or metric.over_evaluation}
-    assert set(QuestionMetricValues.__annotations__) == of_questions
-    assert of_questions <= set(EvaluationQuestion.__annotations__)
 
 
 def test_a_client_that_has_it_already_is_told_so(client, seeded):
@@ -95,9 +85,9 @@ def test_misspelt_parameters_are_refused_and_the_known_ones_named(client, seeded
     for operation in READS:
         response = client.get(at[operation.name], query_string={"limt": "1"})
         assert response.status_code == 400, operation.name
-        assert "'limt' is not known here; known: " in response.json["detail"]
-        for argument in operation.query:
-            assert argument.name in response.json["detail"]
+        assert response.json["detail"] == (
+            f"unknown parameter 'limt'; known: {', '.join(operation.query.model_fields) or 'none'}"
+        )
 
 
 def test_a_problem_has_the_members_of_rfc_9457(client):
@@ -146,6 +136,7 @@ def test_pages_of_predictions_begin_where_the_last_ended(client, seeded):
     [
         ("leaderboard?shots=x", "shots='x': give a whole number from 0 to 1000"),
         ("leaderboard?min_parameters=-1", "min_parameters='-1': give a whole number from 0"),
+        ("leaderboard?metrics=cora&metrics=luck,score", "metrics='luck': use one of accuracy, "),
         ("leaderboard?kind=onnx", "kind='onnx': use one of huggingface, gguf"),
         ("leaderboard?sealed_from=yesterday", "sealed_from='yesterday': give a date or time such as"),
         ("evaluations/1/predictions?cursor=7", "cursor='7': give next_cursor of the page before"),

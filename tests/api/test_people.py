@@ -63,6 +63,8 @@ def test_an_admin_keeps_accounts_and_tokens(client: FlaskClient, engine: Engine)
     change = client.patch("/api/v1/accounts/eve", json={"role": "submitter"}, headers=admin)
     assert change.get_json()["role"] == "submitter"
     assert client.patch("/api/v1/accounts/eve", json={}, headers=admin).status_code == 422
+    secret = client.patch("/api/v1/accounts/eve", json={"password": "too-short"}, headers=admin)
+    assert secret.json["detail"] == "password: String should have at least 12 characters"
     assert client.patch("/api/v1/accounts/admin", json={"disabled": True}, headers=admin).status_code == 400
     assert client.delete(f"/api/v1/accounts/admin/tokens/{token['id']}", headers=admin).status_code == 404
     assert client.delete(f"/api/v1/accounts/eve/tokens/{token['id']}", headers=admin).status_code == 204

@@ -15,6 +15,7 @@ from registry.settings import Settings
 from tests.web.accounts import bearer, csrf_of, token_of
 from web import create_app
 from web.api import OPERATIONS
+from web.api.openapi import document
 
 # "open": anyone, also where anonymous reading is off; "read": anyone who may read; "account": who signed in with a
 # password, since a token must not make others; else a scope.
@@ -207,6 +208,10 @@ def test_every_route_is_in_the_table_and_nothing_else(app: Flask) -> None:
 def test_the_scopes_of_the_document_are_those_of_the_table() -> None:
     documented = {(operation.method, f"/api/v1{operation.rule}"): operation.scope for operation in OPERATIONS}
     assert documented == {key: TABLE[key] for key in documented}
+
+
+def test_every_tag_of_a_route_is_described() -> None:
+    assert {operation.tag for operation in OPERATIONS} == {tag["name"] for tag in document()["tags"]}
 
 
 @pytest.mark.parametrize("role", ["anonymous", *ROLES])

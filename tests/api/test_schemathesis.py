@@ -151,7 +151,7 @@ def _path(operation: Operation) -> str:
 
 
 def _has_something_to_get_wrong(operation: Operation) -> bool:
-    return "<" in operation.rule or bool(operation.query) or operation.body is not None
+    return "<" in operation.rule or bool(operation.query.model_fields) or operation.body is not None
 
 
 READS = [operation for operation in OPERATIONS if operation.method == "GET"]

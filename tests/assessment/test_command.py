@@ -1,4 +1,4 @@
-"""`shuffleboard protocol`."""
+"""`shuffleboard assess`."""
 
 import json
 
@@ -20,7 +20,7 @@ def test_json_is_one_document_with_every_table(
     assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(assessed))
-    document = json.loads(run(capsys, monkeypatch, "protocol", "--json"))
+    document = json.loads(run(capsys, monkeypatch, "assess", "--json"))
     assert set(document) == {
         "points",
         "subsets",
@@ -66,8 +66,8 @@ def test_text_shows_tables_and_recommendations(
     sqlite_assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(sqlite_assessed))
-    document = json.loads(run(capsys, monkeypatch, "protocol", "--tolerance", "0.3", "--json"))
-    shown = run(capsys, monkeypatch, "protocol", "--tolerance", "0.3")
+    document = json.loads(run(capsys, monkeypatch, "assess", "--tolerance", "0.3", "--json"))
+    shown = run(capsys, monkeypatch, "assess", "--tolerance", "0.3")
     for model in MODELS:
         assert f"{model}@1" in shown
     worst = next(
@@ -86,12 +86,22 @@ def test_text_says_why_nothing_is_recommended(
     sqlite_assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(sqlite_assessed))
-    shown = run(capsys, monkeypatch, "protocol", "--model", "good")
+    shown = run(capsys, monkeypatch, "assess", "--model", "good")
     assert shown.count("no recommendation (too few points: 3") == 3
 
 
 def test_an_empty_registry_is_told_what_to_queue(sqlite_database: str) -> None:
-    outcome = shuffleboard("protocol", status=1, database_url=sqlite_database)
+    outcome = shuffleboard("assess", status=1, database_url=sqlite_database)
     assert outcome.stdout == ""
     assert "--variants full" in outcome.stderr
     assert "Traceback" not in outcome.stderr
+
+
+def test_the_old_name_does_the_same_and_says_the_new_one(
+    assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(assessed))
+    document = run(capsys, monkeypatch, "assess", "--json")
+    outcome = shuffleboard("protocol", "--json", database_url=of(assessed))
+    assert outcome.stdout == document
+    assert outcome.stderr == "shuffleboard protocol is now called: shuffleboard assess\n"

@@ -19,7 +19,7 @@ from typing import Final
 
 from redis import Redis
 from redis.exceptions import RedisError
-from sqlalchemy import Engine, func, select, text
+from sqlalchemy import Engine, func, select, text, true
 from sqlalchemy.exc import DBAPIError
 
 from registry.benchmarks import import_benchmark, read_benchmark
@@ -265,8 +265,7 @@ class Deployment:
 
     def _send_all(self) -> int:
         with read_session(self.engine) as session:
-            ids = session.scalars(select(Evaluation.id)).all()
-            return send_hints(self.settings, [hint for one in ids for hint in hints_of(session, one)])
+            return send_hints(self.settings, hints_of(session, true()))
 
     def _reorder_messages(self, kind: str) -> None:
         self._send_all()
@@ -321,7 +320,7 @@ class Deployment:
                 queue_evaluation(self.engine, self.folder, shards=self.schedule.shards, model=name) for name in MODELS
             ]
         with read_session(self.engine) as session:
-            send_hints(self.settings, [hint for one in ids for hint in hints_of(session, one)])
+            send_hints(self.settings, hints_of(session, Shard.evaluation_id.in_(ids)))
         if self.schedule.broker and not self.schedule.hints:
             self._count("Redis down from the start")
         return ids

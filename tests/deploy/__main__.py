@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from registry.errors import ShuffleboardError
-from shuffleboard.client import Client
+from shuffleboard import Client
 from tests import services
 from tests.deploy import compose, images
 from tests.deploy.containers import Container

@@ -211,7 +211,11 @@ def build(target: str) -> str:
     settings = pip_settings()
     arguments = [
         "REVISION="
-        + (run(["git", "-C", ROOT, "rev-parse", "HEAD"], "git").strip() if (ROOT / ".git").exists() else "unknown")
+        + (
+            run(["git", "-C", ROOT, "describe", "--always", "--abbrev=40", "--exclude", "*", "--dirty"], "git").strip()
+            if (ROOT / ".git").exists()
+            else "unknown"
+        )
     ]
     if settings.get("find-links") or settings.get("extra-index-url"):
         # pip has places of its own here. Whether the build of torch is the one for the CPU, the Dockerfile checks.

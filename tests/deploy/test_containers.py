@@ -258,7 +258,7 @@ def test_only_the_profile_takes_a_gpu() -> None:
     for name, service in compose.services().items():
         reserved = service["deploy"]["resources"].get("reservations", {}).get("devices", [])
         assert bool(reserved) == (name == "worker-gpu") == (service.get("profiles") == ["gpu"])
-    assert compose.services()["worker-gpu"]["build"]["args"] == {"TORCH": "cuda"}
+    assert compose.services()["worker-gpu"]["build"]["args"] == {"REVISION": "unknown", "TORCH": "cuda"}
 
 
 def test_the_example_shows_every_variable_with_its_default() -> None:

@@ -3,15 +3,23 @@
 Apart from test_commands.py, so that two processes share them.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT
+from tests.docs.pages import DOCS, ROOT, read
 from tests.docs.session import Session, followed
 
 
 @pytest.mark.parametrize(("page", "engine"), followed(guides=True))
 def test_what_a_guide_shows_can_be_done(page: str, engine: str, follow: Callable[[Path, str], Session]) -> None:
     follow(ROOT / page, engine)
+
+
+def test_a_metric_is_added_in_three_files() -> None:
+    page = read(DOCS / "how-to" / "add-a-metric.md")
+    changed = re.findall(r"^\+\+\+ b/(.+)$", page, re.MULTILINE)
+    written = re.findall(r"^<!-- file: shuffleboard/(.+) -->$", page, re.MULTILINE)
+    assert len({*changed, *(name for name in written if not name.endswith(".diff"))}) <= 3

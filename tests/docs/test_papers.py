@@ -6,7 +6,7 @@ import re
 import pytest
 
 from docs import paper_results
-from registry.metrics.guide import PAPERS
+from registry.metrics.papers import PAPERS
 from tests.docs.pages import DOCS, read
 from tests.outputs.test_reference_values import BOTH, NAMES, REPEATS
 from tests.spec.published import rows

@@ -1,9 +1,11 @@
-"""docs/views.md documents every view and every column of a migrated database, and nothing else."""
+"""columns.toml, and docs/views.md with it, has every view and every column of a migrated database, and nothing else."""
 
 import pytest
 from sqlalchemy import create_engine, inspect
+from sqlalchemy.dialects.postgresql import ARRAY
 
 from registry.db import get_engine
+from registry.schema.documented import columns_of
 from registry.schema.views import VIEWS
 from tests.docs.pages import DOCS, code, first_cells, sections
 
@@ -30,3 +32,28 @@ def test_every_column_says_what_it_means_and_when_it_is_null(view: str) -> None:
         _, _, meaning, _, null, _ = row.split("|")
         assert meaning.strip(), row
         assert null.strip(), row
+
+
+TYPES = {
+    "BIGINT": "integer",
+    "INTEGER": "integer",
+    "SMALLINT": "integer",
+    "NUMERIC": "integer",  # a sum of integers
+    "DOUBLE PRECISION": "double",
+    "BOOLEAN": "boolean",
+    "TEXT": "text",
+    "TIMESTAMP": "time",
+    "BYTEA": "digest",
+    "JSONB": "json",
+}
+
+
+def test_every_column_has_the_type_that_it_has_in_postgresql(postgresql_database: str) -> None:
+    inspector = inspect(get_engine(postgresql_database))
+    for view in VIEWS:
+        said = {name: column.type for name, column in columns_of(view).items()}
+        assert said == {column["name"]: _type(column["type"]) for column in inspector.get_columns(view)}, view
+
+
+def _type(found: object) -> str:
+    return f"{TYPES[str(found.item_type)]}[]" if isinstance(found, ARRAY) else TYPES[str(found)]

@@ -12,14 +12,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import ARRAY, inspect, text
+from sqlalchemy import text
 
 from registry.benchmarks.canary import canary, canary_id
-from registry.db import get_engine, read_session
+from registry.db import read_session
 from registry.errors import NotFoundError, UsageError
 from registry.exchange.exports import FORMATS, ExportRequest, export, writing
 from registry.exchange.exports import relations as reading
-from registry.exchange.exports.relations import BOOLEAN, DOUBLE, INTEGER, RELATIONS, TIME, TYPES
+from registry.exchange.exports.relations import RELATIONS, TIME
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.exports.conftest import ODD, TEXTS, Filled
 
@@ -149,31 +149,6 @@ def test_both_engines_export_the_same_values_of_the_same_types(
                 assert values == pytest.approx(others, abs=1e-12), f"{name} {column}"
             else:
                 assert values == others, f"{name} {column}"
-
-
-def test_every_column_of_the_views_has_a_type_and_it_is_the_databases(postgresql_database: str) -> None:
-    families = {
-        "BIGINT": INTEGER,
-        "INTEGER": INTEGER,
-        "SMALLINT": INTEGER,
-        "DOUBLE PRECISION": DOUBLE,
-        "BOOLEAN": BOOLEAN,
-        "TEXT": "text",
-        "TIMESTAMP": TIME,
-        "BYTEA": "digest",
-        "JSONB": "json",
-        "SMALLINT[]": "integer[]",
-        "DOUBLE PRECISION[]": "double[]",
-    }
-    found = inspect(get_engine(postgresql_database))
-    for relation in RELATIONS.values():
-        for column in found.get_columns(relation.view) if relation.view else ():
-            assert column["name"] in TYPES, (
-                f"{relation.view}.{column['name']} has no type in registry/exchange/exports/relations.py"
-            )
-            type_ = column["type"]
-            family = f"{type_.item_type}[]" if isinstance(type_, ARRAY) else str(type_)
-            assert relation.type_of(column["name"]) == families[family], f"{relation.view}.{column['name']}"
 
 
 def test_small_batches_write_the_same_rows_in_more_row_groups(

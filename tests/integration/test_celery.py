@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from redis import Redis
 from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
+from registry.queue.claims import claim, hand_back
+from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.hints import hints_of, missing_hints, send_hints
-from registry.settings import Settings
-from registry.tables import Shard
+from registry.settings import Settings, get_settings
+from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
 from tests.commands import eventually, fake_worker, shuffleboard_json, terminate
 from tests.population import predictions, queue_evaluation
@@ -73,7 +76,7 @@ def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any]) 
     """Queues work and hints at it, as `submit` does."""
     evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
     with write_session(engine) as session:
-        hints = hints_of(session, evaluation_id)
+        hints = hints_of(session, Shard.evaluation_id == evaluation_id)
     assert send_hints(Settings(**settings), hints) == SHARDS
     return evaluation_id
 
@@ -110,7 +113,7 @@ def test_work_that_was_never_hinted_at_is_found(engine: Engine, tmp_path: Path, 
 def test_doubled_messages_do_no_harm(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
     evaluation_id = submit_by_command(engine, tmp_path, settings)
     with write_session(engine) as session:
-        send_hints(Settings(**settings), hints_of(session, evaluation_id))
+        send_hints(Settings(**settings), hints_of(session, Shard.evaluation_id == evaluation_id))
     with fake_worker(**settings):
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
     assert_whole(engine, evaluation_id)
@@ -204,6 +207,63 @@ def test_no_hint_is_missing_while_the_broker_is_down() -> None:
     settings = Settings(broker_url=f"redis://127.0.0.1:{free_port()}/0")
     assert missing_hints(settings, [(1, "cpu")]) == []
     assert send_hints(settings, [(1, "cpu")]) == 0
+
+
+def queued_in(broker: Redis) -> int:
+    return broker.llen("cpu")  # type: ignore[return-value]
+
+
+@pytest.fixture
+def in_this_process(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, broker: Redis) -> None:
+    """This process's settings are the deployment's, and the broker holds no message."""
+    for name in ("database_url", "broker_url"):
+        monkeypatch.setenv(f"SHUFFLEBOARD_{name.upper()}", settings[name])
+    get_settings.cache_clear()
+    broker.flushdb()
+
+
+def test_a_commit_hints_at_what_it_queued_and_a_rollback_at_nothing(
+    engine: Engine, tmp_path: Path, in_this_process: None, broker: Redis
+) -> None:
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+    assert queued_in(broker) == SHARDS
+    request = EvaluationRequest(model="fake", benchmark="bench", variants="original")
+    with Session(engine) as session:
+        submit(session, request)
+        session.rollback()
+        session.commit()
+    with write_session(engine) as session, session.begin_nested():
+        move(session, evaluation_id, "pause")
+    assert queued_in(broker) == SHARDS
+    with write_session(engine) as session:
+        move(session, evaluation_id, "resume")
+        assert queued_in(broker) == SHARDS, "nothing is sent before the commit"
+    assert queued_in(broker) == 2 * SHARDS
+
+
+def test_a_shard_that_is_handed_back_is_hinted_at(
+    engine: Engine, tmp_path: Path, in_this_process: None, broker: Redis
+) -> None:
+    queue_evaluation(engine, tmp_path, shards=SHARDS)
+    with write_session(engine) as session:
+        session.add(Worker(id="worker-1", host="here", pid=1, device="fake", versions={}))
+        session.flush()
+        taken = claim(session, "worker-1", queues=["cpu"], lease_seconds=60)
+    assert taken is not None
+    before = queued_in(broker)
+    with write_session(engine) as session:
+        assert hand_back(session, taken)
+    assert queued_in(broker) == before + 1
+
+
+def test_a_commit_succeeds_while_redis_is_down(
+    engine: Engine, tmp_path: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHUFFLEBOARD_BROKER_URL", f"redis://127.0.0.1:{free_port()}/0")
+    get_settings.cache_clear()
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+    with read_session(engine) as session:
+        assert len(hints_of(session, Shard.evaluation_id == evaluation_id)) == SHARDS
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from registry.errors import NotFoundError
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics import METRICS
 from registry.operations import migrate
+from registry.schema import history
 from registry.studies.published import load_published, published_rows
 from registry.tables import PublishedResult
 from tests.integration.test_command_line import run
@@ -177,7 +178,7 @@ def test_upgrading_a_database_at_head_brings_published_results_up_to_date(databa
     before = stored(engine)
     with write_session(engine) as session:
         session.execute(delete(PublishedResult))
-    assert migrate.upgrade(database) == migrate.head()
+    assert migrate.upgrade(database) == history.head()
     assert stored(engine) == before
 
 

@@ -32,12 +32,13 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
-from registry.operations.migrate import head, upgrade
+from registry.operations.migrate import upgrade
 from registry.people.accounts import create_account, issue_token
 from registry.proof.withdrawals import withdraw
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
+from registry.schema.history import head
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from tests import services

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from alembic.config import Config
 from sqlalchemy import Column, MetaData, Text
 
 import registry.schema.views
 from migrations import frozen
 from migrations.draft import draft
-from registry.operations import migrate
+from registry.schema import history
 from registry.tables import Base
 
 TITLE: Final = "Add the colour of the cover"
@@ -57,13 +56,6 @@ def next_schema(
 
     The templates of other tests are asked for so that they are made before, without it.
     """
-    working = migrate._config
-
-    def config() -> Config:
-        made = working()
-        made.set_main_option("script_location", str(drafted))
-        return made
-
-    monkeypatch.setattr(migrate, "_config", config)
+    monkeypatch.setattr(history, "migrations_folder", lambda: drafted)
     monkeypatch.setattr(frozen, "SQL", drafted / "sql")
     return drafted

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from migrations import draft, frozen
 from registry.db import get_engine
 from registry.operations import migrate
+from registry.schema import history
 from registry.schema.audiences import schema
 from registry.schema.triggers import trigger_names
 from registry.schema.views import VIEWS
@@ -96,7 +97,7 @@ def test_the_history_can_be_written_anew_as_one_revision(
     """With the checks that one engine alone has, and the rows that come with the schema."""
     engine = get_engine(database)
     wanted = texts_of(engine), rows_of(engine, "role"), rows_of(engine, "subject_category")
-    before = frozen.texts(migrate.head())
+    before = frozen.texts(history.head())
     folder = tmp_path / "migrations"
     shutil.copytree(frozen.SQL.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(frozen, "SQL", folder / "sql")

@@ -20,6 +20,7 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations import migrate
 from registry.queue.evaluations import move
+from registry.schema import history
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard
 from registry.verification import verify_evaluation
@@ -82,7 +83,7 @@ def upgraded(request: pytest.FixtureRequest, next_schema: Path) -> tuple[Engine,
     revision, engine_name = request.param
     url = request.getfixturevalue(f"{engine_name}_url")
     engine = load(revision, engine_name, url)
-    assert migrate.current(engine) == revision
+    assert history.current(engine) == revision
     before = contents(engine)
     engine.dispose()
     assert migrate.upgrade(url) == NEXT

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import CheckConstraint, Connection, Engine, String, Text, inspect, text
@@ -20,7 +19,7 @@ from registry.db import get_engine, read_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
 from registry.operations import migrate
-from registry.schema import views
+from registry.schema import history, views
 from tests.migration.next_revision import NEXT
 from tests.population import predictions, queue_evaluation, table_counts
 
@@ -35,7 +34,8 @@ def revisions() -> list[str]:
 
 def test_the_history_is_one_line() -> None:
     scripts = ScriptDirectory.from_config(migrate._config())
-    assert scripts.get_heads() == [migrate.head()]
+    assert scripts.get_heads() == [history.head()]
+    assert history.revisions() == {script.revision: script.down_revision for script in scripts.walk_revisions()}
     assert len(scripts.get_bases()) == 1
     # Texts are looked up by it.
     assert revisions() == sorted(revisions())
@@ -43,13 +43,13 @@ def test_the_history_is_one_line() -> None:
 
 def test_an_empty_database_goes_to_head_and_a_second_upgrade_changes_nothing(database_url: str) -> None:
     engine = get_engine(database_url)
-    assert migrate.current(engine) is None
+    assert history.current(engine) is None
     with pytest.raises(DatabaseError, match="is empty; run: shuffleboard db upgrade"):
-        migrate.require_current(engine)
-    assert migrate.upgrade(database_url) == migrate.head()
-    migrate.require_current(engine)
+        history.require_current(engine)
+    assert migrate.upgrade(database_url) == history.head()
+    history.require_current(engine)
     before = definitions(engine)
-    assert migrate.upgrade(database_url) == migrate.head()
+    assert migrate.upgrade(database_url) == history.head()
     assert definitions(engine) == before
 
 
@@ -162,7 +162,7 @@ def test_migrated_views_equal_the_files(database: str) -> None:
 
 
 def test_the_newest_revision_holds_today_s_views_triggers_and_audiences() -> None:
-    changed = drafting.changed(frozen.texts(migrate.head()), drafting.today())
+    changed = drafting.changed(frozen.texts(history.head()), drafting.today())
     assert not changed, f"changed since the newest revision: {', '.join(changed)}; make migration writes one"
 
 
@@ -238,27 +238,20 @@ def test_a_failing_migration_leaves_the_old_schema_working(
     engine = get_engine(database)
     evaluation_id = queue_evaluation(engine, tmp_path)
     before = definitions(engine), table_counts(engine)
-    old_head = migrate.head()
+    old_head = history.head()
     folder = tmp_path / "versions"
     folder.mkdir()
     (folder / "broken.py").write_text(BROKEN.format(head=old_head, view=views.VIEWS[-1]))
-    working = migrate._config
-
-    def with_broken() -> Config:
-        config = working()
-        location = config.get_main_option("script_location")
-        config.set_main_option("version_locations", f"{location}/versions:{folder}")
-        return config
-
+    folders = (*history.version_folders(), folder)
     with monkeypatch.context() as patched:
-        patched.setattr(migrate, "_config", with_broken)
-        assert migrate.head() == "299912312359"
+        patched.setattr(history, "version_folders", lambda: folders)
+        assert history.head() == "299912312359"
         with pytest.raises(
             DatabaseError, match=rf"upgrade of .* from {old_head} failed and was rolled back: .*not_there"
         ):
             migrate.upgrade(database)
     assert (definitions(engine), table_counts(engine)) == before
-    migrate.require_current(engine)
+    history.require_current(engine)
     with read_session(engine) as session:
         assert find_evaluation(session, evaluation_id).state == "queued"
     assert predictions(engine, evaluation_id) == {}
@@ -269,14 +262,14 @@ def test_a_failing_migration_leaves_the_old_schema_working(
 def test_a_database_that_is_behind_is_named_with_the_remedy(database: str) -> None:
     # Made before the code that knows the next schema came.
     with pytest.raises(DatabaseError, match=rf"is at revision \d+, not {NEXT}; run: shuffleboard db upgrade"):
-        migrate.require_current(get_engine(database))
+        history.require_current(get_engine(database))
 
 
 def test_a_database_from_before_the_first_release_is_refused_with_the_way_out(database: str) -> None:
     engine = get_engine(database)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = '202611212008'")
-    for refused in (lambda: migrate.upgrade(database), lambda: migrate.require_current(engine)):
+    for refused in (lambda: migrate.upgrade(database), lambda: history.require_current(engine)):
         with pytest.raises(
             DatabaseError,
             match="202611212008, older than the first release; with the code that made it export every evaluation",

@@ -18,6 +18,7 @@ from registry.operations import backup as backups
 from registry.operations import migrate, moving
 from registry.operations.backup import backup, client_program, restore
 from registry.operations.moving import move
+from registry.schema import history
 from registry.schema.audiences import audience_engine
 from registry.schema.roles import RoleNames, apply_roles
 from registry.schema.triggers import trigger_names
@@ -58,7 +59,7 @@ def assert_arrived(engine: Engine, expected: Contents) -> None:
     assert contents(engine) == expected
     with read_session(engine) as session:
         assert verify_all(session)["ok"]
-    migrate.require_current(engine)
+    history.require_current(engine)
     with pytest.raises(Exception, match="sealed evaluation cannot be changed"), write_session(engine) as session:
         session.execute(update(Prediction).values(correct=True))
     with engine.connect() as connection:
@@ -94,11 +95,11 @@ def test_a_backup_restores_every_row(filled: Engine, empty: str, tmp_path: Path)
     expected = contents(filled)
     file = tmp_path / "backups" / "today.backup"
     made = backup(url_of(filled), file)
-    assert (made.path, made.size, made.revision) == (file, file.stat().st_size, migrate.head())
+    assert (made.path, made.size, made.revision) == (file, file.stat().st_size, history.head())
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [path.name for path in file.parent.iterdir()] == ["today.backup"]
     restored = restore(empty, file)
-    assert (restored.from_revision, restored.sealed, restored.problems) == (migrate.head(), 2, [])
+    assert (restored.from_revision, restored.sealed, restored.problems) == (history.head(), 2, [])
     assert_arrived(get_engine(empty), expected)
 
 
@@ -122,7 +123,7 @@ def test_a_backup_of_an_older_schema_is_upgraded(sqlite_url: str, tmp_path: Path
     backup(url_of(old), tmp_path / "file")
     old.dispose()
     restored = restore(sqlite_url, tmp_path / "file")
-    assert (restored.from_revision, restored.revision, restored.problems) == (revision, migrate.head(), [])
+    assert (restored.from_revision, restored.revision, restored.problems) == (revision, history.head(), [])
     assert restored.sealed == 2
 
 
@@ -168,7 +169,7 @@ def test_a_damaged_postgresql_backup_leaves_the_database_empty(
     file.write_bytes(whole[: len(whole) * 2 // 3])
     with pytest.raises(DatabaseError, match=r"pg_restore: error: .*; fix that and run it again"):
         restore(postgresql_url, file)
-    assert migrate.current(get_engine(postgresql_url)) is None
+    assert history.current(get_engine(postgresql_url)) is None
     assert inspect(get_engine(postgresql_url)).get_table_names() == []
 
 
@@ -180,7 +181,7 @@ def test_a_backup_of_newer_code_is_refused_before_anything_is_written(
     backup(url_of(filled), tmp_path / "file")
     with pytest.raises(DatabaseError, match="at revision 299912312359, newer than this code; upgrade the code"):
         restore(empty, tmp_path / "file")
-    assert migrate.current(get_engine(empty)) is None
+    assert history.current(get_engine(empty)) is None
 
 
 def test_restoring_tampered_rows_says_so_and_ends_with_status_1(
@@ -246,7 +247,7 @@ def test_a_password_is_no_argument_of_the_client(
 ) -> None:
     programs("path", 99)
     monkeypatch.setattr(backups, "_server_version", lambda _url: 15)
-    monkeypatch.setattr(migrate, "current", lambda _engine: migrate.head())
+    monkeypatch.setattr(history, "current", lambda _engine: history.head())
     backup("postgresql+psycopg://ann:hunter%202@db.example.org:5433/board?sslmode=verify-full", tmp_path / "file")
     arguments = (tmp_path / "arguments").read_text()
     assert "hunter" not in arguments
@@ -416,7 +417,7 @@ def test_a_move_that_fails_leaves_the_target_as_it_was(
     if target.dialect.name == "sqlite":
         assert target.url.database is not None
         assert not Path(target.url.database).exists()
-    assert migrate.current(target) is None
+    assert history.current(target) is None
     assert inspect(target).get_table_names() == []
 
 
@@ -438,7 +439,7 @@ def test_a_text_that_postgresql_cannot_hold_is_named(sqlite_filled: Engine, post
         add_model(session, "model").model.developer = "nul \0 byte"
     with pytest.raises(DatabaseError, match=r"rolled back: .*NUL.*; fix that and run it again"):
         move(url_of(sqlite_filled), postgresql_url)
-    assert migrate.current(get_engine(postgresql_url)) is None
+    assert history.current(get_engine(postgresql_url)) is None
 
 
 def test_the_command_prints_what_moved_and_no_password(

@@ -11,9 +11,10 @@ from sqlalchemy import select
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError, UsageError
 from registry.lookups import find_evaluation
-from registry.operations.migrate import current, upgrade
+from registry.operations.migrate import upgrade
 from registry.queue.broker import broker_address, require_admission
 from registry.queue.hints import hints_of, send_hints
+from registry.schema.history import current
 from registry.settings import Settings, get_settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
@@ -60,7 +61,7 @@ def test_two_hosts_score_one_evaluation_over_tls(
     ):
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
         with write_session(engine) as session:
-            hints = hints_of(session, evaluation_id)
+            hints = hints_of(session, Shard.evaluation_id == evaluation_id)
         assert send_hints(Settings(**shared), hints) == SHARDS
 
         def complete() -> bool:

@@ -15,6 +15,7 @@ from sqlalchemy import Engine, text
 from registry.db import get_engine
 from registry.errors import DatabaseError
 from registry.operations import migrate
+from registry.schema import history
 from registry.settings import get_settings
 from shuffleboard.cli.database import check_command, current_command
 from tests.migration.make_fixture import FIXTURES
@@ -84,8 +85,8 @@ def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
     assert f"from {OLD} failed and was rolled back: canceling statement due to lock timeout" in refused[0]
     assert refused[0].endswith("; stop workers and website, which are using its tables, and run it again")
     assert (definitions(old), contents(old)) == before
-    assert migrate.current(old) == OLD
-    assert migrate.upgrade(postgresql_url) == migrate.head()
+    assert history.current(old) == OLD
+    assert migrate.upgrade(postgresql_url) == history.head()
 
 
 def test_the_shipped_limits_are_those_of_the_migration_s_transaction(
@@ -96,20 +97,14 @@ def test_the_shipped_limits_are_those_of_the_migration_s_transaction(
     (folder / "telling.py").write_text(
         '"""Tell the limits."""\n'
         "from alembic import op\n"
-        f'revision, down_revision, branch_labels, depends_on = "299912312359", "{NEXT}", None, None\n'
+        'revision = "299912312359"\n'
+        f'down_revision = "{NEXT}"\n'
         "def upgrade():\n"
         "    for name in ('lock_timeout', 'statement_timeout'):\n"
         "        op.execute(f\"CREATE TABLE told_{name} AS SELECT current_setting('{name}') AS value\")\n"
     )
-    working = migrate._config
-
-    def config() -> Config:
-        made = working()
-        location = made.get_main_option("script_location")
-        made.set_main_option("version_locations", f"{location}/versions:{folder}")
-        return made
-
-    monkeypatch.setattr(migrate, "_config", config)
+    folders = (*history.version_folders(), folder)
+    monkeypatch.setattr(history, "version_folders", lambda: folders)
     engine = get_engine(postgresql_url)
     migrate.upgrade(postgresql_url)
     with engine.connect() as connection:
@@ -138,7 +133,7 @@ def test_what_comes_after_the_migrations_is_part_of_the_upgrade(
         with pytest.raises(ZeroDivisionError):
             migrate.upgrade(postgresql_url)
     assert (definitions(old), contents(old)) == before
-    assert migrate.current(old) == OLD
+    assert history.current(old) == OLD
     assert migrate.upgrade(postgresql_url) == NEXT
 
 
@@ -155,7 +150,7 @@ def old_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engi
 def test_commands_say_which_migrations_would_be_run(old_sqlite: Engine) -> None:
     shown = CliRunner().invoke(current_command, ["--json"])
     document = json.loads(shown.stdout)
-    assert (document["revision"], document["head"]) == (OLD, migrate.head())
+    assert (document["revision"], document["head"]) == (OLD, history.head())
     newer = [revision for revision, _ in migrate.pending(OLD)]
     assert [item["revision"] for item in document["pending"]] == newer
     assert document["pending"][-1] == {"revision": NEXT, "title": f"{TITLE}."}
@@ -174,4 +169,4 @@ def test_commands_say_which_migrations_would_be_run(old_sqlite: Engine) -> None:
 
 def test_looking_at_the_schema_waits_for_no_writer(old_sqlite: Engine) -> None:
     with old_sqlite.begin():  # holds SQLite's one write lock
-        assert migrate.current(get_engine(str(old_sqlite.url))) == OLD
+        assert history.current(get_engine(str(old_sqlite.url))) == OLD

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import func, select
 
 from registry.benchmarks import read_benchmark
+from registry.code_identity import code_identity, code_version
 from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file, log_questions
@@ -62,6 +63,8 @@ def test_an_import_recomputes_the_stated_score_and_keeps_what_the_run_says(regis
         texts = session.scalars(select(Generation.text).order_by(Generation.question_id)).all()
     assert provenance["seal"] is not None
     fingerprint = provenance["shards"][0]["engine_fingerprint"]
+    assert fingerprint["code"] == code_identity()
+    assert provenance["metrics_computed_by"] == [code_version()]
     assert fingerprint["log"]["model"] == "huggingface/smollm2"
     assert fingerprint["stated"]["stated"] == fingerprint["stated"]["recomputed"] == "0.2"
     assert texts == [" C", " C", " C", " A", " A"]

@@ -20,7 +20,7 @@ from registry.exchange.crates.layout import FILES, METADATA
 from registry.proof import chain
 from registry.proof.provenance import provenance_document
 from registry.proof.withdrawals import withdraw, withdrawal_of
-from registry.results.reports import leaderboard_rows
+from registry.results.leaderboard import leaderboard_page
 from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource
 from registry.verification import alike, verify_all, verify_evaluation
 from tests.population import predictions, table_counts
@@ -77,7 +77,7 @@ def test_an_evaluation_has_the_same_seal_and_metrics_in_another_registry(
         assert verify_all(session)["ok"]
         (link,) = chain.links(session)
         assert (link.position, link.subject, link.previous) == (1, seal_of(other, imported), chain.BEGINNING)
-        (row,) = leaderboard_rows(session)
+        (row,) = leaderboard_page(session).rows
         assert (row["model"], row["benchmark"], row["evaluation_id"]) == ("fake", "bench", imported)
         document = provenance_document(session, imported)
         # The source of the copies did not come along; its seal did.
@@ -176,7 +176,7 @@ def test_a_withdrawal_goes_along(sqlite_proof: Registry, postgresql_database: st
         row = withdrawal_of(session, imported)
         assert row is not None
         assert (row.kind, row.reason, row.actor) == ("withdrawn", "wrong", "somebody")
-        assert leaderboard_rows(session) == []
+        assert leaderboard_page(session).rows == []
         assert [link.kind for link in session.scalars(select(ChainLink).order_by(ChainLink.position))] == [
             "seal",
             "withdrawal",
@@ -357,7 +357,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (a_link_inside, IngestError, "is a link"),
     (unlisted, IngestError, "does not list metrics.parquet"),
     (no_parquet, IngestError, "metrics.parquet: cannot be read as Parquet"),
-    (no_json, IngestError, "is no JSON document"),
+    (no_json, IngestError, "not a JSON document"),
 ]
 
 

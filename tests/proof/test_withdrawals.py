@@ -15,7 +15,8 @@ from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.reuse import reusable
 from registry.queue.shards import shard_prompts
-from registry.results.reports import evaluation_metrics, leaderboard_rows
+from registry.results.leaderboard import leaderboard_page
+from registry.results.reports import evaluation_metrics
 from registry.tables import ChainLink, EngineFingerprint, Evaluation, Shard, Withdrawal
 from registry.verification import verify_all
 from tests.proof.commands import run
@@ -27,7 +28,7 @@ Registry = tuple[Engine, Population]
 def standing(engine: Engine) -> dict[str, int]:
     """Variants to the evaluation that stands for them on the leaderboard."""
     with read_session(engine) as session:
-        return {row["variants"]: row["evaluation_id"] for row in leaderboard_rows(session)}
+        return {row["variants"]: row["evaluation_id"] for row in leaderboard_page(session).rows}
 
 
 def test_a_withdrawn_evaluation_leaves_the_leaderboard_and_keeps_its_numbers(proof: Registry) -> None:
@@ -80,7 +81,7 @@ def test_copies_of_a_withdrawn_evaluation_are_flagged(proof: Registry) -> None:
     with write_session(engine) as session:
         withdraw(session, population.source, "wrong")
     with read_session(engine) as session:
-        (row,) = leaderboard_rows(session)
+        (row,) = leaderboard_page(session).rows
         assert (row["evaluation_id"], row["copies_withdrawn"]) == (population.evaluation, True)
         copies = provenance_document(session, population.evaluation)["copies"]
         seal = session.get_one(Evaluation, population.source).seal

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from registry.db import write_session
 from registry.digests import sha256_text
 from registry.metrics import METRICS
+from registry.metrics.catalogue import QUESTION_METRICS
 from registry.prompting.protocols import protocol_definition, store_protocol
 from registry.prompting.variants import VariantShown, parse_variants
 from registry.queue.evaluations import store_variant_set
@@ -170,11 +171,7 @@ def database_answers(session: Session, evaluation_id: int, engine: str) -> list[
         for scope, values in over_questions.items()
     }
     per_question = {
-        question: {
-            name: row[name]
-            for name, metric in METRICS.items()
-            if metric.per_question is not None or metric.over_evaluation is not None
-        }
+        question: {name: row[name] for name in QUESTION_METRICS}
         for question, row in _rows(session, "question_metrics", evaluation_id, "external_id").items()
     }
     return [

@@ -25,8 +25,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from registry.metrics import METRICS, VariantOutcome
-from registry.metrics.catalogue import Metric
+from registry.metrics import METRICS, Metric, VariantOutcome
+from registry.metrics.averaging import MeanOverQuestions
 
 _COLUMNS_OF_THE_QUESTION: Final = ("question", "answer", "options", "subject", "flags", "expected", "texts")
 _COLUMNS_OF_THE_PROMPT: Final = (
@@ -230,15 +230,9 @@ def without_prompts(case: Case, *variants: int) -> Case:
 # Answers
 
 NEEDS_ONLY_THE_ORIGINAL: Final = frozenset(
-    {
-        "accuracy",
-        "accuracy_normalized",
-        "npsq_correct",
-        "npsq_accuracy",
-        "choice_only_accuracy",
-        "choice_sensitivity",
-        "choice_sensitivity_normalized",
-    }
+    name
+    for name, metric in METRICS.items()
+    if isinstance(metric.averaging, MeanOverQuestions) and metric.averaging.where is None
 )
 """Metrics that are defined as soon as the original is there; all others are null until a question is complete."""
 

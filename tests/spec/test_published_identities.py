@@ -13,9 +13,10 @@ from statistics import geometric_mean
 
 import pytest
 
-from registry.metrics.catalogue import pct_drop
+from registry.metrics.averaging import Runs
 from registry.metrics.cora import consistency_index, cora
-from registry.metrics.runs import Runs, accuracy_range, accuracy_variance
+from registry.metrics.permutation import pct_drop
+from registry.metrics.runs import accuracy_range, accuracy_variance
 from registry.prompting.variants import QuestionShape, divergent
 from registry.statistics.competition_ranks import ranks
 from tests.spec.published import Interval, by, exact, printed, rows

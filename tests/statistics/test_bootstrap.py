@@ -13,7 +13,6 @@ from registry.statistics.bootstrap import (
     Interval,
     combined,
     mean_intervals,
-    paired_difference,
     percentile_interval,
     resampled_means,
     resampled_means_reference,
@@ -220,51 +219,6 @@ def test_a_combined_value_that_is_undefined_is_dropped():
     assert drop[[0, 2]].tolist() == [50, 0]
     assert np.isnan(drop[1])
     assert np.isnan(combined(lambda a: 1 / a, np.zeros(1)))[0]
-
-
-# Two models
-
-
-def test_a_paired_difference_is_over_the_questions_that_both_have():
-    found = paired_difference(np.array([1.0, 0.0, NAN, 1.0]), np.array([0.0, 0.0, 1.0, NAN]), resamples=100, seed=3)
-    assert (found.difference, found.questions, found.interval) == (0.5, 2, None)
-    assert (found.resamples, found.seed) == (100, 3)
-
-
-def test_pairing_narrows_the_interval_of_models_that_err_on_the_same_questions():
-    generator = np.random.default_rng(0)
-    first = (generator.random(500) < 0.6).astype(float)
-    second = np.where(generator.random(500) < 0.05, 1 - first, first)
-    paired = paired_difference(first, second).interval
-    single = mean_intervals(first[:, None])[0]
-    assert paired.high - paired.low < single.high - single.low
-    assert paired.low < first.mean() - second.mean() < paired.high
-
-
-def test_a_difference_changes_sign_with_the_models():
-    generator = np.random.default_rng(0)
-    first, second = generator.random(100), generator.random(100)
-    one, other = paired_difference(first, second), paired_difference(second, first)
-    assert one.difference == pytest.approx(-other.difference)
-    assert (one.interval.low, one.interval.high) == pytest.approx(
-        (-other.interval.high, -other.interval.low), abs=1e-12
-    )
-
-
-def test_models_without_a_common_question_have_no_difference():
-    found = paired_difference(np.array([1.0, NAN]), np.array([NAN, 1.0]))
-    assert (found.difference, found.interval, found.questions) == (None, None, 0)
-
-
-def test_models_that_agree_everywhere_have_a_difference_of_zero_and_no_interval():
-    values = right(50, 100).astype(float)
-    assert paired_difference(values, values).difference == 0
-    assert paired_difference(values, values).interval is None
-
-
-def test_models_of_different_questions_are_refused():
-    with pytest.raises(MetricInputError, match="2 and 3 questions"):
-        paired_difference(np.zeros(2), np.zeros(3))
 
 
 def test_an_interval_is_plain_numbers():

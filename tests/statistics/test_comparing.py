@@ -14,7 +14,14 @@ from registry.metrics.pride import ALPHA
 from registry.results.analyses import analyses_of
 from registry.results.pride import pride_document
 from registry.results.reports import evaluation_metrics
-from registry.studies.comparing import compare_evaluations, cora_document, noise_document, replicates_of
+from registry.statistics.bootstrap import mean_intervals
+from registry.studies.comparing import (
+    compare_evaluations,
+    cora_document,
+    metric_differences,
+    noise_document,
+    replicates_of,
+)
 from registry.tables import QuestionPride
 from registry.verification import verify_evaluation
 from tests.boards.outputs import import_all
@@ -59,6 +66,43 @@ def test_a_comparison_is_what_the_questions_say(registry):
     worst = [{q for q, values in document["per_question"].items() if values["worst_accuracy"]} for document in metrics]
     assert {item["external_id"] for item in document["differing"]["only_first"]} == worst[0] - worst[1]
     assert {item["external_id"] for item in document["differing"]["only_second"]} == worst[1] - worst[0]
+
+
+def accuracy_differs(first, second):
+    """What is said of accuracy, where questions have these values."""
+    return metric_differences({"accuracy": np.array(first, float)}, {"accuracy": np.array(second, float)})["accuracy"]
+
+
+def test_a_difference_is_over_the_questions_that_both_have():
+    nan = float("nan")
+    found = accuracy_differs([1, 0, nan, 1], [0, 0, 1, nan])
+    assert (found["difference"], found["n"], found["interval"]) == (0.5, 2, None)
+    found = accuracy_differs([1, nan], [nan, 1])
+    assert (found["difference"], found["n"], found["interval"], found["mcnemar"]) == (None, 0, None, None)
+
+
+def test_pairing_narrows_the_interval_of_models_that_err_on_the_same_questions():
+    generator = np.random.default_rng(0)
+    first = (generator.random(500) < 0.6).astype(float)
+    second = np.where(generator.random(500) < 0.05, 1 - first, first)
+    low, high = accuracy_differs(first, second)["interval"]
+    single = mean_intervals(first[:, None])[0]
+    assert high - low < single.high - single.low
+    assert low < first.mean() - second.mean() < high
+
+
+def test_a_difference_changes_sign_with_the_models():
+    generator = np.random.default_rng(0)
+    first, second = generator.random((2, 100)) < [[0.6], [0.4]]
+    one, other = accuracy_differs(first, second), accuracy_differs(second, first)
+    assert one["difference"] == -other["difference"]
+    assert one["interval"] == pytest.approx([-bound for bound in reversed(other["interval"])], abs=1e-12)
+
+
+def test_models_that_agree_everywhere_have_a_difference_of_zero_and_no_interval():
+    values = [1] * 50 + [0] * 50
+    found = accuracy_differs(values, values)
+    assert (found["difference"], found["interval"]) == (0, None)
 
 
 def test_what_cannot_be_compared_is_said(registry):

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, select
 
 from registry.db import read_session
 from registry.errors import QueueError, RemoteError, ShuffleboardError, UsageError
-from registry.notices.webhooks import signature
+from registry.notices.webhooks import signed_headers
 from registry.settings import Settings
 from registry.tables import BenchmarkVersion
 from shuffleboard.cli import cli
@@ -95,9 +95,11 @@ def test_the_documented_check_of_signatures_is_right() -> None:
     import time
 
     now, body = int(time.time()), '{"kind": "é"}'.encode()
-    header = signature("secret", now, body)
-    assert written["is_genuine"]("secret", header, body)
-    assert not written["is_genuine"]("secret", header, body + b" ")
-    assert not written["is_genuine"]("other", header, body)
-    assert not written["is_genuine"]("secret", signature("secret", now - 301, body), body)
-    assert not written["is_genuine"]("secret", header.replace(f"t={now}", f"t={now + 1}"), body)
+    secret, other = "ab" * 32, "cd" * 32
+    headers = signed_headers(secret, "3-1", now, body)
+    assert written["is_genuine"](secret, headers, body)
+    assert not written["is_genuine"](secret, headers, body + b" ")
+    assert not written["is_genuine"](other, headers, body)
+    assert not written["is_genuine"](secret, signed_headers(secret, "3-1", now - 301, body), body)
+    assert not written["is_genuine"](secret, headers | {"webhook-timestamp": str(now + 1)}, body)
+    assert not written["is_genuine"](secret, headers | {"webhook-id": "3-2"}, body)

@@ -29,7 +29,7 @@ from registry.notices.webhooks import (
     deliver,
     remove_webhook,
     send,
-    signature,
+    signed_headers,
     try_webhook,
 )
 from registry.people.accounts import OPERATOR
@@ -187,7 +187,7 @@ def test_what_is_sent_is_signed_and_sent_once(engine: Engine, near: Settings, re
     assert asked.path == "/v1/hook"
     assert asked.document["kind"] == asked.headers["shuffleboard-event"] == "evaluation.complete"
     assert asked.document["document"] == {"evaluation": 7, "state": "complete"}
-    assert asked.document["delivery"] == asked.headers["shuffleboard-delivery"]
+    assert asked.document["delivery"] == asked.headers["webhook-id"] == asked.headers["shuffleboard-delivery"]
     assert asked.document["delivery"].startswith(f"{webhook}-")
     body = json.dumps(asked.document, ensure_ascii=False).encode()
     timestamp = asked.headers["shuffleboard-signature"].split(",")[0].removeprefix("t=")
@@ -413,4 +413,4 @@ def test_the_secret_is_kept_for_signing_and_is_long(lite: Engine, near: Settings
     with read_session(lite) as session:
         assert session.get_one(Webhook, webhook).secret == secret
     assert len(secret) == 64
-    assert signature(secret, 0, b"x") != signature(secret, 1, b"x")
+    assert signed_headers(secret, "1", 0, b"x") != signed_headers(secret, "1", 1, b"x")

@@ -17,7 +17,8 @@ from tests.web.test_browser import page, served
 from tests.web.test_browser_barriers import AXE, LOOKS, RUN
 from tests.web.test_charts import cells, specifications
 from tests.web.test_pages import counted
-from web import assessing, charts, create_app
+from web import charts, create_app
+from web.pages import assessment
 
 POINTS = len(MODELS) * len(BENCHMARKS)
 
@@ -62,7 +63,7 @@ def test_the_numbers_are_those_of_the_command(assessed, client):
     text = response.text
     with read_session(assessed) as session:
         expected = assess(session, benchmarks=("four", "mixed"), tolerance=0.05)
-    for target, label in assessing.TARGETS.items():
+    for target, label in assessment.TARGETS.items():
         rows = {row[0]: numbers(row) for row in cells(text, f"R² with {label}")}
         assert len(rows) == 11
         for cell in expected["correlations"]:
@@ -127,7 +128,7 @@ def test_what_was_chosen_stays_chosen_and_is_the_command(client):
     assert 'value="good@1" checked' in text
     assert "<option selected>symbols:0</option>" in text
     assert "<option selected>0.03</option>" in text
-    command = "shuffleboard protocol --benchmark four --model good@1 --protocol symbols:0 --tolerance 0.03"
+    command = "shuffleboard assess --benchmark four --model good@1 --protocol symbols:0 --tolerance 0.03"
     assert command in text
     assert len(cells(text, "The evaluations behind the numbers")) == 1
 
@@ -152,18 +153,18 @@ def test_wrong_values_are_refused_by_name(client):
 
 def test_a_choice_that_a_request_cannot_read_is_refused_with_the_command(own_client, monkeypatch):
     client, engine = own_client
-    monkeypatch.setattr(assessing, "MOST_PREDICTIONS", 12 * 24)
+    monkeypatch.setattr(assessment, "MOST_PREDICTIONS", 12 * 24)
     assert client.get("/protocol?benchmark=four&model=good").status_code == 200
     with counted(engine) as seen:
         response = client.get("/protocol?benchmark=four&model=good&model=lost")
     assert response.status_code == 400
     assert "2 evaluations with 576 predictions are too many" in response.text
-    assert "or run: shuffleboard protocol --benchmark four --model good --model lost --tolerance 0.02" in response.text
+    assert "or run: shuffleboard assess --benchmark four --model good --model lost --tolerance 0.02" in response.text
     assert not any("prediction." in statement for statement in seen)
     # The form still opens, so that fewer can be chosen.
     assert "choose fewer benchmarks or models" in client.get("/protocol").text
-    monkeypatch.setattr(assessing, "MOST_PREDICTIONS", 10**6)
-    monkeypatch.setattr(assessing, "MOST_EVALUATIONS", 1)
+    monkeypatch.setattr(assessment, "MOST_PREDICTIONS", 10**6)
+    monkeypatch.setattr(assessment, "MOST_EVALUATIONS", 1)
     assert client.get("/protocol?benchmark=four&model=good&model=lost").status_code == 400
 
 

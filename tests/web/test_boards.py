@@ -132,7 +132,7 @@ def test_texts_of_a_board_are_escaped(own):
         ("/boards/main?as_of=1999-01-01", 404, "did not exist at that time"),
         ("/snapshots/xyz", 400, "64 hexadecimal digits"),
         (f"/snapshots/{'0' * 64}", 404, "no snapshot"),
-        ("/api/v1/boards/main?asof=2026-01-01", 400, "is not known here; known: as_of"),
+        ("/api/v1/boards/main?asof=2026-01-01", 400, "unknown parameter 'asof'; known: as_of"),
         ("/boards/a b", 400, "use up to 200 letters"),
     ],
 )

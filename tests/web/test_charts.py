@@ -14,7 +14,7 @@ from registry.db import read_session
 from tests.web.outputs import MODELS, PARTED_QUESTIONS, PROTOCOLS, QUESTIONS
 from tests.web.seed import HOSTILE
 from tests.web.test_pages import counted, parsed
-from web import charts, effects
+from web import chart_data, charts
 
 PAGES = (
     "/benchmarks/mixed",
@@ -117,7 +117,7 @@ def test_an_evaluation_without_a_moved_run_has_no_box():
 def test_runs_are_those_of_the_view(drawn):
     ids = list(drawn.outputs.evaluations.values())
     with read_session(drawn.engine) as session:
-        found = effects.runs(session, ids)
+        found = chart_data.runs(session, ids)
         view = session.execute(
             text("SELECT evaluation_id, variant, questions, accuracy FROM run_accuracy WHERE scope = 'all'")
         ).all()

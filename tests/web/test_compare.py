@@ -3,16 +3,16 @@
 import re
 from statistics import mean
 
-import pytest
-
 from registry.db import read_session
+from registry.metrics import METRICS
 from registry.studies.comparing import compare_evaluations
+from tests.proof.commands import run
 from tests.web.outputs import MODELS
 from tests.web.seed import HOSTILE, evaluate, right
 from tests.web.test_charts import cells, specifications
 from tests.web.test_charts import right as answered_right
 from tests.web.test_pages import counted
-from web.comparing import COMPARED
+from web.pages.comparing import COMPARED
 
 
 def pair(drawn, kind="cyclic", protocol="symbols"):
@@ -38,8 +38,6 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
     rows = {row[0].rstrip(" ↑↓"): row[1:] for row in cells(compared(drawn), "Left and right in each metric")}
     with read_session(drawn.engine) as session:
         expected = compare_evaluations(session, *pair(drawn))["metrics"]
-    from registry.metrics import METRICS
-
     shown = {name: METRICS[name].label for name in COMPARED if expected[name]["n"]}
     assert set(rows) == set(shown.values())
     assert len(rows) == 5
@@ -60,13 +58,24 @@ def test_the_numbers_are_those_of_the_command_line(drawn):
             ]
 
 
-def test_the_chart_has_the_intervals_of_the_command_line(drawn):
-    (specification,) = specifications(compared(drawn))
-    with read_session(drawn.engine) as session:
-        expected = compare_evaluations(session, *pair(drawn))["metrics"]
-    accuracy = next(value for value in specification["data"]["values"] if value["label"] == "Accuracy")
-    assert accuracy["difference"] == pytest.approx(expected["accuracy"]["difference"])
-    assert [accuracy["low"], accuracy["high"]] == pytest.approx(expected["accuracy"]["interval"])
+def test_page_json_and_command_line_state_the_same_intervals(drawn):
+    left, right_ = pair(drawn)
+    page = compared(drawn)
+    (specification,) = specifications(page)
+    document = run(drawn.engine, "statistics", "compare", left, right_, "--json").document
+    printed = run(drawn.engine, "statistics", "compare", left, right_).stdout.splitlines()
+    assert f"{document['resamples']:,} resamples".replace(",", "\u202f") in page
+    stated = {value["label"]: value for value in specification["data"]["values"]}
+    assert stated.keys() == {METRICS[name].label for name in COMPARED if document["metrics"][name]["n"]}
+    for name in COMPARED:
+        item, label = document["metrics"][name], METRICS[name].label
+        if item["n"]:
+            low, high = item["interval"]
+            assert [stated[label][key] for key in ("difference", "low", "high")] == [item["difference"], low, high]
+            assert f'<small class="note">{100 * low:+.1f} points to {100 * high:+.1f} points</small>' in page.replace(
+                "\u202f", " "
+            )
+            assert any(line.startswith(label) and f"{low:.3f} … {high:.3f}" in line for line in printed), label
 
 
 def test_questions_on_which_they_differ_are_listed_by_side(drawn):

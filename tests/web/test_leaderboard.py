@@ -12,7 +12,7 @@ from registry.studies.published import load_published
 from tests.web.seed import evaluate, first
 from tests.web.test_charts import cells
 from tests.web.test_pages import parsed, text_of
-from web import story
+from web.pages import luck
 
 
 def models(response):
@@ -104,19 +104,19 @@ def test_printed_numbers_stand_apart_with_their_table(own):
 
 def test_most_is_lost_where_an_exact_interval_says_so():
     # 1 of 12 kept: twice (1 + 12) / 4096 is .0063; 3 of 12: twice 299 / 4096 is .146.
-    assert story.mostly_lost(12, 1)
-    assert not story.mostly_lost(12, 3)
-    assert not story.mostly_lost(5, 0)  # twice 1 / 32
-    assert story.mostly_lost(6, 0)  # twice 1 / 64
-    assert not story.mostly_lost(6, 0, among=2)
-    assert not story.mostly_lost(0, 0)
-    assert not story.mostly_lost(14_000, 7_000)
-    assert story.mostly_lost(14_000, 6_000)
+    assert luck.mostly_lost(12, 1)
+    assert not luck.mostly_lost(12, 3)
+    assert not luck.mostly_lost(5, 0)  # twice 1 / 32
+    assert luck.mostly_lost(6, 0)  # twice 1 / 64
+    assert not luck.mostly_lost(6, 0, among=2)
+    assert not luck.mostly_lost(0, 0)
+    assert not luck.mostly_lost(14_000, 7_000)
+    assert luck.mostly_lost(14_000, 6_000)
 
 
 @pytest.mark.parametrize("questions", [7, 30, 101])
 def test_the_interval_excludes_one_half_as_often_as_it_may(questions):
-    wrongly = [kept for kept in range(questions + 1) if story.mostly_lost(questions, kept)]
+    wrongly = [kept for kept in range(questions + 1) if luck.mostly_lost(questions, kept)]
     assert sum(comb(questions, kept) for kept in wrongly) / 2**questions <= 0.025
 
 
@@ -134,8 +134,8 @@ def test_the_largest_loss_is_told_first_and_what_cannot_be_told_is_not():
         lucky_row("differs", 0.6, 0.1, n_worst=99),
         lucky_row("undefined", 0.6, None),
     ]
-    assert [row["model"] for row in story.of_evaluations(rows)] == ["loses more", "loses"]
-    assert story.of_evaluations([]) == []
+    assert [row["model"] for row in luck.of_evaluations(rows)] == ["loses more", "loses"]
+    assert luck.of_evaluations([]) == []
 
 
 def test_a_board_tells_only_where_the_intervals_are_apart():
@@ -149,7 +149,7 @@ def test_a_board_tells_only_where_the_intervals_are_apart():
         row("unknown", [0.35, 0.45], None),
         row("incomplete", [0.35, 0.45], [0.05, 0.17], complete=False),
     ]
-    assert [item["model"] for item in story.of_board(rows, "a", "w")] == ["apart"]
+    assert [item["model"] for item in luck.of_board(rows, "a", "w")] == ["apart"]
 
 
 def test_the_sentence_is_there_only_when_the_numbers_bear_it(own, tmp_path):

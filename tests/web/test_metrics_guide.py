@@ -8,13 +8,12 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from registry.metrics import METRICS
-from registry.metrics.guide import BETWEEN, GUIDE
+from registry.metrics.guide import BETWEEN
 from web import create_app
-from web.guide import mathml, prose
+from web.pages.guide import mathml, prose
 
 COMPARISONS = {comparison.name: comparison for comparison in BETWEEN}
 DESCRIBED = {**METRICS, **COMPARISONS}
-ENTRIES = {**GUIDE, **{name: comparison.entry for name, comparison in COMPARISONS.items()}}
 
 
 class Sections(HTMLParser):
@@ -63,7 +62,7 @@ def guide(guide_client):
 
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_a_metric_has_a_section_with_its_formulas_needs_and_example(guide, name):
-    entry = ENTRIES[name]
+    entry = DESCRIBED[name]
     assert guide.formulas[name] == len(entry.formulas)
     text = guide.text[name]
     assert DESCRIBED[name].label in text

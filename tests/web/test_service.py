@@ -65,7 +65,7 @@ def test_the_web_lives_without_torch():
     program = (
         "import sys\n"
         f"for name in {blocked!r}.split(): sys.modules[name] = None\n"
-        "import shuffleboard.cli.serve\n"
+        "import shuffleboard.cli.serve, web\n"
         "assert web.create_app(database_url='sqlite://').test_client().get('/metrics-guide').status_code == 200\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

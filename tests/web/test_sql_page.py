@@ -150,7 +150,7 @@ def test_a_query_that_would_be_refused_is_not_saved(app: Flask) -> None:
 
 
 def test_every_example_of_the_page_runs(app: Flask) -> None:
-    from web.sql import EXAMPLES
+    from web.pages.sql import EXAMPLES
 
     for label, query in EXAMPLES.items():
         assert app.test_client().get("/sql", query_string={"q": query}).status_code == 200, label

@@ -1,19 +1,20 @@
 """Suites, boards and snapshots as JSON."""
 
-from flask import Response, request, url_for
+from flask import Response, url_for
+from pydantic import Field
 from sqlalchemy import func, select
 
 from registry.api import documents
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.lookups import find_suite
+from registry.results.selectables import Row
 from registry.tables import Board, Suite
-from web import parameters
-from web.api import arguments
 from web.api.operations import answer, get
-from web.boards import shown_board, shown_snapshot, snapshot_document
+from web.api.paths import BoardName, SnapshotDigest, SuiteName
+from web.pages.boards import shown_board, shown_snapshot, snapshot_document
+from web.parameters import Query, TimeTo
 from web.responses import session
-from web.views import Row
 
 
 @get("/suites", documents.SuiteList, tag="boards")
@@ -35,9 +36,9 @@ def _suite(suite: Suite) -> Row:
 
 
 @get("/suites/<suite>", documents.SuiteDocument, tag="boards")
-def suite(suite: str) -> Response:
+def suite(suite: SuiteName) -> Response:
     """A suite with its definition."""
-    found = find_suite(session(), parameters.name("suite", suite))
+    found = find_suite(session(), suite)
     return answer(_suite(found) | {"definition": found.definition})
 
 
@@ -60,15 +61,23 @@ def _listed(board: Board) -> Row:
     }
 
 
-@get("/boards/<board>", documents.Board, tag="boards", query=(arguments.AS_OF,))
-def board(board: str) -> Response:
+class BoardQuery(Query):
+    """A board as it stands, unless a time is given."""
+
+    as_of: TimeTo | None = Field(
+        None, description="As it stood at this date (its end) or time, UTC where no zone is given."
+    )
+
+
+@get("/boards/<board>", documents.Board, tag="boards")
+def board(board: BoardName, query: BoardQuery) -> Response:
     """A board as it stands, or as of a date, with its definition, rows and digest."""
     found = shown_board(board)
-    return answer(snapshot_document(snapshot_as_of(session(), found.name, arguments.AS_OF.read(request.args))))
+    return answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of)))
 
 
 @get("/boards/<board>/snapshots", documents.SnapshotList, tag="boards")
-def snapshots(board: str) -> Response:
+def snapshots(board: BoardName) -> Response:
     """Every snapshot of a board, newest first."""
     items = [
         {
@@ -83,6 +92,6 @@ def snapshots(board: str) -> Response:
 
 
 @get("/snapshots/<digest>", documents.Board, tag="boards")
-def snapshot(digest: str) -> Response:
+def snapshot(digest: SnapshotDigest) -> Response:
     """A board as it once stood."""
     return answer(snapshot_document(shown_snapshot(digest)), unchanging=True)

@@ -1,27 +1,32 @@
 """What the API takes, as types: the schemas of its OpenAPI document, and what bodies are checked against."""
 
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from registry.db import MAX_INTEGER, MAX_ROW_ID
-from registry.tables import QUEUES
+from registry.people.accounts import ROLES, SCOPES
+from registry.revisions.store import DTYPES
+from registry.tables import MODEL_KINDS, QUEUES, VISIBILITIES
+from web import parameters
+from web.parameters import Between, OneOf
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="Letters, digits, '.', '_' and '-'.")]
+Name = Annotated[parameters.Name, Field(description="Letters, digits, '.', '_' and '-'.")]
 Reference = Annotated[str, Field(min_length=1, max_length=400, description="NAME, or NAME@VERSION.")]
 Text = Annotated[str, Field(max_length=2000)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
 HubName = Annotated[str, Field(min_length=3, max_length=200, description="owner/name, as on the hub; never a path.")]
 Url = Annotated[str, Field(min_length=1, max_length=2000)]
-Queue = Literal["cpu", "gpu"]
-Dtype = Literal["float32", "bfloat16", "float16"]
-Visibility = Literal["public", "members", "hidden"]
-Role = Literal["reader", "submitter", "maintainer", "admin"]
-Scope = Literal["read", "sql", "submit", "maintain", "admin"]
-
-assert QUEUES[:2] == ("cpu", "gpu")
-
-PRIORITY: Final = Field(default=0, ge=-MAX_INTEGER, le=MAX_INTEGER, description="Higher is scored earlier.")
+Queue = Annotated[str, OneOf(tuple(name for name in QUEUES if name != "match"))]
+Dtype = Annotated[str, OneOf(DTYPES)]
+Kind = Annotated[str, OneOf(tuple(kind for kind in MODEL_KINDS if kind != "gguf"))]
+"""A file is registered on the machine that has it."""
+Visibility = Annotated[str, OneOf(VISIBILITIES)]
+Role = Annotated[str, OneOf(ROLES)]
+Scope = Annotated[str, OneOf(tuple(SCOPES))]
+Priority = Annotated[int, Between(-MAX_INTEGER, MAX_INTEGER), Field(description="Higher is scored earlier.")]
+Password = Annotated[str, Field(min_length=12, max_length=1024)]
+SECRET: Final = Field(None, repr=False)
 
 
 class _Body(BaseModel):
@@ -47,7 +52,7 @@ class ApprovalBody(_Body):
 
     reason: Text | None = None
     queue: Queue = "cpu"
-    priority: int = PRIORITY
+    priority: Priority = 0
 
 
 class RejectionBody(_Body):
@@ -60,7 +65,7 @@ class ModelBody(_Body):
     """A model revision. location: a name on the hub, or an address below an endpoint of the registry; never a path."""
 
     name: Name
-    kind: Literal["huggingface", "openai", "external"]
+    kind: Kind
     location: Url | None = None
     revision: Annotated[
         Word | None, Field(description="Branch, tag or commit of the hub; on an endpoint the model's name there.")
@@ -70,7 +75,7 @@ class ModelBody(_Body):
     quantisation: Word | None = None
     family: Word | None = None
     developer: Word | None = None
-    parameters: Annotated[int | None, Field(ge=1, le=MAX_ROW_ID)] = None
+    parameters: Annotated[int, Between(1, MAX_ROW_ID)] | None = None
     licence: Word | None = None
     url: Url | None = None
 
@@ -94,11 +99,11 @@ class EvaluationBody(_Body):
         list[Reference], Field(max_length=100, description="What the suite's * stands for; for suites alone.")
     ] = []
     protocol: Word | None = None
-    shots: Annotated[int | None, Field(ge=0, le=1000)] = None
-    limit: Annotated[int | None, Field(ge=1, le=MAX_INTEGER)] = None
+    shots: Annotated[int, Between(0, 1000)] | None = None
+    limit: Annotated[int, Between(1, MAX_INTEGER)] | None = None
     subjects: Annotated[list[Word], Field(max_length=1000)] = []
-    options: Annotated[int | None, Field(ge=2, le=100)] = None
-    priority: int = PRIORITY
+    options: Annotated[int, Between(2, 100)] | None = None
+    priority: Priority = 0
     queue: Queue = "cpu"
     replicate: bool = False
 
@@ -147,14 +152,14 @@ class AccountBody(_Body):
 
     name: Name
     role: Role
-    password: Annotated[str | None, Field(min_length=12, max_length=1024)] = None
+    password: Password | None = SECRET
 
 
 class AccountChangeBody(_Body):
     """What changes of an account; what is left out stays."""
 
     role: Role | None = None
-    password: Annotated[str | None, Field(min_length=12, max_length=1024)] = None
+    password: Password | None = SECRET
     disabled: bool | None = None
 
     @model_validator(mode="after")
@@ -169,4 +174,4 @@ class TokenBody(_Body):
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]
-    days: Annotated[int | None, Field(ge=1, le=3650)] = None
+    days: Annotated[int, Between(1, 3650)] | None = None

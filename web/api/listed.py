@@ -1,19 +1,21 @@
 """What is registered, as JSON: models, benchmarks, protocols, metrics, printed results, and the queue."""
 
-from flask import Response, request, url_for
+from flask import Response, url_for
+from pydantic import Field
 from sqlalchemy import select
 
 from registry.api import documents
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
+from registry.results.selection import Selection
 from registry.studies.published import published_rows
 from registry.tables import Protocol
-from web import listings, parameters, queries
-from web.api import arguments
+from web import listings, queries
 from web.api.operations import answer, get, page
+from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
+from web.parameters import Paged, Text
 from web.responses import session
-from web.standings import Selection
 
 
 @get("/models", documents.ModelList, tag="registry")
@@ -23,9 +25,9 @@ def models() -> Response:
 
 
 @get("/models/<model>", documents.ModelDocument, tag="registry")
-def model(model: str) -> Response:
+def model(model: ModelName) -> Response:
     """A model's revisions and its rows of the leaderboard."""
-    row = listings.model(session(), parameters.name("model", model))
+    row = listings.model(session(), model)
     return answer(row | {"evaluations": rows_of_board(Selection(model=row["model"]))})
 
 
@@ -36,9 +38,9 @@ def benchmarks() -> Response:
 
 
 @get("/benchmarks/<benchmark>", documents.BenchmarkDocument, tag="registry")
-def benchmark(benchmark: str) -> Response:
+def benchmark(benchmark: BenchmarkName) -> Response:
     """A benchmark's public versions and its rows of the leaderboard."""
-    versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
+    versions = listings.benchmarks(session(), benchmark)
     name = versions[0]["benchmark"]
     return answer({"benchmark": name, "versions": versions, "evaluations": rows_of_board(Selection(benchmark=name))})
 
@@ -88,28 +90,25 @@ def metrics() -> Response:
     )
 
 
-@get(
-    "/published-results",
-    documents.PublishedList,
-    tag="registry",
-    query=(arguments.PAPER, arguments.METRIC, *arguments.PAGING),
-    paged=True,
-)
-def published_results() -> Response:
+class PublishedQuery(Paged):
+    """Which printed numbers."""
+
+    paper: Text | None = Field(None, description="Only this paper: part of its label, such as cavalin.")
+    metric: Text | None = Field(None, description="Only this metric: the paper's name for it, or this registry's.")
+
+
+@get("/published-results", documents.PublishedList, tag="registry")
+def published_results(query: PublishedQuery) -> Response:
     """Numbers that papers print, as printed. None of them was measured here."""
-    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
     try:
-        rows = published_rows(
-            session(), paper=arguments.PAPER.read(request.args), metric=arguments.METRIC.read(request.args)
-        )
+        rows = published_rows(session(), paper=query.paper, metric=query.metric)
     except NotFoundError:  # filters that fit nothing leave nothing, as in every list
         rows = []
-    return page(rows[(number - 1) * size : number * size], len(rows), number, size)
+    return page(rows[query.offset :][: query.per_page], len(rows), query)
 
 
-@get("/queue", documents.Queue, tag="registry", query=arguments.PAGING, paged=True)
-def queue() -> Response:
+@get("/queue", documents.Queue, tag="registry")
+def queue(query: Paged) -> Response:
     """Unfinished evaluations with their progress, all of them together, and the workers alive."""
-    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
-    items, total = queries.evaluations(session(), states=queries.UNFINISHED, limit=size, offset=(number - 1) * size)
-    return page(items, total, number, size, **listings.queue(session()))
+    items, total = queries.evaluations(session(), states=queries.UNFINISHED, limit=query.per_page, offset=query.offset)
+    return page(items, total, query, **listings.queue(session()))

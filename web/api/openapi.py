@@ -16,29 +16,13 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from registry import __version__
 from registry.api.documents import Problem
-from registry.digests import DIGEST_LENGTH
 from registry.metrics import METRICS
-from web.api.operations import MAX_UPLOAD, OPERATIONS, Operation, answer, blueprint
+from web.api.operations import OPERATIONS, Operation, answer, blueprint
+from web.api.uploads import MAX_UPLOAD, Upload
+from web.parameters import Paged, Query
 
-_NAME: Final = {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,200}$"}
-_ID: Final = {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}
-_PATH: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "evaluation_id": ("An evaluation's number.", _ID),
-    "other_id": ("Another evaluation's number.", _ID),
-    "question_id": ("A question's number in this registry.", _ID),
-    "model": ("A model's name.", _NAME),
-    "benchmark": ("A benchmark's name.", _NAME),
-    "board": ("A board's name.", _NAME),
-    "suite": ("A suite's name; its newest version.", _NAME),
-    "digest": ("A snapshot's digest.", {"type": "string", "pattern": f"^[0-9a-f]{{{DIGEST_LENGTH}}}$"}),
-    "submission_id": ("A submission's number.", _ID),
-    "webhook_id": ("A webhook's number.", _ID),
-    "account": ("An account's name.", _NAME),
-    "token_id": ("A token's number.", _ID),
-    "slug": ("A saved query's name in addresses.", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,40}$"}),
-}
 _PROBLEMS: Final = {
-    HTTPStatus.BAD_REQUEST: "A parameter that is not known here, or a value that cannot be right; the detail names it.",
+    HTTPStatus.BAD_REQUEST: "An unknown parameter, or a value that cannot be right; the detail names it.",
     HTTPStatus.UNAUTHORIZED: "A token that does not hold, or none where one is needed.",
     HTTPStatus.FORBIDDEN: "The token's account, or the token itself, may not do this.",
     HTTPStatus.NOT_FOUND: "There is no such thing, or none that may be seen.",
@@ -46,7 +30,7 @@ _PROBLEMS: Final = {
     HTTPStatus.CONFLICT: "The thing is not in a state that allows this; the detail says how it stands.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than the route takes.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is of another type than the route takes.",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "A key that is not known, or a value or file that cannot be; the detail names it.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "An unknown key, or a value or file that cannot be right; the detail names it.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests that change something; Retry-After says when to go on.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "A fault of the server.",
     HTTPStatus.SERVICE_UNAVAILABLE: "The database does not answer, or is of another version of the code.",
@@ -62,10 +46,17 @@ _TAGS: Final = {
     "boards": "Suites, boards and their snapshots.",
     "submissions": "Asking that a model be put to a suite, and deciding on it.",
     "webhooks": "Addresses that are told of what happens.",
+    "sql": "The SQL page, and the queries that are kept.",
+    "accounts": "Accounts, their tokens, and the audit trail.",
 }
-_ETAG: Final = {"description": "Names this content; send it back in If-None-Match.", "schema": {"type": "string"}}
-_LINK: Final = {
-    "description": "Addresses of the first, previous, next and last page, as far as there are any (RFC 8288).",
+_HEADERS: Final = {
+    "ETag": "Names this content; send it back in If-None-Match.",
+    "Link": "Addresses of the first, previous, next and last page, as far as there are any (RFC 8288).",
+}
+_IF_NONE_MATCH: Final = {
+    "name": "If-None-Match",
+    "in": "header",
+    "description": "ETag of what you have: 304 if that is still what there is.",
     "schema": {"type": "string"},
 }
 _DESCRIPTION: Final = """\
@@ -144,11 +135,11 @@ def _path(operation: Operation) -> str:
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
-    in_path = re.findall(r"<(\w+)>", operation.rule)
     description = inspect.cleandoc(operation.view.__doc__ or "")
+    parameters = [*_parameters(operation.path, "path"), *_parameters(operation.query, "query")]
+    named = any(item.get("required") for item in parameters)
     reads = operation.method == "GET"
-    takes = _request_body(operation)
-    documented: dict[str, Any] = {
+    documented = {
         "operationId": operation.name,
         "tags": [operation.tag],
         "summary": description.split("\n")[0],
@@ -156,57 +147,46 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "x-scope": operation.scope,
         # Of the two ways to read, the one without a token comes first.
         "security": [*([{}] if operation.scope == "read" else []), {"bearer": [operation.scope]}],
-        "parameters": [
-            *(
-                {"name": name, "in": "path", "required": True, "description": _PATH[name][0], "schema": _PATH[name][1]}
-                for name in in_path
-            ),
-            *(
-                {
-                    "name": item.name,
-                    "in": "query",
-                    "description": item.description,
-                    "schema": dict(item.schema),
-                    **({"required": True} if item.required else {}),
-                }
-                for item in operation.query
-            ),
-            *([_IF_NONE_MATCH] if reads else []),
-        ],
+        "parameters": [*parameters, *([_IF_NONE_MATCH] if reads else [])],
         "responses": {
             **_answers(operation),
             **{
                 str(int(status)): {"$ref": f"#/components/responses/{_component(status)}"}
-                for status in _problems(
-                    operation, named=bool(in_path) or any(item.required for item in operation.query)
-                )
+                for status in _problems(operation, named=named)
             },
         },
     }
-    return documented | ({"requestBody": takes} if takes else {})
-
-
-_IF_NONE_MATCH: Final = {
-    "name": "If-None-Match",
-    "in": "header",
-    "description": "ETag of what you have: 304 if that is still what there is.",
-    "schema": {"type": "string"},
-}
-
-
-def _request_body(operation: Operation) -> dict[str, Any] | None:
     if operation.body is not None:
-        return {"required": True, "content": {"application/json": {"schema": _reference(operation.body)}}}
-    if operation.upload is None:
-        return None
+        body = {"required": True, "content": {"application/json": {"schema": _reference(operation.body)}}}
+        return {**documented, "requestBody": body}
+    return documented if operation.upload is None else {**documented, "requestBody": _file(operation.upload)}
+
+
+def _parameters(kind: type[Query], place: str) -> list[dict[str, Any]]:
+    """What a path or query string holds, paging last."""
+    schema = kind.model_json_schema(schema_generator=_Schemas)
+    names = sorted(kind.model_fields, key=lambda name: name in Paged.model_fields)
+    required = {name: {"required": True} for name in schema.get("required", ())}
+    return [_parameter(name, place, schema["properties"][name]) | required.get(name, {}) for name in names]
+
+
+def _parameter(name: str, place: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter from the schema of its field. Null stands for its absence, and cannot be given."""
+    said = dict(schema)
+    description = said.pop("description")
+    return {"name": name, "in": place, "description": description, "schema": said.get("anyOf", [said])[0]}
+
+
+def _file(upload: Upload) -> dict[str, Any]:
+    """A file as the body of a request."""
     file = {"type": "string", "format": "binary"}
     form = {
         "type": "object",
         "required": ["file"],
         "additionalProperties": False,
-        "properties": dict.fromkeys(("file", *operation.upload.optional), file),
+        "properties": dict.fromkeys(("file", *upload.optional), file),
     }
-    kinds = {kind: {"schema": file} for kind in operation.upload.types}
+    kinds = {kind: {"schema": file} for kind in upload.types}
     text = f"The file itself, or a form with it; up to {MAX_UPLOAD >> 20} MiB."
     return {"required": True, "description": text, "content": {**kinds, "multipart/form-data": {"schema": form}}}
 
@@ -214,34 +194,29 @@ def _request_body(operation: Operation) -> dict[str, Any] | None:
 def _answers(operation: Operation) -> dict[str, Any]:
     """What is answered where nothing was wrong."""
     if operation.answers is None:
-        return {str(status): {"description": text} for status, text in (operation.statuses or {}).items()}
+        return {str(status): {"description": text} for status, text in operation.statuses.items()}
     content = {"application/json": {"schema": _reference(operation.answers)}}
     if operation.method != "GET":
-        return {
-            str(status): {"description": text, "content": content}
-            for status, text in (operation.statuses or {}).items()
-        }
-    headers = {"ETag": _ETAG} | ({"Link": _LINK} if operation.paged else {})
+        return {str(status): {"description": text, "content": content} for status, text in operation.statuses.items()}
+    names = ("ETag", "Link") if "next" in operation.answers.__annotations__ else ("ETag",)
+    headers = {name: {"description": _HEADERS[name], "schema": {"type": "string"}} for name in names}
     text = inspect.cleandoc(operation.answers.__doc__ or "").split("\n")[0]
     return {
         "200": {"description": text, "headers": headers, "content": content},
-        "304": {"description": "Nothing has changed.", "headers": {"ETag": _ETAG}},
+        "304": {"description": "Nothing has changed.", "headers": {"ETag": headers["ETag"]}},
     }
 
 
 def _problems(operation: Operation, *, named: bool) -> list[HTTPStatus]:
     """The problems that an operation may answer with. named: something in its address may not be there."""
-    takes = operation.body is not None or operation.upload is not None
-    left_out = set()
-    if not (named or operation.method != "GET"):
-        left_out.add(HTTPStatus.NOT_FOUND)
-    if not takes:
-        left_out.update(_OF_BODIES)
-    if not operation.conflicts:
-        left_out.add(HTTPStatus.CONFLICT)
-    if operation.method == "GET":
-        left_out.add(HTTPStatus.TOO_MANY_REQUESTS)
-    return [status for status in _PROBLEMS if status not in left_out]
+    reads = operation.method == "GET"
+    left_out = {
+        HTTPStatus.NOT_FOUND: reads and not named,
+        HTTPStatus.CONFLICT: not operation.conflicts,
+        HTTPStatus.TOO_MANY_REQUESTS: reads,
+        **dict.fromkeys(_OF_BODIES, operation.body is None and operation.upload is None),
+    }
+    return [status for status in _PROBLEMS if not left_out.get(status)]
 
 
 @blueprint.get("/openapi.json")

@@ -1,68 +1,51 @@
-"""Routes of the API with all that is documented of them: what they read, what they take, what they answer."""
+"""Routes of the API: each is a view whose signature says what it reads, with what it answers and who may ask.
+
+A view names the parts of its path, a model of its query string as `query`, one of its JSON document as `body`, and the
+files that it is sent as `files`. All of them are checked before it runs, and documented by `web.api.openapi`.
+"""
 
 import json
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import wraps
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, get_type_hints
 
 from flask import Blueprint, Response, jsonify, make_response, request, url_for
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
+from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMediaType
-from werkzeug.utils import secure_filename
 
-from registry.errors import UsageError
-from web import parameters
-from web.api.arguments import Argument
+from registry.results.selectables import Row
+from web.api.uploads import Upload, content_type, received
 from web.identity import viewer
-from web.views import Row
+from web.parameters import Paged, Query, read, refusal, unstorable
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 
 View = Callable[..., Response]
 
-MAX_UPLOAD: Final = 64 * 1024 * 1024
-"""Bytes of an uploaded file."""
-MULTIPART_ROOM: Final = 64 * 1024
-"""Bytes that a form may add to its files: names, boundaries."""
-CHUNK: Final = 1 << 20
 
-
-@dataclass(frozen=True)
-class Upload:
-    """A file as the body of a request, plain or in a form.
-
-    types: content type of a plain body → the ending that stands for the same kind of file. optional: names of further
-    files that a form may hold beside `file`.
-    """
-
-    types: Mapping[str, str]
-    optional: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Operation:
     """A route of the API. answers: the type of its document, of registry.api.documents; None: it answers nothing (204).
 
-    scope: what a viewer must be able to do. body: the type of the JSON document that it takes. statuses: what it
-    answers where nothing was wrong, with when. conflicts: whether it may answer 409. paged: it has a Link header.
+    scope: what a viewer must be able to do. statuses: what a change answers where nothing was wrong, with when.
+    conflicts: whether it may answer 409. path, query, body: what its view reads.
     """
 
+    method: str
     rule: str
     view: View
     answers: Any
-    query: Sequence[Argument[Any]]
     tag: str
-    paged: bool
-    method: str = "GET"
-    scope: str = "read"
-    body: type[BaseModel] | None = None
+    scope: str
+    path: type[Query]
+    query: type[Query]
+    body: type[BaseModel] | None
     upload: Upload | None = None
-    statuses: Mapping[int, str] | None = None
+    statuses: Mapping[int, str] = field(default_factory=dict)
     conflicts: bool = False
 
     @property
@@ -75,25 +58,9 @@ OPERATIONS: Final[list[Operation]] = []
 """Every operation, in the order of the document."""
 
 
-def get(
-    rule: str,
-    answers: Any,
-    *,
-    tag: str,
-    query: Sequence[Argument[Any]] = (),
-    paged: bool = False,
-    scope: str = "read",
-) -> Callable[[View], View]:
-    """Registers a route of the API that answers GET (HEAD and OPTIONS come with it), and what is documented of it.
-
-    The route refuses viewers without the scope, and query parameters that are not among `query`. The view's docstring
-    is the operation's description.
-    """
-
-    def register(view: View) -> View:
-        return _register(Operation(rule, view, answers, query, tag, paged, scope=scope))
-
-    return register
+def get(rule: str, answers: Any, *, tag: str, scope: str = "read") -> Callable[[View], View]:
+    """Registers a view that answers GET (HEAD and OPTIONS come with it). Its docstring describes the operation."""
+    return _registering("GET", rule, answers=answers, tag=tag, scope=scope)
 
 
 def change(
@@ -104,147 +71,80 @@ def change(
     tag: str,
     scope: str,
     statuses: Mapping[int, str],
-    body: type[BaseModel] | None = None,
     upload: Upload | None = None,
-    query: Sequence[Argument[Any]] = (),
     conflicts: bool = False,
 ) -> Callable[[View], View]:
-    """Registers a route that changes something. The view is given its checked `body`, or `files` by name.
+    """Registers a view that changes something. Its docstring describes the operation."""
+    return _registering(
+        method,
+        rule,
+        answers=answers,
+        tag=tag,
+        scope=scope,
+        statuses=statuses,
+        upload=upload,
+        conflicts=conflicts,
+    )
 
-    Keys that the body's type does not have are refused, as are query parameters that are not among `query`.
-    """
 
+def _registering(method: str, rule: str, **said: Any) -> Callable[[View], View]:
     def register(view: View) -> View:
-        return _register(
-            Operation(rule, view, answers, query, tag, False, method, scope, body, upload, statuses, conflicts)
-        )
+        hints = get_type_hints(view, include_extras=True)
+        in_path: dict[str, Any] = {name: (hints[name], ...) for name in re.findall(r"<(\w+)>", rule)}
+        path = create_model("Path", __base__=Query, **in_path)
+        query, body = hints.get("query", Query), hints.get("body")
+        operation = Operation(method=method, rule=rule, view=view, path=path, query=query, body=body, **said)
+        checked = _checked(operation)
+        blueprint.add_url_rule(rule, operation.name, checked, methods=[method])
+        OPERATIONS.append(operation)
+        return checked
 
     return register
 
 
-def _register(operation: Operation) -> View:
-    known = [argument.name for argument in operation.query]
+def _checked(operation: Operation) -> View:
+    """The view behind its checks: a viewer without the scope is refused, and whatever its models do not have."""
     view = operation.view
 
     @wraps(view)
     def checked(**path: str) -> Response:
         viewer().require(operation.scope)
-        parameters.only(request.args, known)
-        for argument in operation.query:
-            if argument.required and not request.args.get(argument.name):
-                raise UsageError(f"parameter {argument.name!r} is missing; give it in the address")
+        query = read(operation.query, request.args)
+        given: dict[str, Any] = dict(read(operation.path, MultiDict(path)))
+        if operation.query is not Query:
+            given["query"] = query
         if operation.body is not None:
-            return view(body=read_body(operation.body), **path)
-        if operation.upload is not None:
-            with _received(operation.upload) as files:
-                return view(files=files, **path)
-        return view(**path)
+            given["body"] = _read_body(operation.body)
+        if operation.upload is None:
+            return view(**given)
+        with received(operation.upload) as files:
+            return view(**given, files=files)
 
-    blueprint.add_url_rule(operation.rule, view.__name__, checked, methods=[operation.method])
-    OPERATIONS.append(operation)
     return checked
 
 
-# What is sent
-
-
-def read_body(kind: type[BaseModel]) -> Any:
+def _read_body(kind: type[BaseModel]) -> Any:
     """The request's JSON document as `kind`.
 
-    Answers 415 where it says to be something else than JSON, 400 where it is none, 422 where `kind` is otherwise.
+    Answers 415 where it says to be something else than JSON, 400 where it is not, 422 where it is not of this kind.
     """
     if not request.is_json:
-        raise UnsupportedMediaType(f"send JSON with Content-Type: application/json, not {_content_type()}")
+        raise UnsupportedMediaType(f"send JSON with Content-Type: application/json, not {content_type()}")
     raw = request.get_data()
     try:
-        document = json.loads(raw, parse_constant=_no_number)
+        refused = unstorable(json.loads(raw, parse_constant=_not_a_number))
     except (ValueError, RecursionError):
-        raise BadRequest("the body is no JSON document in UTF-8") from None
-    for text in _texts(document):
-        _check_text(text)
+        raise BadRequest("the body is not a JSON document in UTF-8, or nested too deeply; correct it") from None
+    if refused:
+        raise UnprocessableEntity("a text holds a NUL character or half a surrogate pair; leave it out")
     try:
         return kind.model_validate_json(raw)
     except ValidationError as error:
-        raise UnprocessableEntity(_first_problem(error, kind)) from None
+        raise UnprocessableEntity(refusal(error, kind, "key")) from None
 
 
-def _content_type() -> str:
-    return parameters.shorten(request.mimetype or "(none)")
-
-
-def _no_number(name: str) -> NoReturn:
+def _not_a_number(name: str) -> NoReturn:
     raise ValueError(name)
-
-
-def _texts(document: Any) -> Iterator[str]:
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list):
-            waiting += value
-
-
-def _check_text(text: str) -> None:
-    """No database holds these."""
-    if "\x00" in text:
-        raise UnprocessableEntity("a text holds a NUL character; leave it out")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise UnprocessableEntity("a text holds half a surrogate pair, which is not UTF-8; repair it") from None
-
-
-def _first_problem(error: ValidationError, kind: type[BaseModel]) -> str:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return f"{place[:200]}: is no key here; known: {', '.join(kind.model_fields)}"
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{place[:200]}: {message}" if place else message
-
-
-@contextmanager
-def _received(upload: Upload) -> Iterator[dict[str, Path]]:
-    """The request's files in a folder of their own, by name: `file`, and what else a form holds; gone at the end."""
-    request.max_content_length = MAX_UPLOAD + MULTIPART_ROOM
-    # As many parts as there are names, and fields that are none of them small.
-    request.max_form_parts = 1 + len(upload.optional) + 8
-    with tempfile.TemporaryDirectory(prefix="shuffleboard-upload-") as folder:
-        if request.mimetype == "multipart/form-data":
-            yield _from_form(upload, Path(folder))
-        elif request.mimetype in upload.types:
-            path = Path(folder) / f"upload{upload.types[request.mimetype]}"
-            request.max_content_length = MAX_UPLOAD
-            with path.open("wb") as target:
-                while chunk := request.stream.read(CHUNK):
-                    target.write(chunk)
-            yield {"file": path}
-        else:
-            listed = ", ".join([*upload.types, "multipart/form-data"])
-            raise UnsupportedMediaType(f"send the file as one of {listed}, not {_content_type()}")
-
-
-def _from_form(upload: Upload, folder: Path) -> dict[str, Path]:
-    found = {}
-    unknown = [name for name in (*request.files, *request.form) if name not in ("file", *upload.optional)]
-    if unknown:
-        raise UnprocessableEntity(f"{unknown[0][:100]!r}: is no field here; known: file, {', '.join(upload.optional)}")
-    endings = tuple(dict.fromkeys(upload.types.values()))
-    for name, file in request.files.items():
-        shown = secure_filename(file.filename or "")[-100:]
-        if not shown.endswith(endings):
-            raise UnprocessableEntity(f"{name}: a file of another kind; its name must end in {' or '.join(endings)}")
-        # A folder each: the names of two files may be the same.
-        (folder / name).mkdir()
-        found[name] = folder / name / shown
-        file.save(found[name])
-    if "file" not in found:
-        raise UnprocessableEntity("file: is missing; send the file in a field of this name")
-    return found
 
 
 # What is answered
@@ -264,33 +164,24 @@ def nothing() -> Response:
 
 
 def page(
-    items: Sequence[Row], total: int, number: int, size: int, *, unchanging: bool = False, **more: Any
+    items: Sequence[Row], total: int, asked: Paged, *, key: str = "items", unchanging: bool = False, **more: Any
 ) -> Response:
-    """A list with its place in the whole, and the same as a Link header; `next` is null on the last page."""
-    pages = max(1, -(-total // size))
-    following = _address(page=number + 1, per_page=size) if number < pages else None
-    document = {**more, "items": items, "total": total, "page": number, "per_page": size, "next": following}
-    return linked(answer(document, unchanging=unchanging), number, pages, size)
-
-
-def linked(response: Response, number: int, pages: int, size: int) -> Response:
-    """The response with a Link header (RFC 8288) to the pages around this one."""
-    around = {"first": 1, "prev": number - 1, "next": number + 1, "last": pages}
-    links = [
-        f'<{_address(page=other, per_page=size)}>; rel="{relation}"'
-        for relation, other in around.items()
-        if 1 <= other <= pages
-    ]
-    response.headers["Link"] = ", ".join(links)
+    """A list under `key`, with its place in the whole and the addresses of the pages around it in `Link` (RFC 8288)."""
+    pages = max(1, -(-total // asked.per_page))
+    around = {"first": 1, "prev": asked.page - 1, "next": asked.page + 1, "last": pages}
+    addresses = {
+        relation: address_with(page=number, per_page=asked.per_page)
+        for relation, number in around.items()
+        if 1 <= number <= pages
+    }
+    place = {"total": total, "page": asked.page, "per_page": asked.per_page, "next": addresses.get("next")}
+    response = answer({**more, key: items, **place}, unchanging=unchanging)
+    response.headers["Link"] = ", ".join(f'<{address}>; rel="{relation}"' for relation, address in addresses.items())
     return response
 
 
-def next_address(**changes: Any) -> str:
+def address_with(**changes: Any) -> str:
     """This request's address with some parameters changed."""
-    return _address(**changes)
-
-
-def _address(**changes: Any) -> str:
     assert request.endpoint is not None
     kept = {key: values for key, values in request.args.lists() if key not in changes}
     return url_for(request.endpoint, **{**kept, **(request.view_args or {}), **changes})

@@ -1,9 +1,10 @@
 """The SQL page, accounts, tokens and the audit trail over the API."""
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
-from flask import Response, request
+from flask import Response
+from pydantic import Field
 from sqlalchemy import func, select
 
 from registry.account_tables import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
@@ -12,15 +13,13 @@ from registry.db import read_session, write_session
 from registry.errors import NotFoundError
 from registry.people import accounts
 from registry.schema.public_sql import as_json
-from web import parameters, sql
-from web.api import arguments, bodies
+from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
+from web.api.paths import AccountName, Slug, TokenId
 from web.api.writing import audited
-from web.responses import engine
-
-_OUTCOME = arguments.choice("outcome", "Only what was done, or only what was refused.", OUTCOMES)
-_ACTOR = arguments.words("actor", "Only what this account did.")
-
+from web.identity import engine
+from web.pages import sql
+from web.parameters import OneOf, Paged, Text
 
 # The SQL page
 
@@ -31,7 +30,6 @@ _ACTOR = arguments.words("actor", "Only what this account did.")
     documents.QueryAnswer,
     tag="sql",
     scope="sql",
-    body=bodies.QueryBody,
     statuses={200: "The rows."},
 )
 def query(body: bodies.QueryBody) -> Response:
@@ -65,7 +63,6 @@ def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
     documents.SavedQuery,
     tag="sql",
     scope="sql",
-    body=bodies.SavedQueryBody,
     statuses={201: "Kept."},
 )
 def save_query(body: bodies.SavedQueryBody) -> Response:
@@ -77,7 +74,7 @@ def save_query(body: bodies.SavedQueryBody) -> Response:
 
 
 @change("DELETE", "/queries/<slug>", None, tag="sql", scope="sql", statuses={204: "Deleted."})
-def delete_query(slug: str) -> Response:
+def delete_query(slug: Slug) -> Response:
     """Deletes one of the viewer's own saved queries; an admin deletes any that is public."""
     sql.delete(slug)
     return nothing()
@@ -100,7 +97,6 @@ def list_accounts() -> Response:
     documents.Account,
     tag="accounts",
     scope="admin",
-    body=bodies.AccountBody,
     statuses={201: "Made."},
 )
 def add_account(body: bodies.AccountBody) -> Response:
@@ -117,13 +113,12 @@ def add_account(body: bodies.AccountBody) -> Response:
     documents.Account,
     tag="accounts",
     scope="admin",
-    body=bodies.AccountChangeBody,
     statuses={200: "Changed."},
 )
-def alter_account(account: str, body: bodies.AccountChangeBody) -> Response:
+def alter_account(account: AccountName, body: bodies.AccountChangeBody) -> Response:
     """Changes an account's role or password, or whether it works. A new password signs its browsers out."""
     with write_session(engine()) as database:
-        found = accounts.find_account(database, parameters.name("account", account))
+        found = accounts.find_account(database, account)
         if body.role is not None:
             accounts.set_role(database, found, body.role)
         if body.password is not None:
@@ -139,10 +134,10 @@ def alter_account(account: str, body: bodies.AccountChangeBody) -> Response:
 
 
 @get("/accounts/<account>/tokens", documents.TokenList, tag="accounts", scope="admin")
-def tokens(account: str) -> Response:
+def tokens(account: AccountName) -> Response:
     """An account's tokens, without their secrets."""
     with read_session(engine()) as database:
-        found = accounts.find_account(database, parameters.name("account", account))
+        found = accounts.find_account(database, account)
         made = database.scalars(select(ApiToken).filter_by(account_id=found.id).order_by(ApiToken.id.desc()))
         return answer({"items": [accounts.token_row(token, account) for token in made]})
 
@@ -153,13 +148,12 @@ def tokens(account: str) -> Response:
     documents.NewToken,
     tag="accounts",
     scope="admin",
-    body=bodies.TokenBody,
     statuses={201: "Made; its secret is in this answer and nowhere else."},
 )
-def add_token(account: str, body: bodies.TokenBody) -> Response:
+def add_token(account: AccountName, body: bodies.TokenBody) -> Response:
     """Makes a token of an account."""
     with write_session(engine()) as database:
-        found = accounts.find_account(database, parameters.name("account", account))
+        found = accounts.find_account(database, account)
         token, secret = accounts.issue_token(database, found, body.name, body.scopes, body.days)
         audited(database, "token.make", f"{account} {token.hint}", scopes=token.scopes)
         return answer(accounts.token_row(token, account) | {"token": secret}, status=201)
@@ -173,36 +167,34 @@ def add_token(account: str, body: bodies.TokenBody) -> Response:
     scope="admin",
     statuses={204: "It does not work any more."},
 )
-def delete_token(account: str, token_id: str) -> Response:
+def delete_token(account: AccountName, token_id: TokenId) -> Response:
     """Revokes a token."""
-    number = parameters.identifier("token", token_id)
     with write_session(engine()) as database:
-        owner = accounts.find_account(database, parameters.name("account", account))
-        found = database.get(ApiToken, number)
+        owner = accounts.find_account(database, account)
+        found = database.get(ApiToken, token_id)
         if found is None or found.account_id != owner.id:
-            raise NotFoundError(f"{account} has no token {number}; /api/v1/accounts/{account}/tokens lists its tokens")
+            raise NotFoundError(f"{account} has no token {token_id}; /api/v1/accounts/{account}/tokens lists them")
         accounts.revoke_token(database, found)
         audited(database, "token.revoke", f"{account} {found.hint}")
     return nothing()
 
 
-@get(
-    "/audit",
-    documents.AuditList,
-    tag="accounts",
-    scope="admin",
-    query=(_OUTCOME, _ACTOR, *arguments.PAGING),
-    paged=True,
-)
-def audit() -> Response:
+class AuditQuery(Paged):
+    """Which events of the audit trail."""
+
+    outcome: Annotated[str, OneOf(OUTCOMES)] | None = Field(
+        None, description="Only what was done, or only what was refused."
+    )
+    actor: Text | None = Field(None, description="Only what this account did.")
+
+
+@get("/audit", documents.AuditList, tag="accounts", scope="admin")
+def audit(query: AuditQuery) -> Response:
     """Who did what, or was refused it, newest first."""
-    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
-    outcome, actor = _OUTCOME.read(request.args), _ACTOR.read(request.args)
-    conditions = [AuditEvent.outcome == outcome] if outcome else []
-    if actor:
-        conditions.append(AuditEvent.actor == actor)
+    wanted = {AuditEvent.outcome: query.outcome, AuditEvent.actor: query.actor}
+    conditions = [column == value for column, value in wanted.items() if value is not None]
     with read_session(engine()) as database:
         total = database.scalar(select(func.count()).select_from(AuditEvent).where(*conditions)) or 0
         found = select(AuditEvent).where(*conditions).order_by(AuditEvent.id.desc())
-        events = database.scalars(found.limit(size).offset((number - 1) * size))
-        return page([accounts.audit_row(event) for event in events], total, number, size)
+        events = database.scalars(found.limit(query.per_page).offset(query.offset))
+        return page([accounts.audit_row(event) for event in events], total, query)

@@ -1,56 +1,48 @@
 """Proof as JSON: what differs between two provenances, drift, the chain of seals."""
 
-from typing import Final
+from typing import Annotated
 
-from flask import Response, request
+from flask import Response
+from pydantic import Field
 from sqlalchemy import func, select
 
 from registry.api import documents
 from registry.proof.provenance import compare_provenance
-from web import parameters, proof, queries
-from web.api import arguments
+from registry.results.selectables import chain_links, rows_of
+from web import queries
 from web.api.operations import answer, get, page
+from web.api.paths import EvaluationId, OtherId
+from web.parameters import Id, Paged, Query
+from web.provenance import comparable_provenance_of, drift_of
 from web.responses import session
-from web.views import Row, chain_links, rows_of
-
-_ID: Final = {"type": "integer", "minimum": 1, "maximum": 10**18 - 1}
-
-
-def _side(name: str) -> arguments.Argument[str | None]:
-    return arguments.Argument(
-        name, "An evaluation's number.", _ID, lambda given: parameters.text(given, name), required=True
-    )
-
-
-LEFT: Final = _side("left")
-RIGHT: Final = _side("right")
-
-
-def _found(evaluation_id: str) -> Row:
-    return queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
 
 
 @get("/evaluations/<evaluation_id>/provenance/<other_id>", documents.ProvenanceDifference, tag="results")
-def provenance_difference(evaluation_id: str, other_id: str) -> Response:
+def provenance_difference(evaluation_id: EvaluationId, other_id: OtherId) -> Response:
     """What differs between the provenances of two evaluations, and what does not, by group."""
-    return answer(compare_provenance(*(proof.provenance_of(_found(item)) for item in (evaluation_id, other_id))))
+    sides = (queries.evaluation(session(), item) for item in (evaluation_id, other_id))
+    return answer(compare_provenance(*map(comparable_provenance_of, sides)))
 
 
-@get("/drift", documents.Drift, tag="results", query=(LEFT, RIGHT))
-def drift() -> Response:
+class DriftQuery(Query):
+    """Two evaluations."""
+
+    left: Annotated[Id, Field(description="An evaluation's number.")]
+    right: Annotated[Id, Field(description="An evaluation's number.")]
+
+
+@get("/drift", documents.Drift, tag="results")
+def drift(query: DriftQuery) -> Response:
     """What changed between two evaluations that put the same prompts to the same model."""
-    left, right = LEFT.read(request.args), RIGHT.read(request.args)
-    assert left is not None
-    assert right is not None
-    return answer(proof.drift_of(left, right)[2])
+    left, right = (queries.evaluation(session(), item) for item in (query.left, query.right))
+    return answer(drift_of(left, right))
 
 
-@get("/chain", documents.ChainPage, tag="results", query=arguments.PAGING, paged=True)
-def chain() -> Response:
+@get("/chain", documents.ChainPage, tag="results")
+def chain(query: Paged) -> Response:
     """The chain of seals, withdrawals and snapshots, the newest link first. Its head stands for all of it."""
-    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
-    query = select(chain_links).order_by(chain_links.c.position.desc())
-    links = rows_of(session(), query.limit(size).offset((number - 1) * size))
+    newest = select(chain_links).order_by(chain_links.c.position.desc())
+    links = rows_of(session(), newest.limit(query.per_page).offset(query.offset))
     head = session().scalar(select(chain_links.c.digest).order_by(chain_links.c.position.desc()).limit(1))
-    return page(links, total, number, size, head=head)
+    return page(links, total, query, head=head)

@@ -1,8 +1,9 @@
 """Submissions and webhooks over the API."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from flask import Response, request
+from pydantic import Field
 
 from registry.account_tables import SUBMISSION_STATES, Account
 from registry.api import documents
@@ -28,15 +29,12 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
-from registry.queue.hints import send_hints
-from web import parameters
-from web.api import arguments, bodies
+from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
-from web.identity import settings_of, viewer
-from web.responses import engine, session
-
-_STATE = arguments.choice("state", "Only submissions in this state.", SUBMISSION_STATES)
-_MINE = arguments.flag("mine", "Only those of the token's own account.")
+from web.api.paths import SubmissionId, WebhookId
+from web.identity import engine, settings_of, viewer
+from web.parameters import OneOf, Paged, YesOrNo
+from web.responses import session
 
 
 def document_of(database: Any, submission: Any) -> dict[str, Any]:
@@ -46,28 +44,27 @@ def document_of(database: Any, submission: Any) -> dict[str, Any]:
     }
 
 
-@get(
-    "/submissions",
-    documents.SubmissionList,
-    tag="submissions",
-    scope="submit",
-    query=(_STATE, _MINE, *arguments.PAGING),
-    paged=True,
-)
-def submissions() -> Response:
+class SubmissionsQuery(Paged):
+    """Which submissions."""
+
+    state: Annotated[str, OneOf(SUBMISSION_STATES)] | None = Field(None, description="Only submissions in this state.")
+    mine: Annotated[YesOrNo, Field(description="Only those of the token's own account.")] = "no"
+
+
+@get("/submissions", documents.SubmissionList, tag="submissions", scope="submit")
+def submissions(query: SubmissionsQuery) -> Response:
     """Submissions, those that wait for a decision first: one's own, and everybody's for those who maintain."""
-    number, size = arguments.PAGE.read(request.args), arguments.PER_PAGE.read(request.args)
     with read_session(engine()) as database:
         found, total = listed_submissions(
             database,
             viewer(),
-            state=_STATE.read(request.args) or None,
-            own=_MINE.read(request.args),
-            limit=size,
-            offset=(number - 1) * size,
+            state=query.state,
+            own=query.mine == "yes",
+            limit=query.per_page,
+            offset=query.offset,
         )
         items = [document_of(database, item) for item in found]
-    return page(items, total, number, size)
+    return page(items, total, query)
 
 
 @change(
@@ -76,7 +73,6 @@ def submissions() -> Response:
     documents.Submission,
     tag="submissions",
     scope="submit",
-    body=bodies.SubmissionBody,
     statuses={201: "Asked for.", 200: "The same was asked for and still waits: it is that one."},
     conflicts=True,
 )
@@ -99,19 +95,17 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
 
 
 @get("/submissions/<submission_id>", documents.Submission, tag="submissions", scope="submit")
-def submission(submission_id: str) -> Response:
+def submission(submission_id: SubmissionId) -> Response:
     """One submission: what was asked, what was decided, and the evaluations that came of it."""
-    number = parameters.identifier("submission", submission_id)
     with read_session(engine()) as database:
-        return answer(document_of(database, find_submission(database, viewer(), number)))
+        return answer(document_of(database, find_submission(database, viewer(), submission_id)))
 
 
 @get("/submissions/<submission_id>/estimate", documents.SubmissionEstimate, tag="submissions", scope="maintain")
-def submission_cost(submission_id: str) -> Response:
+def submission_cost(submission_id: SubmissionId) -> Response:
     """What a submission would cost now; `problem` says why it could not be queued. What is not known is null."""
-    number = parameters.identifier("submission", submission_id)
     with read_session(engine()) as database:
-        found = find_submission(database, viewer(), number)
+        found = find_submission(database, viewer(), submission_id)
         return answer(submission_estimate(database, found, settings_of()))
 
 
@@ -121,18 +115,16 @@ def submission_cost(submission_id: str) -> Response:
     documents.Submission,
     tag="submissions",
     scope="maintain",
-    body=bodies.ApprovalBody,
     statuses={200: "Approved: the model is registered, and what the suite lacks of it is queued."},
     conflicts=True,
 )
-def approve_submission(submission_id: str, body: bodies.ApprovalBody) -> Response:
+def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -> Response:
     """Registers the model and queues what the suite lacks of it, at once or as soon as a worker has its files."""
-    number = parameters.identifier("submission", submission_id)
     with write_session(engine()) as database:
-        approved, hints = approve(
+        approved = approve(
             database,
             viewer(),
-            number,
+            submission_id,
             settings_of(),
             reason=body.reason,
             queue=body.queue,
@@ -140,7 +132,6 @@ def approve_submission(submission_id: str, body: bodies.ApprovalBody) -> Respons
             address=request.remote_addr,
         )
         document = document_of(database, approved)
-    send_hints(settings_of(), hints)
     return answer(document)
 
 
@@ -150,15 +141,13 @@ def approve_submission(submission_id: str, body: bodies.ApprovalBody) -> Respons
     documents.Submission,
     tag="submissions",
     scope="maintain",
-    body=bodies.RejectionBody,
     statuses={200: "Rejected."},
     conflicts=True,
 )
-def reject_submission(submission_id: str, body: bodies.RejectionBody) -> Response:
+def reject_submission(submission_id: SubmissionId, body: bodies.RejectionBody) -> Response:
     """Rejects a submission, with a reason."""
-    number = parameters.identifier("submission", submission_id)
     with write_session(engine()) as database:
-        rejected = reject(database, viewer(), number, settings_of(), body.reason, address=request.remote_addr)
+        rejected = reject(database, viewer(), submission_id, settings_of(), body.reason, address=request.remote_addr)
         return answer(document_of(database, rejected))
 
 
@@ -171,11 +160,10 @@ def reject_submission(submission_id: str, body: bodies.RejectionBody) -> Respons
     statuses={200: "Withdrawn."},
     conflicts=True,
 )
-def withdraw_submission(submission_id: str) -> Response:
+def withdraw_submission(submission_id: SubmissionId) -> Response:
     """Takes one's own submission back while it waits for a decision."""
-    number = parameters.identifier("submission", submission_id)
     with write_session(engine()) as database:
-        return answer(document_of(database, withdraw(database, viewer(), number, address=request.remote_addr)))
+        return answer(document_of(database, withdraw(database, viewer(), submission_id, address=request.remote_addr)))
 
 
 # Webhooks
@@ -195,7 +183,6 @@ def webhooks() -> Response:
     documents.NewWebhook,
     tag="webhooks",
     scope="admin",
-    body=bodies.WebhookBody,
     statuses={201: "Added. The secret is shown this once."},
 )
 def make_webhook(body: bodies.WebhookBody) -> Response:
@@ -220,11 +207,10 @@ def make_webhook(body: bodies.WebhookBody) -> Response:
     scope="admin",
     statuses={204: "Removed."},
 )
-def delete_webhook(webhook_id: str) -> Response:
+def delete_webhook(webhook_id: WebhookId) -> Response:
     """Removes a webhook: nothing more is sent, what waits included."""
-    number = parameters.identifier("webhook", webhook_id)
     with write_session(engine()) as database:
-        remove_webhook(database, viewer(), number, address=request.remote_addr)
+        remove_webhook(database, viewer(), webhook_id, address=request.remote_addr)
     return nothing()
 
 
@@ -236,8 +222,7 @@ def delete_webhook(webhook_id: str) -> Response:
     scope="admin",
     statuses={200: "Tried; the document says what came of it."},
 )
-def test_webhook(webhook_id: str) -> Response:
+def test_webhook(webhook_id: WebhookId) -> Response:
     """Sends a webhook a notice of kind `webhook.test` now, and says what came of it."""
-    number = parameters.identifier("webhook", webhook_id)
-    outcome = try_webhook(engine(), viewer(), number, settings_of(), address=request.remote_addr)
+    outcome = try_webhook(engine(), viewer(), webhook_id, settings_of(), address=request.remote_addr)
     return answer({"delivered": outcome.delivered, "status": outcome.status, "error": outcome.error})

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from registry.results.selectables import Row
 from web.charts.drawing import INK, KEPT, LOST, PANEL, Chart, Layer, figure, line, line_labels, percentages, share_axis
 from web.formats import letter
-from web.views import Row
 
 # Adversarial options
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from registry.results.selectables import Row
 from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure
-from web.views import Row
 
 
 def drift(counts: Mapping[str, int], unchanged: int) -> Chart:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from web.views import Row
+from registry.results.selectables import Row
 
 SCHEMA: Final = "https://vega.github.io/schema/vega-lite/v6.json"
 INK: Final = "var(--ink)"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from registry.results.selectables import Row
 from web.charts.drawing import KEPT, LOST, MASS, PANEL, QUIET, Chart, Layer, figure, line, line_labels, percentages
-from web.views import Row
 
 # Boards
 

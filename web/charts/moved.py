@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from statistics import median, pstdev
 from typing import Final
 
+from registry.results.selectables import Row
 from web.charts.drawing import (
     INK,
     LOST,
@@ -19,7 +20,6 @@ from web.charts.drawing import (
     share_axis,
     upright,
 )
-from web.views import Row
 
 SPREAD_COLUMNS: Final = ("label", "original", "median_moved", "sd_moved", "lowest", "highest")
 """What `answer_moving` draws of a line."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
+from registry.results.selectables import Row
 from web.charts.drawing import (
     KEPT,
     LOST,
@@ -19,7 +20,6 @@ from web.charts.drawing import (
     share_axis,
     upright,
 )
-from web.views import Row
 
 SHARES: Final = (50, 60, 70, 80, 90, 100)
 """The shares of variants, in percent, for which there is a metric bmca_…."""

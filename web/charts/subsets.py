@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from registry.results.selectables import Row
 from web.charts.drawing import INK, KEPT, LOST, MASS, QUIET, Chart, Layer, figure, percentages, share_axis
-from web.views import Row
 
 _LOOKS = ((KEPT, "circle"), (LOST, "triangle-up"), (MASS, "square"), (INK, "diamond"))
 """Colour and shape of a set, in turn: shapes tell them apart without colour."""

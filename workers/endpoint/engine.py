@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-import structlog
-
 from registry.errors import ModelError
+from registry.logs import log
 from registry.revisions.endpoints import canonical_url, find_endpoint, host_of, load_endpoints
 from registry.revisions.store import ModelFiles, RevisionRequest
 from registry.settings import Settings
@@ -42,7 +41,6 @@ _SEED_BITS: Final = 31
 _META_LENGTH: Final = 20
 _LARGEST_META: Final = 1e18
 
-_log = structlog.get_logger()
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -157,7 +155,7 @@ class EndpointEngine:
             [(tokens, _, _)] = self._each([PROBE], ask, should_stop)
             self._without_blanks = drops_blanks(tokens)
             if self._without_blanks:
-                _log.warning("endpoint_drops_blanks", host=host_of(self._location), model=self._model)
+                log.warning("endpoint_drops_blanks", host=host_of(self._location), model=self._model)
         answers = self._each([prompt.text for prompt in prompts], ask, should_stop)
         logprobs = [
             label_logprobs(tokens, prompt.continuations, without_blanks=self._without_blanks)

@@ -45,7 +45,7 @@ def columns_of(table: Any, *without: str) -> tuple[str, ...]:
 QUESTION_COLUMNS: Final = columns_of(Question, "id", "benchmark_version_id")
 PREDICTION_COLUMNS: Final = columns_of(Prediction, *POINTERS)
 GENERATION_COLUMNS: Final = columns_of(Generation, "evaluation_id", "question_id")
-METRIC_COLUMNS: Final = columns_of(EvaluationMetric, "evaluation_id", "computed_at")
+METRIC_COLUMNS: Final = columns_of(EvaluationMetric, "evaluation_id", "computed_at", "code_version")
 
 
 def schema_of(table: Any, names: tuple[str, ...], **more: pa.DataType) -> pa.Schema:

@@ -18,13 +18,12 @@ from sqlalchemy.orm import Session
 
 from registry import __version__
 from registry.benchmarks.canary import canary
+from registry.db import utc_text
 from registry.digests import sha256_file, sha256_text
 from registry.errors import NotFoundError
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import Selection
-from registry.exchange.exports.tables import utc_text
-from registry.metrics import METRICS
-from registry.metrics.catalogue import Metric
+from registry.metrics import METRICS, Metric
 from registry.tables import EngineFingerprint, Evaluation, ModelRevision, Question, QuestionOption, Shard
 
 SCHEMA_VERSION: Final = "0.3.0"

@@ -11,54 +11,13 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary
 from registry.exchange.exports.selection import Selection
-from registry.metrics.catalogue import ALL_NAMES
+from registry.schema import documented
 
 BATCH: Final = 10_000
 """Rows in memory at once, and in one row group of a Parquet file."""
 
 INTEGER, DOUBLE, BOOLEAN, TEXT, TIME, DIGEST, JSON = "integer", "double", "boolean", "text", "time", "digest", "json"
 INTEGERS, DOUBLES, TEXTS = "integer[]", "double[]", "text[]"
-
-# Column to type. A name means the same in every relation, but for those that a relation lists itself.
-TYPES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(ALL_NAMES, DOUBLE),
-    **dict.fromkeys(
-        ("answer_probability", "brier_score", "entropy", "elapsed_s", "interval_high", "interval_low", "label_mass"),
-        DOUBLE,
-    ),
-    **dict.fromkeys(("logprob_nats", "logprob_without_question_nats", "matching_s", "probability"), DOUBLE),
-    **dict.fromkeys(("registry_value", "standard_deviation", "value"), DOUBLE),
-    **dict.fromkeys(("answer", "chosen_option", "chosen_position", "claims", "crashes", "definition_version"), INTEGER),
-    **dict.fromkeys(("evaluation_id", "expected", "failures", "generation_tokens", "interval_resamples"), INTEGER),
-    **dict.fromkeys(("interval_seed", "n", "n_options", "option", "ordinal", "parameters", "position"), INTEGER),
-    **dict.fromkeys(
-        ("prompts", "question_id", "questions", "rank", "replicate", "revision", "scored", "seal_version"), INTEGER
-    ),
-    **dict.fromkeys(
-        ("shard", "shots", "stored", "superseding_evaluation_id", "tokens_computed", "tokens_naive"), INTEGER
-    ),
-    **dict.fromkeys(("variant", "withdrawal"), INTEGER),
-    **dict.fromkeys(("complete", "copies_withdrawn", "correct", "current", "few_shot", "flagged"), BOOLEAN),
-    **dict.fromkeys(("generation_finished", "mixed_engines", "own_options", "question_shown"), BOOLEAN),
-    **dict.fromkeys(("refers_to_options", "sorted_numeric", "tied", "unchanged"), BOOLEAN),
-    **dict.fromkeys(("at", "claimed_at", "computed_at", "created_at", "finished_at", "sealed_at", "started_at"), TIME),
-    **dict.fromkeys(
-        ("content_digest", "engine_fingerprint_digest", "prompt_digest", "protocol_digest", "seal"), DIGEST
-    ),
-    **dict.fromkeys(("specification_digest", "superseded_by", "tokenizer_digest", "weights_digest"), DIGEST),
-    **dict.fromkeys(("engine_fingerprint", "extra", "protocol_definition", "specification"), JSON),
-    "shown": INTEGERS,
-    **dict.fromkeys(("label_logprobs", "label_probabilities", "logprobs_without_question"), DOUBLES),
-    "options": TEXTS,
-    **dict.fromkeys(("actor", "benchmark", "benchmark_version", "canary", "chosen_option_text", "context"), TEXT),
-    **dict.fromkeys(("commit", "device", "dtype", "error", "external_id", "extracted", "extraction_rule"), TEXT),
-    **dict.fromkeys(
-        ("family", "generation", "host", "interval_method", "kind", "language", "licence", "location"), TEXT
-    ),
-    **dict.fromkeys(("metric", "model", "paper", "paper_table", "printed", "protocol", "quantisation"), TEXT),
-    **dict.fromkeys(("reason", "registry_metric", "scope", "section", "source", "split", "state", "subject"), TEXT),
-    **dict.fromkeys(("target", "text", "unit", "variant_name", "variants"), TEXT),
-}
 
 _EVALUATIONS: Final = """
     SELECT
@@ -101,7 +60,7 @@ class Relation:
 
     name: of its file. per: what it is read for, one after the other: an evaluation, a benchmark version, or nothing,
     for relations that are small, or about no benchmark. query: with `:id` where it is read for something. view: for
-    those that are a view as it is. types: of columns that mean something else than elsewhere.
+    those that are a view as it is. types: of the columns of the others that are no texts.
     """
 
     name: str
@@ -114,13 +73,15 @@ class Relation:
     whole_only: bool = False
 
     def type_of(self, column: str) -> str:
-        """The type of a column; one that nobody has given a type yet goes as text."""
-        return self.types.get(column, TYPES.get(column, TEXT))
+        """The type of a column."""
+        if self.view is not None:
+            return documented.columns_of(self.view)[column].type
+        return self.types.get(column, TEXT)
 
 
-def _view(name: str, view: str, summary: str, order: str, **more: Any) -> Relation:
+def _view(name: str, view: str, summary: str, order: str) -> Relation:
     query = f"SELECT * FROM {view} WHERE evaluation_id = :id ORDER BY {order}"  # noqa: S608 - our own names
-    return Relation(name, summary, "evaluation", query, view, order, **more)
+    return Relation(name, summary, "evaluation", query, view, order)
 
 
 RELATIONS: Final[Mapping[str, Relation]] = {
@@ -131,6 +92,15 @@ RELATIONS: Final[Mapping[str, Relation]] = {
             "One row per evaluation: what was asked of which model, how, when, and its seal.",
             "selection",
             f"{_EVALUATIONS} WHERE evaluation.id IN :ids ORDER BY evaluation.id",
+            types={
+                **dict.fromkeys(("evaluation_id", "revision", "parameters", "shots", "replicate"), INTEGER),
+                **dict.fromkeys(("questions", "prompts", "seal_version"), INTEGER),
+                **dict.fromkeys(("content_digest", "protocol_digest", "specification_digest", "seal"), DIGEST),
+                **dict.fromkeys(("weights_digest", "tokenizer_digest"), DIGEST),
+                **dict.fromkeys(("protocol_definition", "specification"), JSON),
+                **dict.fromkeys(("created_at", "started_at", "sealed_at"), TIME),
+                "complete": BOOLEAN,
+            },
         ),
         _view(
             "provenance",
@@ -162,23 +132,12 @@ RELATIONS: Final[Mapping[str, Relation]] = {
             "question_metrics",
             "One row per question of an evaluation, with its metrics.",
             "question_id",
-            types={"scored": BOOLEAN},
         ),
         _view(
             "predictions",
             "prediction_detail",
             "One row per prompt: what was shown, answered and written.",
             "question_id, variant",
-            types=dict.fromkeys(
-                (
-                    "accuracy_normalized",
-                    "npsq_accuracy",
-                    "choice_only_accuracy",
-                    "choice_sensitivity",
-                    "choice_sensitivity_normalized",
-                ),
-                BOOLEAN,
-            ),
         ),
         _view(
             "option_probability",
@@ -187,7 +146,16 @@ RELATIONS: Final[Mapping[str, Relation]] = {
             "question_id, variant, position",
         ),
         Relation(
-            "questions", "One row per question, with its options in the benchmark's order.", "version", _QUESTIONS
+            "questions",
+            "One row per question, with its options in the benchmark's order.",
+            "version",
+            _QUESTIONS,
+            types={
+                **dict.fromkeys(("question_id", "ordinal", "answer", "n_options"), INTEGER),
+                **dict.fromkeys(("few_shot", "refers_to_options", "sorted_numeric"), BOOLEAN),
+                "options": TEXTS,
+                "extra": JSON,
+            },
         ),
         Relation(
             "published_results",

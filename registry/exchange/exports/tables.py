@@ -4,10 +4,11 @@ import csv
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from registry.db import utc_text
 from registry.exchange.exports.relations import (
     BOOLEAN,
     DIGEST,
@@ -100,11 +101,6 @@ def json_lines(path: Path, columns: Columns) -> Iterator[Append]:
 def _plain(value: Any) -> str:
     assert isinstance(value, datetime)
     return utc_text(value)
-
-
-def utc_text(value: datetime) -> str:
-    """A time as text, the same everywhere: 2026-05-01T12:00:00.000000Z."""
-    return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 WRITERS: Final[Mapping[str, Writer]] = {"parquet": parquet, "csv": comma_separated, "jsonl": json_lines}

@@ -13,15 +13,15 @@ from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary, canary_id
-from registry.db import read_session
+from registry.db import read_session, utc_text
 from registry.digests import sha256_file
 from registry.errors import UsageError
 from registry.exchange.exports.every_eval_ever import every_eval_ever
 from registry.exchange.exports.readme import readme
 from registry.exchange.exports.relations import batches, chosen_relations, columns_of
 from registry.exchange.exports.selection import ExportRequest, Selection, select_rows
-from registry.exchange.exports.tables import WRITERS, utc_text, write_rows
-from registry.operations.migrate import head
+from registry.exchange.exports.tables import WRITERS, write_rows
+from registry.schema.history import head
 from registry.tables import Benchmark, BenchmarkVersion
 
 Report = Callable[[str, int, int | None], None]

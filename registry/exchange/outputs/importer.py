@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.lines import Place, read_lines
 from registry.boards.snapshots import refresh_boards
+from registry.code_identity import code_identity
 from registry.db import read_session, write_session
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, QueueError, UsageError, VariantError
@@ -126,7 +127,13 @@ def import_outputs(
     comparison = None if log is None else _comparison(log, checked, request)
     definition = _with_inserted(definition, checked.inserted)
     with write_session(engine) as session:
-        fingerprint = {"engine": "replay", "format": format_, "reader_version": READER_VERSION, "file_digest": digest}
+        fingerprint = {
+            "engine": "replay",
+            "code": code_identity(),
+            "format": format_,
+            "reader_version": READER_VERSION,
+            "file_digest": digest,
+        }
         if request.select or request.column:
             fingerprint |= {"select": request.select, "column": request.column}
         if log is not None and comparison is not None:

@@ -14,6 +14,7 @@ from sqlalchemy import text
 from registry.errors import DatabaseError, ShuffleboardError
 from registry.operations import migrate
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.schema import history
 from registry.schema.audiences import FILTERED, schema
 from registry.schema.roles import RoleNames
 from registry.schema.triggers import trigger_statements
@@ -53,13 +54,13 @@ def reachable(context: Context) -> Outcome:
     if context.engine.dialect.name == "sqlite" and not file_of(context).exists():
         return problem(f"{file_of(context)}: no such file", "run: shuffleboard db upgrade")
     try:
-        migrate.current(context.engine)
+        history.current(context.engine)
     except DatabaseError as error:
         return problem(str(error), "start it, and check URL, password and certificates in SHUFFLEBOARD_DATABASE_URL")
     if context.engine.dialect.name == "sqlite":
         return ok(f"SQLite {sqlite3.sqlite_version}, {file_of(context)}")
     version, user = rows_of(context, "SELECT current_setting('server_version'), current_user")[0]
-    return ok(f"PostgreSQL {version}, {migrate.shown(context.engine)} as {user}")
+    return ok(f"PostgreSQL {version}, {history.shown(context.engine)} as {user}")
 
 
 def writable(context: Context) -> Outcome:
@@ -87,8 +88,8 @@ def writable(context: Context) -> Outcome:
 
 def revision(context: Context) -> Outcome:
     """Whether the schema is this code's."""
-    at = migrate.current(context.engine)
-    if at == migrate.head():
+    at = history.current(context.engine)
+    if at == history.head():
         return ok(f"revision {at}, the newest")
     waiting = migrate.pending(at)
     if waiting:
@@ -97,9 +98,9 @@ def revision(context: Context) -> Outcome:
             f"{at or 'empty'}; migrations to run: {titles}",
             "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade",
         )
-    if migrate.is_too_old(str(at)):
-        return problem(f"revision {at} is older than the first release", migrate.FROM_BEFORE)
-    return problem(f"revision {at} is newer than this code's {migrate.head()}", "install the version of the code")
+    if history.is_too_old(str(at)):
+        return problem(f"revision {at} is older than the first release", history.FROM_BEFORE)
+    return problem(f"revision {at} is newer than this code's {history.head()}", "install the version of the code")
 
 
 def triggers(context: Context) -> Outcome:

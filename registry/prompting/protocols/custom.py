@@ -281,7 +281,7 @@ _TABLES: Final[Mapping[str, Mapping[str, Callable[[str, Any, Any], Any]]]] = {
 
 def shipped_definitions() -> dict[str, dict[str, Any]]:
     """Name to definition of each custom protocol that ships, by name."""
-    folder = files("registry.prompting.protocols") / SHIPPED
+    folder = files(__package__) / SHIPPED
     paths = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=lambda path: path.name)
     definitions = [read_protocol_file(path) for path in paths]
     return {definition["name"]: definition for definition in definitions}

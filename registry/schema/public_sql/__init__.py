@@ -4,12 +4,11 @@
     runner.py      runs it, with no other rights, within limits
     child.py       the process that holds the connection while it runs
     results.py     what comes back, as CSV and JSON
-    documented.py  the views and columns to ask of
 
 Guard and database each refuse independently: decision 0022.
 """
 
-from registry.schema.public_sql.documented import ViewDocument, documented_views
+from registry.schema.documented import ViewDocument, documented_views
 from registry.schema.public_sql.guard import checked
 from registry.schema.public_sql.results import QueryResult, as_csv, as_json
 from registry.schema.public_sql.runner import run_query

@@ -20,7 +20,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from registry.errors import QueryRefusedError
-from registry.schema.public_sql.documented import documented_columns
+from registry.schema.documented import documented_columns
 from registry.schema.public_sql.lexer import Token, tokens, without_comments
 from registry.schema.views import VIEWS
 

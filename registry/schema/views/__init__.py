@@ -1,10 +1,13 @@
 """The SQL views: one file each, in the order in which they depend on each other.
 
 `name.sql` serves both engines; `name.sqlite.sql` and `name.postgresql.sql` stand only where they must differ. A view
-file holds the SELECT alone, with a comment on top that states its grain and what NULL means.
+file holds the SELECT alone, with a comment on top that states its grain and what NULL means. Where `{{ place }}` stands
+in it, the columns of the metrics are filled in from their entries (metric_columns.py).
 """
 
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -39,17 +42,26 @@ VIEWS: Final = (
 _FOLDER = Path(__file__).parent
 
 
-def view_sql(name: str, dialect: str, folder: Path = _FOLDER) -> str:
+@cache
+def view_sql(name: str, dialect: str) -> str:
     """The SELECT of a view on `sqlite` or `postgresql`."""
-    special = folder / f"{name}.{dialect}.sql"
-    path = special if special.exists() else folder / f"{name}.sql"
-    return path.read_text(encoding="utf-8").strip().removesuffix(";")
+    special = _FOLDER / f"{name}.{dialect}.sql"
+    path = special if special.exists() else _FOLDER / f"{name}.sql"
+    return _filled(name, path.read_text(encoding="utf-8").strip().removesuffix(";"))
 
 
-def create_statements(dialect: str, folder: Path = _FOLDER) -> Iterator[str]:
+def _filled(name: str, sql: str) -> str:
+    if "{{" not in sql:
+        return sql
+    from registry.schema.views.metric_columns import FILLED  # the metrics come with it, which most readers do without
+
+    return re.sub(r"\{\{ (\w+) \}\}", lambda place: FILLED[name][place[1]](), sql)
+
+
+def create_statements(dialect: str) -> Iterator[str]:
     """CREATE VIEW for every view, in creation order."""
     for name in VIEWS:
-        yield f"CREATE VIEW {name} AS\n{view_sql(name, dialect, folder)}"
+        yield f"CREATE VIEW {name} AS\n{view_sql(name, dialect)}"
 
 
 def drop_statements() -> Iterator[str]:

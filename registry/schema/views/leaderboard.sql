@@ -7,44 +7,7 @@
 with metrics as (
     select
         evaluation_metrics.evaluation_id,
-        max(case when evaluation_metrics.metric = 'accuracy' then evaluation_metrics.value end) as accuracy,
-        max(case when evaluation_metrics.metric = 'accuracy_normalized' then evaluation_metrics.value end) as accuracy_normalized,
-        max(case when evaluation_metrics.metric = 'average_accuracy' then evaluation_metrics.value end) as average_accuracy,
-        max(case when evaluation_metrics.metric = 'worst_accuracy' then evaluation_metrics.value end) as worst_accuracy,
-        max(case when evaluation_metrics.metric = 'best_accuracy' then evaluation_metrics.value end) as best_accuracy,
-        max(case when evaluation_metrics.metric = 'strong_accuracy' then evaluation_metrics.value end) as strong_accuracy,
-        max(case when evaluation_metrics.metric = 'retest_accuracy' then evaluation_metrics.value end) as retest_accuracy,
-        max(case when evaluation_metrics.metric = 'pct_drop' then evaluation_metrics.value end) as pct_drop,
-        max(case when evaluation_metrics.metric = 'sensitivity_gap' then evaluation_metrics.value end) as sensitivity_gap,
-        max(case when evaluation_metrics.metric = 'fluctuation_rate' then evaluation_metrics.value end) as fluctuation_rate,
-        max(case when evaluation_metrics.metric = 'prob_mass' then evaluation_metrics.value end) as prob_mass,
-        max(case when evaluation_metrics.metric = 'brier_score' then evaluation_metrics.value end) as brier_score,
-        max(case when evaluation_metrics.metric = 'entropy' then evaluation_metrics.value end) as entropy,
-        max(case when evaluation_metrics.metric = 'mcqa_plus' then evaluation_metrics.value end) as mcqa_plus,
-        max(case when evaluation_metrics.metric = 'majority_vote' then evaluation_metrics.value end) as majority_vote,
-        max(case when evaluation_metrics.metric = 'bmca_50' then evaluation_metrics.value end) as bmca_50,
-        max(case when evaluation_metrics.metric = 'bmca_60' then evaluation_metrics.value end) as bmca_60,
-        max(case when evaluation_metrics.metric = 'bmca_70' then evaluation_metrics.value end) as bmca_70,
-        max(case when evaluation_metrics.metric = 'bmca_80' then evaluation_metrics.value end) as bmca_80,
-        max(case when evaluation_metrics.metric = 'bmca_90' then evaluation_metrics.value end) as bmca_90,
-        max(case when evaluation_metrics.metric = 'bmca_100' then evaluation_metrics.value end) as bmca_100,
-        max(case when evaluation_metrics.metric = 'consistency_index' then evaluation_metrics.value end) as consistency_index,
-        max(case when evaluation_metrics.metric = 'cora' then evaluation_metrics.value end) as cora,
-        max(case when evaluation_metrics.metric = 'score' then evaluation_metrics.value end) as score,
-        max(case when evaluation_metrics.metric = 'accuracy_mean_all' then evaluation_metrics.value end) as accuracy_mean_all,
-        max(case when evaluation_metrics.metric = 'accuracy_mean_moved' then evaluation_metrics.value end) as accuracy_mean_moved,
-        max(case when evaluation_metrics.metric = 'accuracy_median_moved' then evaluation_metrics.value end) as accuracy_median_moved,
-        max(case when evaluation_metrics.metric = 'accuracy_abs_diff' then evaluation_metrics.value end) as accuracy_abs_diff,
-        max(case when evaluation_metrics.metric = 'accuracy_variance' then evaluation_metrics.value end) as accuracy_variance,
-        max(case when evaluation_metrics.metric = 'accuracy_min' then evaluation_metrics.value end) as accuracy_min,
-        max(case when evaluation_metrics.metric = 'accuracy_max' then evaluation_metrics.value end) as accuracy_max,
-        max(case when evaluation_metrics.metric = 'accuracy_range' then evaluation_metrics.value end) as accuracy_range,
-        max(case when evaluation_metrics.metric = 'npsq_correct' then evaluation_metrics.value end) as npsq_correct,
-        max(case when evaluation_metrics.metric = 'npsq_accuracy' then evaluation_metrics.value end) as npsq_accuracy,
-        max(case when evaluation_metrics.metric = 'choice_only_accuracy' then evaluation_metrics.value end) as choice_only_accuracy,
-        max(case when evaluation_metrics.metric = 'choice_sensitivity' then evaluation_metrics.value end) as choice_sensitivity,
-        max(case when evaluation_metrics.metric = 'choice_sensitivity_normalized' then evaluation_metrics.value end) as choice_sensitivity_normalized,
-        max(case when evaluation_metrics.metric = 'pride_accuracy' then evaluation_metrics.value end) as pride_accuracy
+        {{ values }}
     from evaluation_metrics
     where evaluation_metrics.scope = 'all'
     group by evaluation_metrics.evaluation_id
@@ -77,44 +40,7 @@ select
     evaluation.questions,
     coalesce(scored.questions, 0) as scored,
     evaluation.sealed_at,
-    metrics.accuracy,
-    metrics.accuracy_normalized,
-    metrics.average_accuracy,
-    metrics.worst_accuracy,
-    metrics.best_accuracy,
-    metrics.strong_accuracy,
-    metrics.retest_accuracy,
-    metrics.pct_drop,
-    metrics.sensitivity_gap,
-    metrics.fluctuation_rate,
-    metrics.prob_mass,
-    metrics.brier_score,
-    metrics.entropy,
-    metrics.mcqa_plus,
-    metrics.majority_vote,
-    metrics.bmca_50,
-    metrics.bmca_60,
-    metrics.bmca_70,
-    metrics.bmca_80,
-    metrics.bmca_90,
-    metrics.bmca_100,
-    metrics.consistency_index,
-    metrics.cora,
-    metrics.score,
-    metrics.accuracy_mean_all,
-    metrics.accuracy_mean_moved,
-    metrics.accuracy_median_moved,
-    metrics.accuracy_abs_diff,
-    metrics.accuracy_variance,
-    metrics.accuracy_min,
-    metrics.accuracy_max,
-    metrics.accuracy_range,
-    metrics.npsq_correct,
-    metrics.npsq_accuracy,
-    metrics.choice_only_accuracy,
-    metrics.choice_sensitivity,
-    metrics.choice_sensitivity_normalized,
-    metrics.pride_accuracy,
+    {{ first_metrics }},
     (
         select count(distinct shard.engine_fingerprint_id) from shard where shard.evaluation_id = evaluation.id
     ) > 1 as mixed_engines,
@@ -122,7 +48,7 @@ select
         select 1
         from evaluation_sources
         where evaluation_sources.evaluation_id = evaluation.id and evaluation_sources.withdrawn
-    ) as copies_withdrawn
+    ) as copies_withdrawn{{ added_metrics }}
 from evaluation
 inner join model_revision on model_revision.id = evaluation.model_revision_id
 inner join model on model.id = model_revision.model_id

@@ -1,8 +1,8 @@
 -- metrics_over_benchmarks: one row per model revision, protocol, variant set and metric, over the benchmarks that the
 -- revision has a sealed evaluation of, withdrawn ones left out. Of several evaluations of a benchmark the newest counts.
 -- macro: unweighted mean over benchmarks; NULL if it is undefined on any. micro: mean over all questions; NULL for
--- metrics that are not means over questions (pct_drop, consistency_index, cora and those that compare runs).
--- The macro of pct_drop comes from the macro means of accuracy and retest accuracy.
+-- metrics that are not means over questions (functions of two means, and those that compare runs).
+-- The macro of a metric that is a share of another's mean comes from the two macro means.
 -- Compare rows only where `benchmarks` means the same benchmarks: boards fix them.
 with newest as (
     select max(evaluation.id) as evaluation_id
@@ -43,14 +43,15 @@ select
     variant_set.name as variants,
     averaged.metric,
     averaged.benchmarks,
-    case
-        when averaged.metric <> 'pct_drop' then averaged.macro
-        when accuracy.macro > 0 then 100.0 * (accuracy.macro - retest.macro) / accuracy.macro
+    case averaged.metric
+        {{ shares }}
+        else averaged.macro
     end as macro,
     case
         when
-            averaged.metric in ('pct_drop', 'consistency_index', 'cora')
-            or (averaged.metric like 'accuracy\_%' escape '\' and averaged.metric <> 'accuracy_normalized')
+            averaged.metric in (
+                {{ not_means }}
+            )
             then null
         else averaged.weighted
     end as micro,
@@ -60,13 +61,13 @@ inner join model_revision on model_revision.id = averaged.model_revision_id
 inner join model on model.id = model_revision.model_id
 inner join protocol on protocol.id = averaged.protocol_id
 inner join variant_set on variant_set.id = averaged.variant_set_id
-left join averaged as accuracy
-    on accuracy.model_revision_id = averaged.model_revision_id
-    and accuracy.protocol_id = averaged.protocol_id
-    and accuracy.variant_set_id = averaged.variant_set_id
-    and accuracy.metric = 'accuracy'
-left join averaged as retest
-    on retest.model_revision_id = averaged.model_revision_id
-    and retest.protocol_id = averaged.protocol_id
-    and retest.variant_set_id = averaged.variant_set_id
-    and retest.metric = 'retest_accuracy'
+left join averaged as first_mean
+    on first_mean.model_revision_id = averaged.model_revision_id
+    and first_mean.protocol_id = averaged.protocol_id
+    and first_mean.variant_set_id = averaged.variant_set_id
+    and first_mean.metric = case averaged.metric {{ firsts }} end
+left join averaged as second_mean
+    on second_mean.model_revision_id = averaged.model_revision_id
+    and second_mean.protocol_id = averaged.protocol_id
+    and second_mean.variant_set_id = averaged.variant_set_id
+    and second_mean.metric = case averaged.metric {{ seconds }} end

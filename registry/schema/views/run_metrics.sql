@@ -51,12 +51,5 @@ select
     spread.evaluation_id,
     spread.scope,
     spread.runs,
-    spread.mean_all as accuracy_mean_all,
-    spread.mean_moved as accuracy_mean_moved,
-    spread.median_moved as accuracy_median_moved,
-    abs(spread.original - spread.mean_moved) as accuracy_abs_diff,
-    case when spread.runs > 1 then spread.variance end as accuracy_variance,
-    spread.lowest as accuracy_min,
-    spread.highest as accuracy_max,
-    case when spread.runs > 1 then spread.highest - spread.lowest end as accuracy_range
+    {{ metrics }}
 from spread

@@ -1,9 +1,10 @@
 """The points of the assessment protocol, from sealed evaluations under `full`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import ColumnExpressionArgument, func, select
@@ -11,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, UsageError
+from registry.lookups import stands
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
 from registry.studies.assessment.correlations import (
@@ -31,6 +33,7 @@ from registry.studies.assessment.tables import (
     prompts_per_question,
     stability,
 )
+from registry.studies.choosing import chosen, part_label
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -42,7 +45,6 @@ from registry.tables import (
     Protocol,
     Question,
     VariantSet,
-    Withdrawal,
 )
 
 FULL: Final = "full"
@@ -101,8 +103,11 @@ def choose(
 
     Raises NotFoundError, saying what there is, for a name that none has.
     """
-    kept = _chosen(_chosen(sources, "benchmark", benchmarks), "model", models)
-    return _chosen(kept, "protocol", [] if protocol is None else [protocol])
+    kept = list(sources)
+    wanted = {"benchmark": benchmarks, "model": models, "protocol": [] if protocol is None else [protocol]}
+    for what, names in wanted.items():
+        kept = chosen(kept, attrgetter(what), names, what, "has no sealed evaluation with all orders here")
+    return kept
 
 
 def assess_sources(session: Session, sources: Sequence[Source], tolerance: float = DEFAULT_TOLERANCE) -> dict[str, Any]:
@@ -153,7 +158,7 @@ def assessable(session: Session) -> list[Source]:
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(
             Evaluation.seal.is_not(None),
-            Evaluation.id.not_in(select(Withdrawal.evaluation_id)),
+            stands(),
             VariantSet.kind == FULL,
         )
         .order_by(Evaluation.sealed_at, Evaluation.id)
@@ -165,21 +170,11 @@ def assessable(session: Session) -> list[Source]:
         # A protocol's digest, not its name: one name may have had several definitions.
         key = (model, benchmark, row.digest, specification_digest(questions))
         newest[key] = Source(
-            row.id, model, benchmark + _part(questions), f"{row.protocol}:{row.shots}", row.prompts, row.seal
+            row.id, model, benchmark + part_label(questions), f"{row.protocol}:{row.shots}", row.prompts, row.seal
         )
     if not newest:
         raise NotFoundError(_nothing_sealed(session))
     return sorted(newest.values(), key=lambda source: (source.model, source.benchmark, source.protocol))
-
-
-def _part(question_filter: Mapping[str, Any]) -> str:
-    """Which part of a benchmark was asked, as text behind its name; empty for all of it."""
-    kept = {
-        key: ", ".join(map(str, value)) if isinstance(value, list) else value
-        for key, value in sorted(question_filter.items())
-        if value is not None
-    }
-    return " (" + "; ".join(f"{key} {value}" for key, value in kept.items()) + ")" if kept else ""
 
 
 def _nothing_sealed(session: Session) -> str:
@@ -194,28 +189,6 @@ def _nothing_sealed(session: Session) -> str:
         f"no sealed evaluation shows all orders{waiting}; queue one: shuffleboard evaluations submit --model M "
         "--benchmark B --variants full"
     )
-
-
-def _chosen(sources: Sequence[Source], what: str, wanted: Sequence[str]) -> list[Source]:
-    """What is left when only the wanted ones count; all when none is named. Raises NotFoundError for an unknown one."""
-    if not wanted:
-        return list(sources)
-    kept: list[Source] = []
-    for reference in wanted:
-        of_reference = [source for source in sources if reference in _spellings(getattr(source, what))]
-        if not of_reference:
-            there = ", ".join(sorted({getattr(source, what) for source in sources}))
-            raise NotFoundError(
-                f"{what} {reference} has no sealed evaluation with all orders here; those that do: {there}"
-            )
-        kept += [source for source in of_reference if source not in kept]
-    return sorted(kept, key=sources.index)
-
-
-def _spellings(label: str) -> set[str]:
-    """`NAME`, `NAME@…` or `NAME:SHOTS`, and the whole label with the part that was asked."""
-    reference = label.partition(" (")[0]
-    return {reference.partition("@")[0].partition(":")[0], reference, label}
 
 
 def _point(session: Session, source: Source) -> tuple[Point, frozenset[int]]:

@@ -1,0 +1,153 @@
+"""From the outcomes of questions to a metric of a benchmark: the four ways in which metrics get there.
+
+Each way holds the definition in Python and the same in SQL, from which the views are made (`registry/schema/views`).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from registry.metrics.outcome import Outcomes, own_variants
+
+Value = tuple[float | None, int]
+"""A metric's value over a set of questions, and over how many of them it was taken."""
+
+QuestionMetric = Callable[[Outcomes], float | None]
+
+
+@dataclass(frozen=True)
+class MeanOverQuestions:
+    """The plain mean over the questions for which `function` is defined.
+
+    sql: the value of one question, from the columns of question_score, evaluation_question and question.
+    where: when a question has it, once every expected variant is stored; None for metrics of the original alone, which
+    wait for no other variant.
+    """
+
+    function: QuestionMetric
+    sql: str
+    where: str | None = None
+
+    def over(self, questions: Sequence[Outcomes]) -> Value:
+        """The mean over complete questions."""
+        return mean_of_defined(map(self.function, questions))
+
+
+@dataclass(frozen=True)
+class FunctionOfTwoMeans:
+    """A function of the means of two metrics, both over the questions that have both.
+
+    of: the two metrics by name, with their functions. function: of two numbers, two arrays of resampled means, or two
+    columns of SQL, so that it is written once.
+    share_of_first: it says how large a share of the first mean something is. So it is undefined where that is 0, its
+    interval rests on the questions where the first metric is 1, and over several benchmarks it is taken of the two
+    means over these.
+    """
+
+    of: Mapping[str, QuestionMetric]
+    function: Callable[[Any, Any], Any]
+    share_of_first: bool = False
+
+    @property
+    def first(self) -> str:
+        """Name of the first metric."""
+        return next(iter(self.of))
+
+    @property
+    def second(self) -> str:
+        """Name of the second metric."""
+        return tuple(self.of)[1]
+
+    def value(self, first: float | None, second: float | None) -> float | None:
+        """The function of two means; None where it is undefined.
+
+        >>> lost = FunctionOfTwoMeans({}, lambda first, second: (first - second) / first, share_of_first=True)
+        >>> lost.value(0.5, 0.25), lost.value(0.0, 0.0)
+        (0.5, None)
+        """
+        if first is None or second is None or (self.share_of_first and first == 0):
+            return None
+        return float(self.function(first, second))
+
+    def over(self, questions: Sequence[Outcomes]) -> Value:
+        """The value over complete questions."""
+        found = [tuple(function(outcomes) for function in self.of.values()) for outcomes in questions]
+        both = [values for values in found if None not in values]
+        first, second = (mean_of_defined(column)[0] for column in zip(*both, strict=True)) if both else (None, None)
+        return self.value(first, second), len(both)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Accuracies of the runs by ordinal, in [0, 1]; original: the ordinal of the original's run, if there is one."""
+
+    accuracies: Mapping[int, float]
+    original: int | None
+
+    def moved(self) -> list[float]:
+        """Accuracies of the runs that are not the original's; empty without an original."""
+        if self.original is None:
+            return []
+        return [value for ordinal, value in self.accuracies.items() if ordinal != self.original]
+
+
+RunMetric = Callable[[Runs], float | None]
+
+
+def runs_of(questions: Sequence[Outcomes]) -> Runs:
+    """The runs of complete questions, over variants with exactly the question's own options."""
+    hits: dict[int, list[bool]] = {}
+    unchanged: dict[int, bool] = {}
+    for outcomes in questions:
+        for outcome in own_variants(outcomes):
+            hits.setdefault(outcome.variant, []).append(outcome.correct)
+            unchanged[outcome.variant] = unchanged.get(outcome.variant, True) and outcome.original
+    originals = [ordinal for ordinal, same in unchanged.items() if same]
+    return Runs(
+        {ordinal: fmean(map(float, correct)) for ordinal, correct in sorted(hits.items())},
+        min(originals, default=None),
+    )
+
+
+@dataclass(frozen=True)
+class OverRuns:
+    """A function of the accuracies of the runs. sql: the same from the columns of `spread` in the view run_metrics."""
+
+    function: RunMetric
+    sql: str
+
+    def over(self, questions: Sequence[Outcomes]) -> Value:
+        """The value over complete questions."""
+        return self.function(runs_of(questions)), len([outcomes for outcomes in questions if outcomes])
+
+
+@dataclass(frozen=True)
+class OverEvaluation:
+    """A mean over questions of values that depend on the evaluation's other questions.
+
+    function: the value of each question. The values exist once the whole evaluation is complete.
+    sql: the value of one question, from what sealing stored.
+    """
+
+    function: Callable[[Sequence[Outcomes]], list[float | None]]
+    sql: str
+
+    def over(self, questions: Sequence[Outcomes]) -> Value:
+        """The mean over complete questions."""
+        return mean_of_defined(self.function(questions))
+
+
+Averaging = MeanOverQuestions | FunctionOfTwoMeans | OverRuns | OverEvaluation
+
+
+def mean_of_defined(values: Iterable[float | None]) -> Value:
+    """The mean of the values that are defined, and how many they are."""
+    defined = [value for value in values if value is not None]
+    return (math.fsum(defined) / len(defined) if defined else None), len(defined)
+
+
+def zero_or_one(condition: str) -> str:
+    """A condition of SQL as a number, NULL where it is NULL."""
+    return f"cast(case when {condition} then 1.0 when not {condition} then 0.0 end as double precision)"

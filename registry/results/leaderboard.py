@@ -1,0 +1,543 @@
+"""The leaderboard a page at a time: which evaluations are on it, in which order, with which rank.
+
+The view `leaderboard` pivots every metric of every evaluation, which takes seconds over thousands of them. Here the
+database counts groups, orders one page, and ranks only its rows; the rows say the same as those of the view. Functions
+take the session first.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import (
+    JSON,
+    ColumnElement,
+    FrameClause,
+    FrameClauseType,
+    Select,
+    and_,
+    case,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    tuple_,
+    type_coerce,
+)
+from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+
+from registry.lookups import stands
+from registry.metrics import METRICS
+from registry.metrics.catalogue import ALL_NAMES
+from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
+from registry.results.selection import Selection, evaluation_conditions
+from registry.statistics.competition_ranks import RANK_TOLERANCE
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    EvaluationMetric,
+    EvaluationQuestion,
+    Model,
+    ModelRevision,
+    Protocol,
+    Shard,
+    VariantSet,
+)
+
+UNFINISHED: Final = ("queued", "running", "paused", "failed")
+TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
+SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
+"""What the leaderboard can be sorted by."""
+GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
+"""What the members of a group have in common."""
+
+
+def default_sort(metrics: Sequence[str]) -> str:
+    """Worst accuracy where it is shown, else the first metric shown."""
+    return "worst_accuracy" if "worst_accuracy" in metrics else metrics[0]
+
+
+def natural_order(sort: str) -> str:
+    """The direction that puts the best, or the alphabet's start, on top."""
+    if sort in METRICS:
+        return "asc" if METRICS[sort].better == "lower" else "desc"
+    return "asc" if sort in TEXT_COLUMNS else "desc"
+
+
+@dataclass(frozen=True)
+class Ordering:
+    """In which order rows stand, and by what they are ranked.
+
+    metrics: those that are shown. order: `asc` or `desc`. grouped: whether those that were asked the same stand
+    together.
+    """
+
+    metrics: tuple[str, ...] = ("worst_accuracy",)
+    sort: str = "worst_accuracy"
+    order: str = "desc"
+    grouped: bool = True
+
+    @property
+    def rank_metric(self) -> str:
+        """What rows are ranked by: the metric that sorts, or the default one where something else sorts."""
+        return self.sort if self.sort in METRICS else default_sort(self.metrics)
+
+
+def group_key(row: Row) -> tuple[Any, ...]:
+    """Rows with this in common were asked the same questions in the same way; only they are ranked together.
+
+    The whole benchmark stands before parts of it.
+    """
+    return (
+        row["benchmark"],
+        row["benchmark_version"],
+        row["variants"],
+        row["variant_set_id"],
+        row["protocol"],
+        row["shots"],
+        row["protocol_id"],
+        json.dumps(row["part"], sort_keys=True),
+    )
+
+
+def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
+    """Neighbouring rows of one group together."""
+    return [list(group) for _, group in groupby(rows, key=group_key)]
+
+
+@cache
+def _superseded() -> Select[Any]:
+    """Evaluations hidden behind a replicate: all but the newest sealed one, or the newest where none is sealed.
+
+    A withdrawn one hides none.
+
+    It starts at replicates other than the first, which are few: comparing every evaluation with its siblings costs more
+    than the rest of a page.
+    """
+    again, loser, winner = aliased(Evaluation), aliased(Evaluation), aliased(Evaluation)
+    later_winner = and_(winner.seal.is_not(None) == loser.seal.is_not(None), winner.replicate > loser.replicate)
+    return (
+        select(loser.id)
+        .select_from(again)
+        .join(loser, loser.specification_digest == again.specification_digest)
+        .join(winner, winner.specification_digest == again.specification_digest)
+        .where(
+            again.replicate > 0,
+            winner.state != "cancelled",
+            stands(winner),
+            or_(and_(winner.seal.is_not(None), loser.seal.is_(None)), later_winner),
+        )
+    )
+
+
+_SEALED: Final = Evaluation.seal.is_not(None)
+_WHOLE: Final = Evaluation.questions >= BenchmarkVersion.questions
+_FILTER: Final = type_coerce(Evaluation.specification, JSON())["questions"]
+_KEY: Final = (Evaluation.benchmark_version_id, Evaluation.protocol_id, Evaluation.variant_set_id)
+_NAMES: Final = (
+    Benchmark.name.label("benchmark"),
+    BenchmarkVersion.version.label("benchmark_version"),
+    VariantSet.name.label("variants"),
+    Protocol.name.label("protocol"),
+    Protocol.shots,
+)
+
+
+def _standing(*columns: Any) -> Select[Any]:
+    """These columns of the evaluations that stand for their specification."""
+    return (
+        select(*columns)
+        .select_from(Evaluation)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .where(Evaluation.id.not_in(_superseded()), stands())
+    )
+
+
+def _named(query: Select[Any], key: Any) -> Select[Any]:
+    """The query with what `_NAMES` and the order of rows take from other tables; key: columns of `_KEY`."""
+    return (
+        query.join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
+        .join(Protocol, Protocol.id == key.protocol_id)
+        .join(VariantSet, VariantSet.id == key.variant_set_id)
+    )
+
+
+@cache
+def _partial() -> Select[Any]:
+    """Sealed evaluations of a part of their benchmark, whose question filter tells which.
+
+    Only theirs is read: the specifications of all evaluations together are most of what the table holds.
+    """
+    return (
+        select(Evaluation.id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .where(_SEALED, ~_WHOLE)
+    )
+
+
+def count_groups(session: Session, asked: Selection) -> list[Row]:
+    """Evaluations that were asked the same, together: names, and how many of them are sealed and kept.
+
+    part: the question filter where it leaves questions out, None for the whole benchmark.
+    """
+    known: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
+    if asked not in known:
+        count = func.count().label("evaluations")
+        kept = (_SEALED, *evaluation_conditions(asked))
+        of_whole = _standing(*_KEY, literal_column("NULL").label("part"), count).where(_WHOLE, *kept).group_by(*_KEY)
+        of_part = _standing(*_KEY, _FILTER.label("part"), count).where(Evaluation.id.in_(_partial()), *kept)
+        known[asked] = [
+            row
+            for query in (of_whole, of_part.group_by(*_KEY, _FILTER))
+            for row in rows_of(session, _with_names(query.subquery()))
+        ]
+    return known[asked]
+
+
+def _with_names(counted: Any) -> Select[Any]:
+    of_version = select(counted, *_NAMES).join(BenchmarkVersion, BenchmarkVersion.id == counted.c.benchmark_version_id)
+    return _named(of_version, counted.c)
+
+
+def filter_choices(session: Session) -> dict[str, list[str]]:
+    """What the leaderboard can be filtered by: every benchmark, variant set, protocol and number of shots on it."""
+    waiting = _named(_standing(*_NAMES).where(Evaluation.state.in_(UNFINISHED)), Evaluation)
+    unfinished = rows_of(session, waiting.distinct())
+    rows = count_groups(session, Selection()) + unfinished
+    return {key: sorted({str(row[key]) for row in rows}) for key in ("benchmark", "variants", "protocol", "shots")}
+
+
+# Complete evaluations
+
+
+def complete_rows(
+    session: Session,
+    asked: Selection,
+    ordering: Ordering,
+    *,
+    limit: int | None,
+    offset: int,
+    metrics: Sequence[str] = ALL_NAMES,
+) -> tuple[list[Row], int]:
+    """A page of the sealed evaluations with their ranks, in the order asked for, and how many there are in all.
+
+    metrics: those that rows hold, with `counts`: metric to n and interval.
+    """
+    found = count_groups(session, asked)
+    total = sum(group["evaluations"] for group in found)
+    last = total if limit is None else min(total, offset + limit)
+    if ordering.grouped:
+        ids = _grouped_ids(session, asked, ordering, found, offset, last)
+    else:
+        query = _members(asked, ordering).limit(last - offset).offset(offset) if last > offset else None
+        ids = [] if query is None else [row[0] for row in session.execute(query)]
+    wanted = tuple(dict.fromkeys((*metrics, ordering.rank_metric)))
+    rows = _rows(session, ids, asked.scope, wanted)
+    ranks = _ranks(session, rows.values(), ordering.rank_metric, asked.scope)
+    return [rows[evaluation_id] | {"rank": ranks.get(evaluation_id)} for evaluation_id in ids], total
+
+
+def _grouped_ids(
+    session: Session, asked: Selection, ordering: Ordering, found: list[Row], first: int, last: int
+) -> list[int]:
+    """The evaluations from `first` up to `last` of the order by group: only groups in between are looked at."""
+    kept, skipped, passed = [], 0, 0
+    for group in _in_order(found, ordering):
+        if passed + group["evaluations"] <= first:
+            skipped += group["evaluations"]
+        elif passed < last:
+            kept.append(group)
+        passed += group["evaluations"]
+    members: dict[Any, list[int]] = {}
+    for parts in (False, True):
+        keys = {_key(group) for group in kept if (group["part"] is not None) == parts}
+        if keys:
+            part = _FILTER if parts else literal_column("NULL")
+            query = _members(asked, ordering, *_KEY, part.label("part"))
+            query = query.where(Evaluation.id.in_(_partial()) if parts else _WHOLE)
+            if len(kept) < len(found):  # a long list would only mislead the planner
+                query = query.where(tuple_(*_KEY).in_(keys))
+            for row in rows_of(session, query):
+                members.setdefault(_place(row), []).append(row["id"])
+    ids = [evaluation_id for group in kept for evaluation_id in members.get(_place(group), ())]
+    return ids[first - skipped : last - skipped]
+
+
+def _key(row: Row) -> tuple[int, int, int]:
+    return row["benchmark_version_id"], row["protocol_id"], row["variant_set_id"]
+
+
+def _place(row: Row) -> tuple[Any, ...]:
+    """What evaluations that were asked the same have in common."""
+    return (*_key(row), json.dumps(row["part"], sort_keys=True))
+
+
+def _in_order(found: list[Row], ordering: Ordering) -> list[Row]:
+    """Groups by name; sorting by what a group has in common moves whole groups."""
+    in_order = sorted(found, key=group_key)
+    if ordering.sort in GROUP_COLUMNS:
+        in_order.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
+    return in_order
+
+
+def _comparable(value: Any) -> Any:
+    """A value to sort by: letter case does not count."""
+    return value.casefold() if isinstance(value, str) else value
+
+
+def _members(asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
+    """Sealed evaluations that are kept, by the column that sorts; NULL last, equal ones by model, then evaluation."""
+    base = (
+        _named(_standing(Evaluation.id, *columns), Evaluation)
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .where(_SEALED, *evaluation_conditions(asked))
+    )
+    column, query = _sorting(ordering.sort, asked.scope, base)
+    direction = column.desc() if ordering.order == "desc" else column.asc()
+    return query.order_by(direction.nulls_last(), func.lower(Model.name), Evaluation.id)
+
+
+def _sorting(sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[Any], Select[Any]]:
+    texts = {
+        "model": func.lower(Model.name),
+        "benchmark": func.lower(Benchmark.name),
+        "variants": func.lower(VariantSet.name),
+        "protocol": func.lower(Protocol.name),
+        "shots": Protocol.shots,
+        "scored": Evaluation.questions,  # of a sealed evaluation, all are
+        "sealed_at": Evaluation.sealed_at,
+    }
+    if sort in texts:
+        return texts[sort], query  # type: ignore[return-value]
+    values = _values(sort, scope)
+    return values.c.value, query.outerjoin(values, values.c.evaluation_id == Evaluation.id)
+
+
+def _values(metric: str, scope: str) -> Any:
+    """Evaluation to the value of one metric over one scope."""
+    c = evaluation_metrics.c
+    return select(c.evaluation_id, c.value).where(_scope(c.scope, scope), c.metric == metric).subquery()
+
+
+def _scope(column: ColumnElement[Any] | InstrumentedAttribute[Any], scope: str) -> ColumnElement[bool]:
+    # Literally, so that an index of this scope alone serves prepared statements too.
+    return column == (literal_column("'all'") if scope == "all" else scope)
+
+
+def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> dict[int, int]:
+    """Evaluation to 1 + the number of those asked the same that are better by RANK_TOLERANCE or more.
+
+    Values in another definition of the metric are not compared with.
+    """
+    if METRICS[metric].better == "neither":
+        return {}
+    found: dict[int, int] = {}
+    for parts in (False, True):
+        ranked = [row for row in rows if (row["part"] is not None) == parts]
+        if ranked:
+            keys, ids = {_key(row) for row in ranked}, [row["evaluation_id"] for row in ranked]
+            measured = _measured(metric, scope, parts=parts)
+            # A few rows of many groups, as a model has, are counted one by one; many of a few groups are ordered.
+            if len(ranked) < 2 * len(keys):
+                query = _by_counting(measured, metric, ids)
+            else:
+                query = _by_ordering(measured.where(tuple_(*_KEY).in_(keys)), metric, ids)
+            found |= {row[0]: row[1] for row in session.execute(query)}
+    return found
+
+
+def _measured(metric: str, scope: str, *, parts: bool) -> Select[Any]:
+    """All that were asked whole benchmarks, or parts of them, with their values of a metric."""
+    measured = EvaluationMetric
+    return (
+        _standing(Evaluation.id, *_KEY, (_FILTER if parts else literal_column("0")).label("part"), measured.value)
+        .join(measured, measured.evaluation_id == Evaluation.id)
+        .where(
+            _SEALED,
+            Evaluation.id.in_(_partial()) if parts else _WHOLE,
+            _scope(measured.scope, scope),
+            measured.metric == metric,
+            measured.definition_version == METRICS[metric].definition_version,
+            measured.value.is_not(None),
+        )
+    )
+
+
+_SAME: Final = ("benchmark_version_id", "protocol_id", "variant_set_id", "part")
+
+
+def _by_counting(measured: Select[Any], metric: str, ids: Sequence[int]) -> Select[Any]:
+    """Evaluation and rank of these: each is compared with every member of its group."""
+    one, other = measured.subquery().c, measured.subquery().c
+    better = (
+        other.value <= one.value - RANK_TOLERANCE
+        if METRICS[metric].better == "lower"
+        else other.value >= one.value + RANK_TOLERANCE
+    )
+    same = and_(*(one[name] == other[name] for name in _SAME))
+    return select(one.id, 1 + func.count().filter(better)).where(same, one.id.in_(ids)).group_by(one.id)
+
+
+def _by_ordering(measured: Select[Any], metric: str, ids: Sequence[int]) -> Select[Any]:
+    """Evaluation and rank of these: every group is ordered once."""
+    member = measured.subquery().c
+    rank = 1 + func.count().over(
+        partition_by=[member[name] for name in _SAME],
+        order_by=member.value.asc() if METRICS[metric].better == "lower" else member.value.desc(),
+        range_=FrameClause(None, RANK_TOLERANCE, FrameClauseType.UNBOUNDED, FrameClauseType.PRECEDING),
+    )
+    ranked = select(member.id, rank.label("rank")).subquery().c
+    return select(ranked.id, ranked.rank).where(ranked.id.in_(ids))
+
+
+# Rows
+
+
+_OF_EVALUATION: Final = (
+    Evaluation.id.label("evaluation_id"),
+    Model.name.label("model"),
+    ModelRevision.number.label("revision"),
+    Model.family,
+    Model.parameters,
+    ModelRevision.kind,
+    ModelRevision.dtype,
+    ModelRevision.quantisation,
+    *_NAMES,
+    Evaluation.replicate,
+    Evaluation.state,
+    _SEALED.label("complete"),
+    Evaluation.questions,
+    case((_SEALED, Evaluation.questions), else_=0).label("scored"),
+    Evaluation.sealed_at,
+)
+COLUMNS: Final = ("rank", *leaderboard.c.keys())
+"""The rank, and what the view `leaderboard` says of an evaluation."""
+
+
+def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[str]) -> dict[int, Row]:
+    """Evaluation to its row of the view `leaderboard` with these metrics, and what ranking groups need."""
+    if not ids:
+        return {}
+    query = (
+        select(
+            *_OF_EVALUATION,
+            Evaluation.benchmark_version_id,
+            Evaluation.protocol_id,
+            Evaluation.variant_set_id,
+            Evaluation.prompts,
+            _FILTER.label("question_filter"),
+            case((~_WHOLE, _FILTER), else_=null()).label("part"),
+        )
+        .select_from(Evaluation)
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
+        .join(Protocol, Protocol.id == Evaluation.protocol_id)
+        .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+        .where(Evaluation.id.in_(ids))
+    )
+    flags = _flags(session, ids)
+    rows = {
+        row["evaluation_id"]: row | dict.fromkeys(metrics) | {"counts": {}} | flags[row["evaluation_id"]]
+        for row in rows_of(session, query)
+    }
+    # Not through the view, which looks for a newer definition of each row: for many evaluations at once that reads the
+    # metrics of all. There are few definitions; the newest comes last and stays.
+    of = EvaluationMetric
+    measured = (
+        select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
+        .where(of.evaluation_id.in_(ids), _scope(of.scope, scope), of.metric.in_(metrics))
+        .order_by(of.definition_version)
+    )
+    for evaluation_id, metric, value, n, low, high in session.execute(measured):
+        rows[evaluation_id][metric] = value
+        rows[evaluation_id]["counts"][metric] = {"n": n, "interval_low": low, "interval_high": high}
+    return rows
+
+
+def _flags(session: Session, ids: Sequence[int]) -> dict[int, Row]:
+    """What a reader should know of an evaluation: scored by several engines; copies of what was withdrawn since."""
+    mixed = (
+        select(Shard.evaluation_id)
+        .where(Shard.evaluation_id.in_(ids))
+        .group_by(Shard.evaluation_id)
+        .having(func.count(Shard.engine_fingerprint_id.distinct()) > 1)
+    )
+    c = evaluation_sources.c
+    copied = select(c.evaluation_id).where(c.evaluation_id.in_(ids), c.withdrawn)
+    several, doubtful = set(session.scalars(mixed)), set(session.scalars(copied))
+    return {item: {"mixed_engines": item in several, "copies_withdrawn": item in doubtful} for item in ids}
+
+
+def incomplete_rows(
+    session: Session, asked: Selection, *, limit: int | None, offset: int = 0, metrics: Sequence[str] = ALL_NAMES
+) -> tuple[list[Row], int]:
+    """A page of the evaluations that are not sealed yet, newest first, and how many there are in all."""
+    kept = _standing(Evaluation.id).where(~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(asked))
+    total = session.scalar(select(func.count()).select_from(kept.subquery())) or 0
+    if total == 0 or limit == 0:
+        return [], total
+    ids = list(session.scalars(kept.order_by(Evaluation.id.desc()).limit(limit).offset(offset)))
+    rows = _rows(session, ids, asked.scope, metrics)
+    for evaluation_id, scored in _scored(session, ids).items():
+        rows[evaluation_id]["scored"] = scored
+    return [rows[evaluation_id] | {"rank": None} for evaluation_id in ids], total
+
+
+def _scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
+    """Evaluation to the number of its questions in shards that are done."""
+    query = (
+        select(EvaluationQuestion.evaluation_id, func.count())
+        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
+        .where(Shard.state == "done", EvaluationQuestion.evaluation_id.in_(list(ids)))
+        .group_by(EvaluationQuestion.evaluation_id)
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the leaderboard, the incomplete evaluations behind the complete ones; total: of both."""
+
+    rows: list[Row]
+    total: int
+
+    def documents(self) -> list[Row]:
+        """The rows as JSON: COLUMNS, what was asked, and of every metric `n` and interval."""
+        return [_document(row) for row in self.rows]
+
+
+def _document(row: Row) -> Row:
+    counts = row["counts"]
+    bounds = {name: [one["interval_low"], one["interval_high"]] for name, one in counts.items()}
+    return {
+        **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter")},
+        "n": {name: counts[name]["n"] if name in counts else None for name in METRICS},
+        "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in METRICS},
+    }
+
+
+EVERYTHING: Final = Selection()
+BY_WORST_ACCURACY: Final = Ordering()
+
+
+def leaderboard_page(
+    session: Session,
+    asked: Selection = EVERYTHING,
+    ordering: Ordering = BY_WORST_ACCURACY,
+    *,
+    limit: int | None = None,
+    offset: int = 0,
+) -> Page:
+    """The rows from `offset` on, at most `limit`, with every metric."""
+    rows, sealed = complete_rows(session, asked, ordering, limit=limit, offset=offset)
+    room = None if limit is None else limit - len(rows)
+    more, waiting = incomplete_rows(session, asked, limit=room, offset=max(0, offset - sealed))
+    return Page(rows + more, sealed + waiting)

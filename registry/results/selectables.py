@@ -1,0 +1,62 @@
+"""The SQL views as things to select from, with the Python type of each column."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Boolean, Double, Executable, FromClause, Text, column, table
+from sqlalchemy.orm import Session
+from sqlalchemy.types import TypeEngine
+
+from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
+from registry.schema.documented import columns_of
+
+Row = dict[str, Any]
+
+
+_TYPES: Final[Mapping[str, TypeEngine[Any]]] = {
+    "integer": BigInteger(),
+    "double": Double(),
+    "boolean": Boolean(),
+    "text": Text(),
+    "time": UtcDateTime(),
+    "digest": Digest(),
+    "json": JsonDocument(),
+    "integer[]": SmallIntArray(),
+    "double[]": DoubleArray(),
+}
+
+
+def _view(name: str) -> FromClause:
+    """A SQL view as something to select from: the columns that answers have."""
+    columns = columns_of(name).values()
+    return table(name, *(column(item.name, _TYPES[item.type]) for item in columns if item.answers))
+
+
+leaderboard: Final = _view("leaderboard")
+evaluation_metrics: Final = _view("evaluation_metrics")
+evaluation_sources: Final = _view("evaluation_sources")
+withdrawals: Final = _view("withdrawals")
+chain_links: Final = _view("chain_links")
+evaluation_provenance: Final = _view("evaluation_provenance")
+question_metrics: Final = _view("question_metrics")
+prediction_detail: Final = _view("prediction_detail")
+adversarial_effects: Final = _view("adversarial_effects")
+evaluation_seconds: Final = _view("evaluation_seconds")
+extraction_counts: Final = _view("extraction_counts")
+run_accuracy: Final = _view("run_accuracy")
+measured_and_published: Final = _view("measured_and_published")
+option_probability: Final = _view("option_probability")
+
+
+def rows_of(session: Session, query: Executable) -> list[Row]:
+    """A query's rows by column name, numbers as plain Python numbers."""
+    return [{key: _number(value) for key, value in row.items()} for row in session.execute(query).mappings()]
+
+
+def _number(value: Any) -> Any:
+    """PostgreSQL sums integers to decimals without a fraction, and averages to decimals with one."""
+    if not isinstance(value, Decimal):
+        return value
+    exponent = value.as_tuple().exponent
+    return int(value) if isinstance(exponent, int) and exponent >= 0 else float(value)

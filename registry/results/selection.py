@@ -1,0 +1,86 @@
+"""Which evaluations are asked for, by what was asked, of which model, and when it was sealed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    func,
+    select,
+)
+
+from registry.tables import (
+    Benchmark,
+    BenchmarkVersion,
+    Evaluation,
+    Model,
+    ModelRevision,
+    Protocol,
+    Question,
+    VariantSet,
+)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which evaluations are wanted; None keeps all. q: part of the model's name. Times are inclusive.
+
+    subject: only benchmarks that have it, with metrics over its questions alone.
+    """
+
+    benchmark: str | None = None
+    subject: str | None = None
+    protocol: str | None = None
+    shots: int | None = None
+    variants: str | None = None
+    model: str | None = None
+    q: str | None = None
+    family: str | None = None
+    kind: str | None = None
+    min_parameters: int | None = None
+    max_parameters: int | None = None
+    sealed_from: datetime | None = None
+    sealed_to: datetime | None = None
+
+    @property
+    def scope(self) -> str:
+        """Over which questions the metrics are."""
+        return "all" if self.subject is None else f"subject:{self.subject}"
+
+
+def evaluation_conditions(asked: Selection) -> list[ColumnElement[bool]]:
+    """A selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
+    models = {Model.name: asked.model, Model.family: asked.family, ModelRevision.kind: asked.kind}
+    of_model = _equal(models)
+    if asked.q is not None:
+        of_model.append(func.lower(Model.name).contains(asked.q.lower(), autoescape=True))
+    if asked.min_parameters is not None:
+        of_model.append(Model.parameters >= asked.min_parameters)
+    if asked.max_parameters is not None:
+        of_model.append(Model.parameters <= asked.max_parameters)
+    of_protocol = _equal({Protocol.name: asked.protocol, Protocol.shots: asked.shots})
+    found: list[ColumnElement[bool]] = []
+    if of_model:
+        revisions = select(ModelRevision.id).join(Model, Model.id == ModelRevision.model_id).where(*of_model)
+        found.append(Evaluation.model_revision_id.in_(revisions))
+    if of_protocol:
+        found.append(Evaluation.protocol_id.in_(select(Protocol.id).where(*of_protocol)))
+    if asked.variants is not None:
+        found.append(Evaluation.variant_set_id.in_(select(VariantSet.id).where(VariantSet.name == asked.variants)))
+    if asked.benchmark is not None:
+        versions = select(BenchmarkVersion.id).join(Benchmark).where(Benchmark.name == asked.benchmark)
+        found.append(Evaluation.benchmark_version_id.in_(versions))
+    if asked.subject is not None:
+        having = select(Question.benchmark_version_id).where(Question.subject == asked.subject, ~Question.few_shot)
+        found.append(Evaluation.benchmark_version_id.in_(having))
+    if asked.sealed_from is not None:
+        found.append(Evaluation.sealed_at >= asked.sealed_from)
+    if asked.sealed_to is not None:
+        found.append(Evaluation.sealed_at <= asked.sealed_to)
+    return found
+
+
+def _equal(wanted: Mapping[Any, Any]) -> list[ColumnElement[bool]]:
+    return [column == value for column, value in wanted.items() if value is not None]

@@ -1,0 +1,141 @@
+"""The documented views and their columns: columns.toml, with the metrics filled in from their entries.
+
+The one place where a column is described. Read when first asked for, and once.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from registry.metrics import METRICS, Metric
+from registry.metrics.catalogue import QUESTION_METRICS
+
+_UNITS: Final[Mapping[str, str]] = {
+    "integer": "count",
+    "double": "fraction",
+    "boolean": "flag",
+    "text": "text",
+    "time": "time",
+    "digest": "digest",
+    "json": "JSON document",
+    "integer[]": "list",
+    "double[]": "list of fractions",
+}
+"""Type of a column → its unit, where columns.toml gives none."""
+
+
+@dataclass(frozen=True)
+class ColumnDocument:
+    """A column: what it means, its unit or kind (`id`, `count`, `flag`, `time`, `list`, …), and when it is NULL.
+
+    answers: whether the API's answers have it.
+    """
+
+    name: str
+    type: str
+    meaning: str
+    unit: str
+    null: str
+    answers: bool
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it may be NULL."""
+        return self.null != "never"
+
+
+@dataclass(frozen=True)
+class ViewDocument:
+    """A view: what it has one row for, what it is for, more about it, and its columns."""
+
+    name: str
+    one_row_per: str
+    use_it_for: str
+    text: str
+    columns: tuple[ColumnDocument, ...]
+
+
+@cache
+def documented_views(*, markdown: bool = False) -> tuple[ViewDocument, ...]:
+    """Every documented view, those that people ask for most first; as plain text, or with Markdown's links and code."""
+    if not markdown:
+        return tuple(_plain(view) for view in documented_views(markdown=True))
+    views = tomllib.loads((Path(__file__).parent / "columns.toml").read_text(encoding="utf-8"))
+    return tuple(
+        ViewDocument(
+            name, view["one_row_per"], view["use_it_for"], view["text"], tuple(_columns(name, view["columns"]))
+        )
+        for name, view in views.items()
+    )
+
+
+@cache
+def columns_of(view: str) -> Mapping[str, ColumnDocument]:
+    """Name → column of a documented view."""
+    (found,) = (document for document in documented_views() if document.name == view)
+    return {column.name: column for column in found.columns}
+
+
+@cache
+def documented_columns() -> frozenset[str]:
+    """The names of the columns of all views."""
+    return frozenset(column.name for view in documented_views() for column in view.columns)
+
+
+def metrics_of(view: str) -> tuple[str, ...]:
+    """The metrics that a view has a column for, where columns.toml says `<metric>`."""
+    if view == "question_metrics":
+        return QUESTION_METRICS
+    return tuple(name for name, metric in METRICS.items() if view in ("leaderboard", metric.view))
+
+
+def _columns(view: str, columns: Mapping[str, Mapping[str, Any]]) -> Iterator[ColumnDocument]:
+    repeated = {name: given for name, given in columns.items() if name.startswith("<metric>")}
+    for name, given in columns.items():
+        if name == "<metric>":
+            for metric in metrics_of(view):
+                for pattern, of_each in repeated.items():
+                    yield _column(view, pattern, of_each, METRICS[metric])
+        elif name not in repeated:
+            yield _column(view, name, given, None if "meaning" in given else METRICS[name])
+
+
+def _column(view: str, pattern: str, given: Mapping[str, Any], metric: Metric | None) -> ColumnDocument:
+    answers = given.get("answers", True)
+    if metric is None:
+        type_ = given["type"]
+        unit = given.get("unit", _UNITS[type_])
+        return ColumnDocument(pattern, type_, given["meaning"], unit, given.get("null", "never"), answers)
+    name = pattern.replace("<metric>", metric.name)
+    if "meaning" in given:
+        described = _column(view, name, given, None)
+        return replace(described, meaning=described.meaning.replace("<metric>", metric.name))
+    # A function of two means says itself when the view that computes it has none.
+    null = metric.undefined if metric.of_two_means and view == metric.view else given.get("null", metric.undefined)
+    return ColumnDocument(name, "double", f"[{metric.label}](metrics.md#{metric.name})", metric.unit, null, answers)
+
+
+def _plain(view: ViewDocument) -> ViewDocument:
+    return ViewDocument(
+        view.name,
+        _without_marks(view.one_row_per),
+        _without_marks(view.use_it_for),
+        _without_marks(view.text),
+        tuple(
+            replace(
+                column,
+                meaning=_without_marks(column.meaning),
+                unit=_without_marks(column.unit),
+                null=_without_marks(column.null),
+            )
+            for column in view.columns
+        ),
+    )
+
+
+def _without_marks(text: str) -> str:
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")

@@ -1,0 +1,114 @@
+"""What the views have of metrics: columns made from the entries, for the places that their files leave open."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from sqlalchemy import literal_column
+from sqlalchemy.engine.default import DefaultDialect
+
+from registry.metrics import METRICS
+from registry.metrics.averaging import FunctionOfTwoMeans, MeanOverQuestions, OverEvaluation, OverRuns
+from registry.metrics.catalogue import ADDED, FIRST, QUESTION_METRICS
+
+
+def _question_metrics() -> Iterator[str]:
+    for name in QUESTION_METRICS:
+        averaging = METRICS[name].averaging
+        assert isinstance(averaging, MeanOverQuestions | OverEvaluation)
+        if isinstance(averaging, OverEvaluation) or averaging.where is None:
+            yield f"{averaging.sql} as {name}"
+        else:
+            yield (
+                "cast(case\n"
+                "        when question_score.stored >= evaluation_question.n_variants "
+                f"and {averaging.where}\n"
+                f"            then {averaging.sql}\n"
+                f"    end as double precision) as {name}"
+            )
+
+
+def _means() -> Iterator[str]:
+    """Of each metric that questions have, and of each pair that is combined, over the questions that have both."""
+    for name in QUESTION_METRICS:
+        yield f"avg(question_metrics.{name}) as {name}"
+        yield f"count(question_metrics.{name}) as {name}_n"
+    combined = [metric.of_two_means for metric in METRICS.values() if metric.of_two_means is not None]
+    for first, second in dict.fromkeys((pair.first, pair.second) for pair in combined):
+        for one, other in ((first, second), (second, first)):
+            yield (
+                f"avg(case when question_metrics.{other} is not null then question_metrics.{one} end) "
+                f"as {one}_with_{other}"
+            )
+        yield (
+            f"count(case when question_metrics.{second} is not null then question_metrics.{first} end) "
+            f"as {first}_with_{second}_n"
+        )
+
+
+def _scope_metrics() -> Iterator[str]:
+    # In the first schema the functions of two means stand after the means, and what sealing computes at the end.
+    kinds = (MeanOverQuestions, FunctionOfTwoMeans, OverEvaluation)
+    first = sorted(
+        (name for name in FIRST if METRICS[name].view == "scope_metrics"),
+        key=lambda name: kinds.index(type(METRICS[name].averaging)),
+    )
+    for name in (*first, *(name for name in ADDED if METRICS[name].view == "scope_metrics")):
+        pair = METRICS[name].of_two_means
+        if pair is None:
+            yield f"averaged.{name}"
+            yield f"averaged.{name}_n"
+        else:
+            means = (f"averaged.{pair.first}_with_{pair.second}", f"averaged.{pair.second}_with_{pair.first}")
+            yield f"{_combined(pair, *means)} as {name}"
+            yield f"averaged.{pair.first}_with_{pair.second}_n as {name}_n"
+
+
+def _combined(pair: FunctionOfTwoMeans, first: str, second: str) -> str:
+    """The pair's function, given columns instead of numbers."""
+    dialect = DefaultDialect()
+    dialect.div_is_floordiv = False  # means are no integers: without a cast, none is rounded
+    value = pair.function(literal_column(first), literal_column(second))
+    sql = str(value.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+    return f"case when {first} > 0 then {sql} end" if pair.share_of_first else sql
+
+
+def _run_metrics() -> Iterator[str]:
+    for name, metric in METRICS.items():
+        if isinstance(metric.averaging, OverRuns):
+            yield f"{metric.averaging.sql} as {name}"
+
+
+def _values() -> Iterator[str]:
+    for name in METRICS:
+        yield f"max(case when evaluation_metrics.metric = '{name}' then evaluation_metrics.value end) as {name}"
+
+
+def _shares(column: Callable[[FunctionOfTwoMeans], str]) -> Callable[[], Iterator[str]]:
+    """A branch of a case for each metric that is a share of another's mean."""
+    pairs = {name: metric.of_two_means for name, metric in METRICS.items()}
+    return lambda: (
+        f"when '{name}' then {column(pair)}" for name, pair in pairs.items() if pair is not None and pair.share_of_first
+    )
+
+
+def _lines(columns: Callable[[], Iterable[str]], indent: int, separator: str = ",") -> Callable[[], str]:
+    return lambda: (separator + "\n" + " " * indent).join(columns())
+
+
+FILLED: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
+    "question_metrics": {"metrics": _lines(_question_metrics, 4)},
+    "scope_metrics": {"means": _lines(_means, 8), "metrics": _lines(_scope_metrics, 4)},
+    "run_metrics": {"metrics": _lines(_run_metrics, 4)},
+    "leaderboard": {
+        "values": _lines(_values, 8),
+        "first_metrics": _lines(lambda: (f"metrics.{name}" for name in FIRST), 4),
+        "added_metrics": lambda: "".join(f",\n    metrics.{name}" for name in ADDED),
+    },
+    "metrics_over_benchmarks": {
+        "shares": _lines(_shares(lambda pair: _combined(pair, "first_mean.macro", "second_mean.macro")), 8, ""),
+        "not_means": _lines(lambda: (f"'{name}'" for name, metric in METRICS.items() if not metric.of_questions), 16),
+        "firsts": _lines(_shares(lambda pair: f"'{pair.first}'"), 4, ""),
+        "seconds": _lines(_shares(lambda pair: f"'{pair.second}'"), 4, ""),
+    },
+}
+"""View → what its file calls a place → the text that belongs there."""

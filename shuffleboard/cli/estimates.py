@@ -1,0 +1,37 @@
+"""An estimate of what evaluations would cost, as a table."""
+
+from typing import Any, Final
+
+from registry.queue.progress import duration
+from shuffleboard.cli.common import note, print_table
+
+HEADINGS: Final = {
+    "benchmark": "Benchmark",
+    "variants": "Variants",
+    "protocol": "Protocol",
+    "prompts_left": "Prompts",
+    "tokens_naive": "Tokens",
+    "tokens_shared": "Computed",
+    "time": "Time",
+}
+
+
+def print_estimate(document: dict[str, Any]) -> None:
+    """Each evaluation and all together on stdout; what the numbers rest on as notes."""
+    rows = list(document["estimates"])
+    if len(rows) > 1:
+        rows.append({**document, "benchmark": "together", "variants": "", "protocol": ""})
+    timed = [row | {"time": None if row["seconds"] is None else duration(row["seconds"])} for row in rows]
+    print_table(timed, HEADINGS, "nothing is asked for")
+    for row in document["estimates"]:
+        if row["evaluation"] is not None:
+            note(f"evaluation {row['evaluation']} already exists, with {row['prompts_left']} prompts left")
+    for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
+        note(f"unknown: {reason}")
+    sampled = sum(row.get("prompts_sampled", 0) for row in document["estimates"])
+    if 0 < sampled < document["prompts_left"]:
+        note(f"tokens were counted on {sampled} of {document['prompts_left']} prompts")
+    if document["seconds"]:
+        workers = document["workers"]
+        with_all = f"; with the {workers} live workers {duration(document['seconds'] / workers)}" if workers > 1 else ""
+        note(f"the time is for one worker{with_all}")

@@ -1,0 +1,104 @@
+"""The leaderboard as its definition says it, in Python over all rows of the view: what the database's own is held to.
+
+Slow, and needs no index: filters, groups, ranks and order are pure functions over rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import JSON, select, type_coerce
+from sqlalchemy.orm import Session
+
+from registry.metrics import METRICS
+from registry.results.leaderboard import GROUP_COLUMNS, Ordering, group_key
+from registry.results.selectables import Row, leaderboard, rows_of
+from registry.results.selection import Selection
+from registry.statistics.competition_ranks import ranks
+from registry.tables import BenchmarkVersion, Evaluation
+
+
+def rows_of_the_view(session: Session) -> list[Row]:
+    """Every row of the view `leaderboard`, with what tells which rows were asked the same."""
+    query = (
+        select(
+            leaderboard,
+            Evaluation.protocol_id,
+            Evaluation.variant_set_id,
+            Evaluation.prompts,
+            type_coerce(Evaluation.specification, JSON())["questions"].label("question_filter"),
+        )
+        .select_from(leaderboard)
+        .join(Evaluation, Evaluation.id == leaderboard.c.evaluation_id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .order_by(leaderboard.c.evaluation_id)
+    )
+    return [row | {"part": part(row["question_filter"])} for row in rows_of(session, query)]
+
+
+def part(question_filter: Row) -> Row | None:
+    """The question filter where it leaves questions out; None for the whole benchmark."""
+    return question_filter if any(value is not None for value in question_filter.values()) else None
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard: `complete` rows are ranked, `incomplete` ones stand behind them."""
+
+    complete: list[Row]
+    incomplete: list[Row]
+
+    @property
+    def rows(self) -> list[Row]:
+        """All rows, the incomplete ones last."""
+        return self.complete + self.incomplete
+
+
+def make(rows: Sequence[Row], selection: Selection, ordering: Ordering) -> Board:
+    """Ranks over all rows first, so that a filter never changes a rank; then filters, then sorts."""
+    kept = _matching(_ranked(rows, ordering.rank_metric), selection)
+    complete = ordered([row for row in kept if row["complete"]], ordering.sort, ordering.order)
+    if ordering.grouped:
+        # Stable: within a group the chosen order stays. Sorting by what a group has in common moves whole groups.
+        complete.sort(key=group_key)
+        if ordering.sort in GROUP_COLUMNS:
+            complete.sort(key=lambda row: _comparable(row[ordering.sort]), reverse=ordering.order == "desc")
+    incomplete = [row for row in kept if not row["complete"]]
+    incomplete.sort(key=lambda row: -row["evaluation_id"])
+    return Board(complete, incomplete)
+
+
+def _ranked(rows: Sequence[Row], metric: str) -> list[Row]:
+    """The rows with `rank` added: within their group, complete ones only."""
+    found = []
+    for _, group in groupby(sorted(rows, key=group_key), key=group_key):
+        members = list(group)
+        values = [row[metric] if row["complete"] else None for row in members]
+        found += [
+            row | {"rank": rank} for row, rank in zip(members, ranks(values, METRICS[metric].better), strict=True)
+        ]
+    return found
+
+
+def _matching(rows: Sequence[Row], selection: Selection) -> list[Row]:
+    """The rows that a benchmark, variants, a protocol, shots, a model and a part of its name keep."""
+    exact = {key: getattr(selection, key) for key in ("benchmark", "variants", "protocol", "shots", "model")}
+    name = (selection.q or "").casefold()
+    return [
+        row
+        for row in rows
+        if all(value in (None, row[key]) for key, value in exact.items()) and name in row["model"].casefold()
+    ]
+
+
+def ordered(rows: Sequence[Row], sort: str, order: str) -> list[Row]:
+    """The rows by one column, NULL last whatever the direction; equal ones by model, then evaluation."""
+    settled = sorted(rows, key=lambda row: (row["model"].casefold(), row["evaluation_id"]))
+    known = [row for row in settled if row[sort] is not None]
+    known.sort(key=lambda row: _comparable(row[sort]), reverse=order == "desc")
+    return known + [row for row in settled if row[sort] is None]
+
+
+def _comparable(value: Any) -> Any:
+    return value.casefold() if isinstance(value, str) else value

@@ -1,0 +1,142 @@
+"""The wheel, as pip installs it: beside other people's packages, without the checkout."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
+
+from hatch_build import PACKAGES, REVISION, build_of, within_home
+from tests.commands import ROOT
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked wheel, built as of COMMIT."""
+    folder = tmp_path_factory.mktemp("wheel")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(REVISION, COMMIT)
+        (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "installed")
+    return folder / "installed"
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another distribution's packages of the names that the checkout has at its top level."""
+    folder = tmp_path_factory.mktemp("others")
+    for name in PACKAGES:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("WHOSE = 'theirs'\n")
+    return folder
+
+
+def run(places: list[Path], *arguments: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=home,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places)), "SHUFFLEBOARD_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_wheel_has_one_name(installed: Path) -> None:
+    assert {path.name for path in installed.iterdir() if path.suffix != ".dist-info"} == {"shuffleboard"}
+
+
+ORDERS = [
+    "from shuffleboard import Client; import registry, workers, web, migrations",
+    "import registry, workers, web, migrations; from shuffleboard import Client",
+]
+
+
+@pytest.mark.parametrize("imports", ORDERS, ids=["client-first", "theirs-first"])
+@pytest.mark.parametrize("first", ["ours", "theirs"])
+def test_the_client_lives_beside_other_packages_of_these_names(
+    installed: Path, others: Path, tmp_path: Path, imports: str, first: str
+) -> None:
+    places = [installed, others] if first == "ours" else [others, installed]
+    script = f"{imports}\nprint(Client.__module__, *(m.WHOSE for m in (registry, workers, web, migrations)))"
+    outcome = run(places, "-c", script, home=tmp_path)
+    assert outcome.stdout.split() == ["shuffleboard.client", *["theirs"] * len(PACKAGES)], outcome.stderr
+
+
+def test_the_command_line_works_beside_other_packages_of_these_names(
+    installed: Path, others: Path, tmp_path: Path
+) -> None:
+    places = [others, installed]
+    for command in ("db upgrade", "benchmarks generate nonsenseqa --name drawn --questions 5", "suites list --json"):
+        outcome = run(places, "-m", "shuffleboard.cli", *command.split(), home=tmp_path)
+        assert outcome.returncode == 0, outcome.stderr
+    assert json.loads(outcome.stdout)["suites"], "suites that ship come with the wheel"
+    asked = """
+from shuffleboard.registry.settings import get_settings
+from shuffleboard.registry.schema.public_sql import run_query
+from shuffleboard.web import create_app
+print(run_query(get_settings(), "public", "SELECT * FROM leaderboard").rows)
+print(create_app(get_settings()).test_client().get("/").status_code)
+"""
+    outcome = run(places, "-c", asked, home=tmp_path)
+    assert outcome.stdout.split() == ["()", "200"], outcome.stderr
+
+
+def test_the_wheel_names_its_commit(installed: Path, tmp_path: Path) -> None:
+    outcome = run([installed], "-m", "shuffleboard.cli", "doctor", "--json", home=tmp_path)
+    assert json.loads(outcome.stdout)["code_version"] == f"0.1.0+{COMMIT[:12]}"
+
+
+def test_a_source_archive_names_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(REVISION, f"{COMMIT}-dirty")
+    (archive,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    subprocess.run(["tar", "-xzf", archive, "--strip-components=1", "-C", tmp_path], check=True)
+    monkeypatch.delenv(REVISION)
+    (wheel,) = WheelBuilder(str(tmp_path)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as contents:
+        assert json.loads(contents.read("shuffleboard/registry/build.json")) == {"commit": COMMIT, "dirty": True}
+
+
+def test_a_checkout_says_its_commit_and_whether_it_was_changed(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.org", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "-q")
+    (tmp_path / "file").write_text("1")
+    git("add", "file")
+    git("commit", "-qm", "One.")
+    commit = git("rev-parse", "HEAD")
+    assert build_of(tmp_path) == {"commit": commit, "dirty": False}
+    (tmp_path / "file").write_text("2")
+    assert build_of(tmp_path) == {"commit": commit, "dirty": True}
+
+
+def test_a_build_without_checkout_says_that_it_does_not_know(tmp_path: Path) -> None:
+    assert build_of(tmp_path) == {"commit": None, "dirty": None}
+
+
+@pytest.mark.parametrize(
+    ("written", "in_the_wheel"),
+    [
+        ("from registry.db import x", "from shuffleboard.registry.db import x"),
+        ("    from web import (\n    a,\n)", "    from shuffleboard.web import (\n    a,\n)"),
+        ("import migrations", "import shuffleboard.migrations; from shuffleboard import migrations"),
+        ("import registry.db as db", "import shuffleboard.registry.db as db"),
+        ("from shuffleboard.cli import main", "from shuffleboard.cli import main"),
+        ("from registryish import x", "from registryish import x"),
+        ("text = 'from registry.db import x'", "text = 'from registry.db import x'"),
+    ],
+)
+def test_imports_are_written_as_the_wheel_calls_them(written: str, in_the_wheel: str) -> None:
+    wrap = "if True:\n{}\n" if written.startswith(" ") else "{}\n"
+    assert within_home(wrap.format(written)) == wrap.format(in_the_wheel)

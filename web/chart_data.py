@@ -1,0 +1,233 @@
+"""SELECTs behind charts and comparisons: the effect of moving or replacing options, or of another model.
+
+Functions take the session first. Every id given to them is of an evaluation that the viewer may see; the callers
+have checked that.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
+from sqlalchemy.orm import Session, aliased
+
+from registry.results.selectables import (
+    Row,
+    adversarial_effects,
+    evaluation_seconds,
+    extraction_counts,
+    option_probability,
+    question_metrics,
+    rows_of,
+    run_accuracy,
+)
+from registry.tables import Prediction, Question, QuestionScore
+
+
+def moves_answers(row: Row) -> bool:
+    """Whether a row is under answer-moving variants, whatever their parameters."""
+    return bool(row["variants"].partition(":")[0] == "answer-moving")
+
+
+def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]]:
+    """Evaluation → its runs by variant: accuracy over the questions that have the variant, and that of guessing.
+
+    Of sealed evaluations, whose questions are all complete: there it equals the view `run_accuracy` in scope "all",
+    which takes four times as long because it also serves the other scopes.
+    """
+    query: Select[*tuple[Any, ...]] = (
+        select(
+            Prediction.evaluation_id,
+            Prediction.variant,
+            func.count().label("questions"),
+            func.count().filter(Prediction.correct).label("correct"),
+            type_coerce(func.avg(1.0 / Question.n_options), Double()).label("guessing"),
+        )
+        .join(Question, Question.id == Prediction.question_id)
+        .where(Prediction.evaluation_id.in_(evaluation_ids), Prediction.question_shown, Prediction.own_options)
+        .group_by(Prediction.evaluation_id, Prediction.variant)
+        .order_by(Prediction.evaluation_id, Prediction.variant)
+    )
+    found: dict[int, list[Row]] = {}
+    for row in rows_of(session, query):
+        found.setdefault(row.pop("evaluation_id"), []).append(row | {"accuracy": row["correct"] / row["questions"]})
+    return found
+
+
+def adversarial(session: Session, evaluation_id: int) -> list[Row]:
+    """The view `adversarial_effects`: one row per inserted text, in the order of the variants."""
+    query = (
+        select(adversarial_effects)
+        .where(adversarial_effects.c.evaluation_id == evaluation_id)
+        .order_by(adversarial_effects.c.variant)
+    )
+    return rows_of(session, query)
+
+
+# Written answers
+
+
+def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[Row]:
+    """The view `extraction_counts`: all rules in the order they are tried, `stated` if there were any, then `none`."""
+    query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
+    counted = {row["extraction_rule"]: row for row in rows_of(session, query)}
+    nothing = {"prompts": 0, "correct": 0}
+    return (
+        [{"extraction_rule": rule, **nothing, **counted.get(rule, {})} for rule in (*rules, "none")] if counted else []
+    )
+
+
+def seconds(session: Session, evaluation_id: int) -> Row | None:
+    """The view `evaluation_seconds`; None where no shard is done or all was imported."""
+    found = rows_of(session, select(evaluation_seconds).where(evaluation_seconds.c.evaluation_id == evaluation_id))
+    return found[0] if found else None
+
+
+def by_subject(session: Session, evaluation_id: int) -> list[Row]:
+    """Accuracy of every run on every subject: `run`, `subject`, `accuracy`, `questions`."""
+    c = run_accuracy.c
+    query = select(c.variant.label("run"), c.scope, c.accuracy, c.questions).where(
+        c.evaluation_id == evaluation_id, c.scope.like("subject:%")
+    )
+    rows = rows_of(session, query.order_by(c.scope, c.variant))
+    return [row | {"subject": row["scope"].partition(":")[2]} for row in rows]
+
+
+# Positions
+
+
+def _placed(evaluation_id: int) -> Subquery:
+    """One row per question and position of its right option: the number of prompts, and of those answered correctly.
+
+    Over variants that show the question with exactly its own options.
+    """
+    o = option_probability.c
+    return (
+        select(
+            Prediction.question_id,
+            o.position,
+            func.count().label("prompts"),
+            func.count().filter(Prediction.correct).label("correct"),
+        )
+        .join(Question, Question.id == Prediction.question_id)
+        .join(
+            option_probability,
+            and_(
+                o.evaluation_id == Prediction.evaluation_id,
+                o.question_id == Prediction.question_id,
+                o.variant == Prediction.variant,
+                o.option == Question.answer,
+            ),
+        )
+        .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown, Prediction.own_options)
+        .group_by(Prediction.question_id, o.position)
+        .subquery()
+    )
+
+
+def _by_position(evaluation_id: int) -> Subquery:
+    """`_placed`, and whether the question, of several positions, is always wrong at this one and right elsewhere."""
+    placed = _placed(evaluation_id)
+    c = placed.c
+    positions, never_right, always_right = (
+        func.sum(case((condition, 1), else_=0)).over(partition_by=c.question_id)
+        for condition in (c.prompts > 0, c.correct == 0, c.correct == c.prompts)
+    )
+    counted = select(
+        placed,
+        positions.label("positions"),
+        never_right.label("never_right"),
+        always_right.label("always_right"),
+    ).subquery()
+    only_here = and_(
+        counted.c.correct == 0,
+        counted.c.positions > 1,
+        counted.c.never_right == 1,
+        counted.c.always_right == counted.c.positions - 1,
+    )
+    return select(counted, only_here.label("only_here")).subquery()
+
+
+def fails_at(evaluation_id: int, position: int) -> Select[*tuple[Any, ...]]:
+    """Ids of the questions that fail only, and always, when the right option is at `position`."""
+    found = _by_position(evaluation_id)
+    return select(found.c.question_id).where(found.c.position == position, found.c.only_here)
+
+
+def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
+    """How often each position is chosen, how often the right option is there, and both over all positions.
+
+    Per position: `right_here` prompts with the right option there, `correct` of them answered correctly, `answered`
+    prompts that chose it, `fails` questions that fail only there. In all: `prompts`, and `invalid` ones without a valid
+    answer. Over variants that show the question with exactly its own options; empty where there are none.
+    """
+    answered = rows_of(
+        session,
+        select(Prediction.chosen_position, func.count().label("prompts"))
+        .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown, Prediction.own_options)
+        .group_by(Prediction.chosen_position),
+    )
+    by_position = {row["chosen_position"]: row["prompts"] for row in answered}
+    found = _by_position(evaluation_id).c
+    stood = rows_of(
+        session,
+        select(
+            found.position,
+            cast(func.sum(found.prompts), Integer).label("right_here"),
+            cast(func.sum(found.correct), Integer).label("correct"),
+            func.count().filter(found.only_here).label("fails"),
+        ).group_by(found.position),
+    )
+    right = {row["position"]: row for row in stood}
+    nothing = {"right_here": 0, "correct": 0, "fails": 0}
+    known = [position for position in (*by_position, *right) if position is not None]
+    rows = [
+        {**nothing, **right.get(position, {}), "position": position, "answered": by_position.get(position, 0)}
+        for position in range(max(known, default=-1) + 1)
+    ]
+    return rows, {"prompts": sum(by_position.values()), "invalid": by_position.get(None, 0)}
+
+
+# Two evaluations
+
+_left, _right = question_metrics.alias("left_metrics"), question_metrics.alias("right_metrics")
+
+DIFFERING: Final = ("all", "left", "right")
+"""Which questions are listed: all on which two evaluations differ, those only the left has right, or only the right."""
+
+
+def _both(query: Select[*tuple[Any, ...]], left: int, right: int) -> Select[*tuple[Any, ...]]:
+    return (
+        query.select_from(_left)
+        .join(_right, _right.c.question_id == _left.c.question_id)
+        .where(_left.c.evaluation_id == left, _right.c.evaluation_id == right)
+    )
+
+
+def differing(session: Session, left: int, right: int, *, metric: str, only: str, limit: int, offset: int) -> list[Row]:
+    """Questions that one of two evaluations has right and the other wrong, in the benchmark's order.
+
+    metric: 0 or 1 for every question. Each row has the metric and the counts of both, by `left_` and `right_`.
+    """
+    ours, theirs = aliased(QuestionScore), aliased(QuestionScore)
+    sides = {"left": (_left, ours), "right": (_right, theirs)}
+    columns = [
+        column
+        for side, (view, score) in sides.items()
+        for column in (
+            view.c[metric].label(f"{side}_value"),
+            score.correct.label(f"{side}_correct"),
+            score.variants.label(f"{side}_variants"),
+        )
+    ]
+    query = (
+        _both(select(Question.id.label("question_id"), Question.external_id, Question.text, *columns), left, right)
+        .join(Question, Question.id == _left.c.question_id)
+        .join(ours, and_(ours.evaluation_id == left, ours.question_id == Question.id))
+        .join(theirs, and_(theirs.evaluation_id == right, theirs.question_id == Question.id))
+        .order_by(Question.ordinal)
+        .limit(limit)
+        .offset(offset)
+    )
+    one, other = _left.c[metric], _right.c[metric]
+    conditions = {"all": one != other, "left": and_(one == 1, other == 0), "right": and_(one == 0, other == 1)}
+    return rows_of(session, query.where(conditions[only]))

@@ -1,0 +1,66 @@
+"""What a URL asks of the leaderboard, and links that keep it."""
+
+from dataclasses import fields
+from typing import Any, Final
+
+from flask import request, url_for
+
+from registry.results.leaderboard import SORTS, Ordering, default_sort, natural_order
+from registry.results.selection import Selection
+from web import parameters
+from web.parameters import Arguments
+
+FILTERS: Final = ("benchmark", "variants", "protocol", "shots", "model", "q")
+"""What a model's and a benchmark's own page can be narrowed by; the leaderboard by these and more."""
+SELECTION: Final = tuple(field.name for field in fields(Selection))
+"""What the leaderboard can be narrowed by: the same as in the API."""
+PARAMETERS: Final = frozenset(
+    {
+        *SELECTION,
+        *("sort", "order", "metrics", "group", "page", "per_page", "published", "as_of"),
+        *("only", "place", "version", "left", "right", "by", "against"),
+    }
+)
+"""Every query parameter that a link from one form of a page to another keeps; it drops what is unknown."""
+
+
+def read_ordering(arguments: Arguments) -> Ordering:
+    """The order in a query string. Raises UsageError for a value that cannot be right."""
+    chosen = parameters.metrics(arguments)
+    sort = parameters.choice(arguments, "sort", SORTS, default_sort(chosen))
+    return Ordering(
+        chosen,
+        sort,
+        parameters.choice(arguments, "order", ("asc", "desc"), natural_order(sort)),
+        parameters.choice(arguments, "group", ("yes", "no"), "yes") == "yes",
+    )
+
+
+def read_filters(arguments: Arguments, **given: str) -> Selection:
+    """The selection that a query string makes by FILTERS; given: what the path says already."""
+    asked: dict[str, Any] = {key: value for key in FILTERS if (value := parameters.text(arguments, key)) is not None}
+    if "shots" in asked:
+        asked["shots"] = parameters.whole(arguments, "shots", 0, 0, 1000)
+    return Selection(**asked | given)
+
+
+def there(endpoint: str, **changes: Any) -> str:
+    """The URL of another form of the same part of the leaderboard, with some parameters changed."""
+    kept = {key: value for key, value in request.args.items() if key in SELECTION or key in ("sort", "order", "group")}
+    if any(request.args.getlist("metrics")):
+        kept["metrics"] = ",".join(parameters.metrics(request.args))
+    given = {key: value for key, value in (kept | changes).items() if value not in (None, "")}
+    return url_for(endpoint, **given)
+
+
+def here(**changes: Any) -> str:
+    """This page's URL with some parameters changed; None removes one, and paging restarts."""
+    kept = {key: value for key, value in request.args.items(multi=False) if key not in ("page", *changes)}
+    listed = request.args.getlist("metrics")
+    if len(listed) > 1 and "metrics" not in changes:
+        kept["metrics"] = ",".join(listed)
+    given = {key: value for key, value in changes.items() if value is not None}
+    # Names in the query string must not be mistaken for parts of the path or for url_for's own arguments.
+    query = {key: value for key, value in (kept | given).items() if key in PARAMETERS}
+    assert request.endpoint is not None
+    return url_for(request.endpoint, **{**(request.view_args or {}), **query})

@@ -1,0 +1,5 @@
+"""Pages that anybody may open who may read: leaderboard, models, benchmarks, evaluations, questions, queue, guide."""
+
+from flask import Blueprint
+
+blueprint = Blueprint("pages", __name__)

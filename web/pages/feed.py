@@ -1,0 +1,144 @@
+"""The Atom feed (RFC 4287): the events that the reader may see."""
+
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+from xml.etree import ElementTree as ET
+
+from flask import Blueprint, make_response, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy import or_, select
+
+from registry.account_tables import Notice, Submission
+from registry.db import read_session
+from registry.results.selectables import Row
+from registry.tables import Evaluation
+from web import queries
+from web.identity import engine, settings_of, viewer
+from web.parameters import Query, read
+from web.responses import session
+
+blueprint = Blueprint("feed", __name__)
+
+ENTRIES: Final = 100
+ATOM: Final = "http://www.w3.org/2005/Atom"
+_BEGINNING: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_OF_EVALUATIONS: Final = {
+    "evaluation.complete": "is complete",
+    "evaluation.failed": "has failed",
+    "evaluation.withdrawn": "no longer counts",
+}
+
+
+@blueprint.get("/feed.atom")
+def feed() -> ResponseReturnValue:
+    """The newest notices: evaluations that the viewer may see, and their own submissions or, for maintainers, all.
+
+    Programs that read more than public data send a token.
+    """
+    read(Query, request.args)
+    entries = [*_evaluations(), *_submissions()]
+    entries.sort(key=lambda entry: entry["notice"], reverse=True)
+    response = make_response(_document(entries[:ENTRIES]))
+    response.content_type = "application/atom+xml; charset=utf-8"
+    response.add_etag()
+    return response.make_conditional(request)
+
+
+def _evaluations() -> list[Row]:
+    """The newest notices of evaluations that the session sees, with only the details it sees."""
+    # Notices have no audience of their own: whether one is shown depends on its evaluation, which the session filters.
+    seen = (
+        select(Notice.id, Notice.at, Notice.kind, Notice.evaluation_id)
+        .join(Evaluation, Evaluation.id == Notice.evaluation_id)
+        .where(Notice.kind.in_(_OF_EVALUATIONS))
+        .order_by(Notice.id.desc())
+        .limit(ENTRIES)
+    )
+    notices = session().execute(seen).all()
+    ids = {notice.evaluation_id for notice in notices}
+    rows, _ = queries.evaluations(session(), conditions=[Evaluation.id.in_(ids)], limit=ENTRIES)
+    by_id = {row["evaluation_id"]: row for row in rows}
+    return [
+        _entry(
+            notice,
+            f"{row['model']} on {row['benchmark']} {_OF_EVALUATIONS[notice.kind]}",
+            f"Evaluation {row['evaluation_id']}: revision {row['revision']}, {row['variants']}, {row['protocol']}, "
+            f"{row['shots']} shots, {row['questions']} questions, {row['prompts']} prompts.",
+            url_for("pages.evaluation", evaluation_id=row["evaluation_id"]),
+        )
+        for notice in notices
+        if (row := by_id.get(notice.evaluation_id)) is not None
+    ]
+
+
+def _submissions() -> list[Row]:
+    """The newest notices of submissions, for those who may open them."""
+    asking = viewer()
+    if not asking.may("submit"):
+        return []
+    with read_session(engine()) as database:
+        own = Submission.account_id == asking.account_id
+        found = database.execute(
+            select(Notice.id, Notice.at, Notice.kind, Submission)
+            .join(Submission, Submission.id == Notice.submission_id)
+            .where(or_(own, asking.may("maintain")))  # type: ignore[arg-type]
+            .order_by(Notice.id.desc())
+            .limit(ENTRIES)
+        ).all()
+    return [
+        _entry(
+            row,
+            f"{row.Submission.model['name']} on suite {row.Submission.suite}: {row.kind.partition('.')[2]}",
+            f"Submission {row.Submission.id}.",
+            url_for("submitting.submission", submission_id=row.Submission.id),
+        )
+        for row in found
+    ]
+
+
+def _entry(notice: Any, title: str, summary: str, address: str) -> Row:
+    return {
+        "notice": notice.id,
+        "at": notice.at,
+        "kind": notice.kind,
+        "title": title,
+        "summary": summary,
+        "address": address,
+    }
+
+
+def _document(entries: list[Row]) -> bytes:
+    base = (settings_of().public_url or request.host_url).rstrip("/")
+    host = urlsplit(base).hostname or "localhost"
+    ET.register_namespace("", ATOM)
+    root = ET.Element(f"{{{ATOM}}}feed")
+    _add(root, "id", f"tag:{host},{_BEGINNING:%Y-%m-%d}:feed")
+    _add(root, "title", "Shuffleboard")
+    _add(root, "updated", _time(entries[0]["at"] if entries else _BEGINNING))
+    _link(root, "self", base + url_for("feed.feed"), "application/atom+xml")
+    _link(root, "alternate", base + url_for("pages.leaderboard"), "text/html")
+    _add(_add(root, "author"), "name", f"Shuffleboard at {host}")
+    for entry in entries:
+        item = _add(root, "entry")
+        _add(item, "id", f"tag:{host},{entry['at']:%Y-%m-%d}:notice/{entry['notice']}")
+        _add(item, "title", entry["title"])
+        _add(item, "updated", _time(entry["at"]))
+        _add(item, "summary", entry["summary"])
+        _link(item, "alternate", base + entry["address"], "text/html")
+        ET.SubElement(item, f"{{{ATOM}}}category", term=entry["kind"])
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
+
+
+def _add(parent: ET.Element, name: str, text: str | None = None) -> ET.Element:
+    child = ET.SubElement(parent, f"{{{ATOM}}}{name}")
+    child.text = text
+    return child
+
+
+def _link(parent: ET.Element, relation: str, address: str, kind: str) -> None:
+    ET.SubElement(parent, f"{{{ATOM}}}link", rel=relation, href=address, type=kind)
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,65 @@
+"""The guide to the metrics as a page shows it: formulas as MathML, texts with their links."""
+
+import re
+from functools import cache
+from typing import Any, Final, Literal
+
+from flask import render_template
+from flask.typing import ResponseReturnValue
+from latex2mathml.converter import convert
+from markupsafe import Markup, escape
+
+from registry.metrics import METRICS, guide
+from registry.metrics.catalogue import FAMILIES
+from registry.metrics.examples import DATASETS
+from registry.metrics.papers import PAPERS
+from web.pages.blueprint import blueprint
+
+ANCHORS: Final = frozenset({*METRICS, *(comparison.name for comparison in guide.BETWEEN)})
+"""Names that have a section of the guide."""
+
+_FUNCTION_NAME: Final = re.compile(r"<mi>(?:log|exp)</mi>|<msub><mi>log</mi>.*?</msub>")
+_NAME: Final = re.compile(r"<mtext>(?!&#x000A0;)(.*?)</mtext>")
+_CODE: Final = re.compile(r"`([^`]+)`")
+
+
+@cache
+def mathml(latex: str, display: Literal["block", "inline"] = "block") -> Markup:
+    """A formula as MathML, which browsers draw by themselves: no script, no style. Converted once per process."""
+    # Names are identifiers. As text they would count as blanks, and an operator between blanks gets no spacing.
+    named = _NAME.sub(r"<mi>\1</mi>", convert(latex, display=display))
+    # TeX sets a thin space after a function's name; the converter does not.
+    spaced = _FUNCTION_NAME.sub(lambda match: f'{match[0]}<mspace width="0.167em" />', named)
+    return Markup(spaced)  # noqa: S704 - the formulas are our own constants
+
+
+def prose(text: str) -> Markup:
+    """A text of the guide: code in backticks, with links to the metrics that it names."""
+
+    def code(match: re.Match[str]) -> str:
+        element = f"<code>{match[1]}</code>"
+        return f'<a href="#{match[1]}">{element}</a>' if match[1] in ANCHORS else element
+
+    return Markup(_CODE.sub(code, str(escape(text))))  # noqa: S704 - escaped on this line
+
+
+CONTEXT: Final[dict[str, Any]] = {
+    "families": FAMILIES,
+    "between": guide.BETWEEN,
+    "between_text": guide.BETWEEN_TEXT,
+    "guessing": guide.GUESSING,
+    "intervals": guide.INTERVALS,
+    "notation": guide.NOTATION,
+    "datasets": DATASETS,
+    "papers": PAPERS,
+    "range_text": guide.range_text,
+    "mathml": mathml,
+    "prose": prose,
+}
+"""What the page's template is given."""
+
+
+@blueprint.get("/metrics-guide")
+def metrics_guide() -> ResponseReturnValue:
+    """Every metric: its formula, range, source and needs, a worked example, and where others compute it differently."""
+    return render_template("metrics_guide.html", **CONTEXT)

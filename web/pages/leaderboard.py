@@ -1,0 +1,175 @@
+"""The leaderboard: as a page, as CSV, and the parts of it on other pages."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from flask import Response, render_template, request
+from flask.typing import ResponseReturnValue
+
+from registry.errors import UsageError
+from registry.results.leaderboard import Ordering, complete_rows, filter_choices, incomplete_rows, split_by_group
+from registry.results.selectables import Row
+from registry.results.selection import Selection
+from web import links, listings, parameters, queries
+from web.pages import luck
+from web.pages.blueprint import blueprint
+from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
+from web.responses import session
+
+SIZES: Final = tuple(int(number * 10**9) for number in (0.1, 0.5, 1, 3, 7, 13, 30, 70, 400))
+"""Numbers of parameters that the leaderboard offers as limits; a URL may have any."""
+MOST_PRINTED: Final = 200
+
+
+@blueprint.get("/")
+def leaderboard() -> ResponseReturnValue:
+    """The board: complete evaluations ranked within their group, incomplete ones apart."""
+    asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
+    page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
+    published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
+    choices = _choices(selection)
+    shown, total = complete_rows(
+        session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
+    )
+    incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
+    printed = (
+        listings.printed(session(), asked.metrics, benchmark=selection.benchmark, q=selection.model or selection.q)
+        if published
+        else []
+    )
+    return render_template(
+        "leaderboard.html",
+        asked=asked,
+        selection=selection,
+        choices=choices,
+        sizes=SIZES,
+        paging=paged(total, ROWS_PER_PAGE, asked=(page, size)),
+        shown=shown,
+        lucky=luck.of_evaluations(shown),
+        published=published,
+        printed=printed,
+        most_printed=MOST_PRINTED,
+        empty_registry=not choices["benchmark"],
+        **table_context(shown, incomplete, metrics_with_values(asked, shown), grouped=asked.grouped),
+    )
+
+
+def _choices(selection: Selection) -> dict[str, list[str]]:
+    """What each filter offers. Raises UsageError for a filter that matches nothing."""
+    found = filter_choices(session()) | listings.model_choices(session()) | {"subject": []}
+    if not found["benchmark"]:
+        return found
+    for key in ("benchmark", "variants", "protocol", "shots", "family"):
+        _require(key, getattr(selection, key), found[key])
+    if selection.model is not None:
+        listings.model(session(), parameters.name("model", selection.model))
+    if selection.benchmark is not None:
+        found["subject"] = listings.subjects(session(), selection.benchmark)
+        _require("subject", selection.subject, found["subject"])
+    elif selection.subject is not None:
+        found["subject"] = [selection.subject]
+    return found
+
+
+def _require(key: str, value: object, choices: Sequence[str]) -> None:
+    if value is not None and str(value) not in choices:
+        listed = ", ".join(choices[:20]) + (", …" if len(choices) > 20 else "")
+        raise UsageError(f"{key}={parameters.shorten(str(value))}: use one of {listed or 'none: there is no such'}")
+
+
+@blueprint.get("/leaderboard.csv")
+def leaderboard_csv() -> ResponseReturnValue:
+    """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first."""
+    asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
+    _choices(selection)
+    names = tuple(dict.fromkeys((*asked.metrics, asked.rank_metric)))
+    complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=names)
+    incomplete, _ = incomplete_rows(session(), selection, limit=None, metrics=names)
+    lines = io.StringIO()
+    writer = csv.writer(lines, lineterminator="\n")
+    of_metrics = [f"{name}{end}" for name in asked.metrics for end in ("", "_low", "_high", "_n")]
+    writer.writerow([*CSV_COLUMNS, "scope", *of_metrics])
+    for row in complete + incomplete:
+        cells = [row[name] for name in CSV_COLUMNS]
+        cells = [cell.isoformat() if isinstance(cell, datetime) else cell for cell in cells]
+        writer.writerow([*cells, selection.scope, *(cell for name in asked.metrics for cell in _csv_cells(row, name))])
+    return Response(
+        lines.getvalue(),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="leaderboard.csv"'},
+    )
+
+
+CSV_COLUMNS: Final = (
+    "rank",
+    "model",
+    "revision",
+    "kind",
+    "parameters",
+    "benchmark",
+    "benchmark_version",
+    "variants",
+    "protocol",
+    "shots",
+    "replicate",
+    "evaluation_id",
+    "state",
+    "scored",
+    "questions",
+    "sealed_at",
+)
+"""What identifies a row; free texts, which a spreadsheet might take for formulas, are not among them."""
+
+
+def _csv_cells(row: Row, metric: str) -> list[float | None]:
+    found = row["counts"].get(metric, {})
+    return [row[metric], found.get("interval_low"), found.get("interval_high"), found.get("n")]
+
+
+def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
+    """The columns: those requested by name; otherwise the usual ones that have a value in some row."""
+    if any(request.args.getlist("metrics")):
+        return asked.metrics
+    known = [name for name in asked.metrics if name == asked.sort or any(row[name] is not None for row in shown)]
+    return tuple(known) or asked.metrics
+
+
+def _on_the_board(asked: Ordering) -> tuple[str, ...]:
+    """The metrics that a row shows: the requested ones, and those of its bar."""
+    return (*asked.metrics, "accuracy", "average_accuracy", "worst_accuracy")
+
+
+def table_context(
+    complete: list[Row], incomplete: list[Row], metrics: Sequence[str], *, grouped: bool
+) -> dict[str, Any]:
+    """What the board's tables need besides their rows."""
+    return {
+        "groups": split_by_group(complete) if grouped else [complete] if complete else [],
+        "grouped": grouped,
+        "incomplete": incomplete,
+        "metrics": metrics,
+        "counts": {row["evaluation_id"]: row["counts"] for row in complete},
+        "progress": queries.progress(session(), [row["evaluation_id"] for row in incomplete]) if incomplete else {},
+    }
+
+
+@dataclass(frozen=True)
+class Part:
+    """One model's or one benchmark's part of the leaderboard, ranked among all."""
+
+    asked: Ordering
+    complete: list[Row]
+    incomplete: list[Row]
+
+
+def part_of_leaderboard(*, metrics: Sequence[str] = (), **of: str) -> Part:
+    """The part that is one model's or one benchmark's; metrics: more that its rows hold."""
+    asked, selection = links.read_ordering(request.args), links.read_filters(request.args, **of)
+    shown = (*_on_the_board(asked), *metrics)
+    complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=shown)
+    incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=shown)
+    return Part(asked, complete, incomplete)

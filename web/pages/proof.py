@@ -1,0 +1,130 @@
+"""Pages of evidence: provenance and how two differ, drift, the chain, and withdrawn evaluations."""
+
+from typing import Any, Final
+
+from flask import Blueprint, render_template, request
+from flask.typing import ResponseReturnValue
+from sqlalchemy import func, select
+
+from registry.errors import UsageError
+from registry.proof.provenance import GROUPS, compare_provenance
+from registry.results.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
+from registry.tables import Evaluation, Model, ModelRevision
+from web import charts, parameters, queries
+from web.paging import ROWS_PER_PAGE, paged
+from web.provenance import comparable_provenance_of, drift_of
+from web.responses import session
+
+blueprint = Blueprint("proof", __name__)
+
+LINKS_PER_PAGE: Final = 100
+FLIPS_PER_PAGE: Final = 50
+
+
+def remarks(evaluation_id: int) -> Row:
+    """The warnings at the top of an evaluation's pages: that it no longer counts, or copies what no longer counts."""
+    w, s = withdrawals.c, evaluation_sources.c
+    said = rows_of(session(), select(withdrawals).where(w.evaluation_id == evaluation_id, w.current))
+    copied = select(s.source_evaluation_id, s.predictions).where(s.evaluation_id == evaluation_id, s.withdrawn)
+    return {"withdrawal": said[0] if said else None, "copied": rows_of(session(), copied)}
+
+
+@blueprint.app_context_processor
+def _in_templates() -> dict[str, Any]:
+    return {"remarks_on": remarks, "withdrawn_evaluations": _withdrawn}
+
+
+def _withdrawn() -> int:
+    return session().scalar(select(func.count(withdrawals.c.evaluation_id.distinct()))) or 0
+
+
+def _evaluation(evaluation_id: str) -> Row:
+    return queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
+
+
+@blueprint.get("/evaluations/<evaluation_id>/provenance")
+def provenance(evaluation_id: str) -> ResponseReturnValue:
+    """Where an evaluation's numbers come from; with `against`, what differs from another's."""
+    row = _evaluation(evaluation_id)
+    document = comparable_provenance_of(row)
+    against = parameters.text(request.args, "against")
+    other = difference = None
+    if against is not None:
+        other = _evaluation(against)
+        difference = compare_provenance(document, comparable_provenance_of(other))
+    return render_template(
+        "provenance.html",
+        evaluation=row,
+        other=other,
+        provenance=document,
+        difference=difference,
+        groups=GROUPS,
+        others=_others(row),
+    )
+
+
+def _others(row: Row) -> list[Row]:
+    """Other evaluations of the model on the benchmark, newest first, to compare with."""
+    found, _ = queries.evaluations(session(), model=row["model"], benchmark=row["benchmark"], limit=50)
+    return [other for other in found if other["evaluation_id"] != row["evaluation_id"]]
+
+
+def _under_other_names(row: Row) -> list[Row]:
+    """Evaluations of models that were loaded from the very same files, such as another precision."""
+    if row["weights_digest"] is None:
+        return []
+    same = select(ModelRevision.id).where(
+        ModelRevision.weights_digest == row["weights_digest"],
+        ModelRevision.tokenizer_digest == row["tokenizer_digest"],
+    )
+    conditions = (Evaluation.model_revision_id.in_(same), Model.name != row["model"])
+    found, _ = queries.evaluations(session(), benchmark=row["benchmark"], conditions=conditions, limit=50)
+    return found
+
+
+@blueprint.get("/drift")
+def drift() -> ResponseReturnValue:
+    """What changed between two runs of the same prompts on one model."""
+    sides = [parameters.text(request.args, side) for side in ("left", "right")]
+    if sides[0] is None:
+        raise UsageError("left is missing: give the ids of two evaluations, such as /drift?left=1&right=2")
+    if sides[1] is None:
+        row = _evaluation(sides[0])
+        kept = ("benchmark_version", "protocol", "shots", "variants")
+        found = _others(row) + _under_other_names(row)
+        offered = [other for other in found if other["complete"] and all(other[key] == row[key] for key in kept)]
+        return render_template("drift_choice.html", evaluation=row, offered=offered)
+    left, right = _evaluation(sides[0]), _evaluation(sides[1])
+    document = drift_of(left, right)
+    paging = paged(len(document["flips"]), FLIPS_PER_PAGE)
+    return render_template(
+        "drift.html",
+        left=left,
+        right=right,
+        drift=document,
+        paging=paging,
+        flips=document["flips"][paging.offset : paging.offset + paging.per_page],
+        chart=charts.drift(document["changes"]["up_to"], document["changes"]["none"]),
+    )
+
+
+@blueprint.get("/chain")
+def chain() -> ResponseReturnValue:
+    """The chain of seals, withdrawals and snapshots, newest first."""
+    total = session().scalar(select(func.count()).select_from(chain_links)) or 0
+    paging = paged(total, LINKS_PER_PAGE)
+    query = select(chain_links).order_by(chain_links.c.position.desc())
+    rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
+    head = rows_of(session(), query.limit(1))
+    return render_template("chain.html", links=rows, paging=paging, head=head[0] if head else None)
+
+
+@blueprint.get("/withdrawn")
+def withdrawn() -> ResponseReturnValue:
+    """Every evaluation that no longer counts, with the reason."""
+    w = withdrawals.c
+    paging = paged(_withdrawn(), ROWS_PER_PAGE)
+    query = select(withdrawals).where(w.current).order_by(w.withdrawal.desc())
+    rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
+    named = [row | {"evaluation": queries.evaluation(session(), row["evaluation_id"])} for row in rows]
+    return render_template("withdrawn.html", rows=named, paging=paging)

@@ -1,0 +1,26 @@
+"""What is being scored, what waits, who works."""
+
+from flask import render_template, request
+from flask.typing import ResponseReturnValue
+
+from web import listings, parameters, queries
+from web.pages.blueprint import blueprint
+from web.paging import MAX_PER_PAGE, paged
+from web.responses import session
+
+
+@blueprint.get("/queue")
+def queue() -> ResponseReturnValue:
+    """What is being scored, what is waiting, and the live workers."""
+    page, per_page = parameters.paging(request.args, per_page=50, most=MAX_PER_PAGE)
+    items, total = queries.evaluations(
+        session(), states=queries.UNFINISHED, limit=per_page, offset=(page - 1) * per_page
+    )
+    finished, _ = queries.evaluations(session(), states=("complete",), limit=10)
+    return render_template(
+        "queue.html",
+        evaluations=items,
+        paging=paged(total, per_page, asked=(page, per_page)),
+        finished=finished,
+        **listings.queue(session()),
+    )

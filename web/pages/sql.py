@@ -1,0 +1,227 @@
+"""The SQL page: read-only queries over the documented views, and saved queries with permanent links.
+
+Queries see what the viewer's audience sees; maintainers on PostgreSQL query as members, since no reader role sees
+hidden data. The form is a POST, which redirects to a URL with the query in it if that is short enough.
+"""
+
+import secrets
+from http import HTTPStatus
+from typing import Final
+
+from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from registry.account_tables import Account, SavedQuery
+from registry.db import database_now, read_session, write_session
+from registry.errors import DatabaseError, ForbiddenError, NotFoundError, QueryRefusedError, UsageError
+from registry.people.accounts import Viewer
+from registry.schema.audiences import Audience
+from registry.schema.public_sql import QueryResult, as_csv, as_json, checked, documented_views, run_query
+from registry.schema.public_sql.runner import dialect_of
+from web import parameters
+from web.identity import QUERIES, engine, limited, record, settings_of, viewer
+
+blueprint = Blueprint("sql", __name__)
+
+MAX_QUERY: Final = 20_000
+"""Characters of a query."""
+MAX_ADDRESS: Final = 3000
+"""Characters of a URL that servers and proxies accept by default."""
+MOST_SHOWN: Final = 500
+"""Rows on the page; the files have as many as the settings allow."""
+NOT_SET_UP: Final = (
+    "Queries cannot be answered here yet; the server's log has the reason for this registry's administrators."
+)
+EXAMPLES: Final = {
+    "Who loses most when options move": """\
+SELECT model, benchmark, variants, accuracy, worst_accuracy, accuracy - worst_accuracy AS lost
+FROM leaderboard
+WHERE worst_accuracy IS NOT NULL
+ORDER BY lost DESC
+LIMIT 20""",
+    "Questions whose answer changes with the order": """\
+SELECT evaluation_id, external_id, subject, fluctuation_rate
+FROM question_metrics
+WHERE fluctuation_rate > 0
+ORDER BY fluctuation_rate DESC, external_id
+LIMIT 50""",
+    "Which position each evaluation prefers": """\
+SELECT
+    evaluation_id,
+    chosen_position,
+    count(*) AS prompts,
+    avg(CASE WHEN correct THEN 1.0 ELSE 0.0 END) AS share_correct
+FROM prediction_detail
+WHERE chosen_position IS NOT NULL
+GROUP BY evaluation_id, chosen_position
+ORDER BY evaluation_id, chosen_position""",
+}
+"""Label → query, for first-time visitors."""
+
+
+def audience_of(asking: Viewer) -> Audience:
+    """Whose reader asks for them."""
+    if asking.audience == "all" and engine().dialect.name == "postgresql":
+        return "members"
+    return asking.audience
+
+
+def asked_query() -> str:
+    """The query in a request. Raises UsageError for one that is too long or not text."""
+    text = request.values.get("q", "")
+    if len(text) > MAX_QUERY:
+        raise UsageError(f"a query of {len(text):,} characters; write one of up to {MAX_QUERY:,}")
+    return text.replace("\r\n", "\n").strip()
+
+
+def run(text: str) -> QueryResult:
+    """Runs the query as the viewer, within their limits; refusals are recorded."""
+    asking = viewer()
+    asking.require("sql")
+    with limited(QUERIES, "sql"):
+        try:
+            return run_query(settings_of(), audience_of(asking), text)
+        except QueryRefusedError as error:
+            record("sql", text[:500], outcome="refused", reason=str(error)[:500])
+            raise
+
+
+@blueprint.route("/sql", methods=["GET", "POST"])
+def page() -> ResponseReturnValue:
+    """The editor, the schema, and the rows of the query."""
+    viewer().require("sql")
+    text = asked_query()
+    if request.method == "POST":
+        address = url_for("sql.page", q=text)
+        if len(address) <= MAX_ADDRESS:
+            return redirect(address, 303)
+    return _page(text)
+
+
+def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
+    result, error, status = None, None, HTTPStatus.OK
+    if text:
+        try:
+            result = run(text)
+        except QueryRefusedError as refused:
+            error, status = str(refused), HTTPStatus.BAD_REQUEST
+        except DatabaseError as missing:
+            # The message names settings and roles: for the log.
+            current_app.logger.error("%s", missing)  # noqa: TRY400 - a line, not a traceback
+            error, status = NOT_SET_UP, HTTPStatus.SERVICE_UNAVAILABLE
+    with read_session(engine()) as database:
+        kept = readable(database)
+    return (
+        render_template(
+            "sql.html",
+            text=text,
+            result=result,
+            shown=() if result is None else result.rows[:MOST_SHOWN],
+            error=error,
+            saved=saved,
+            kept=kept,
+            views=documented_views(),
+            examples=EXAMPLES,
+            settings=settings_of(),
+            audience=audience_of(viewer()),
+            dialect=dialect_of(settings_of()),
+            max_query=MAX_QUERY,
+        ),
+        status,
+    )
+
+
+def file_of(result: QueryResult, kind: str) -> Response:
+    """The rows as a file to download."""
+    body, mime = (as_csv(result), "text/csv") if kind == "csv" else (as_json(result), "application/json")
+    response = Response(body, content_type=f"{mime}; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="query.{kind}"'
+    return response
+
+
+@blueprint.route("/sql.<any(csv, json):kind>", methods=["GET", "POST"])
+def download(kind: str) -> ResponseReturnValue:
+    """The rows of a query as CSV or JSON."""
+    viewer().require("sql")
+    text = asked_query()
+    if not text:
+        raise UsageError("q: give a query")
+    return file_of(run(text), kind)
+
+
+# Saved queries
+
+
+def readable(database: Session) -> list[tuple[SavedQuery, str]]:
+    """The saved queries that the viewer may open, with their owners."""
+    asking = viewer()
+    mine = SavedQuery.account_id == asking.account_id if asking.signed_in else SavedQuery.public
+    query = (
+        select(SavedQuery, Account.name)
+        .join(Account, Account.id == SavedQuery.account_id)
+        .where(SavedQuery.deleted_at.is_(None), or_(SavedQuery.public, mine))
+        .order_by(SavedQuery.name, SavedQuery.id)
+    )
+    return [(found, owner) for found, owner in database.execute(query)]
+
+
+def find_saved(database: Session, slug: str) -> SavedQuery:
+    """A saved query that the viewer may read. NotFoundError whether it is someone else's or does not exist."""
+    found = next((query for query, _ in readable(database) if query.slug == slug), None)
+    if found is None:
+        raise NotFoundError(f"no saved query {parameters.shorten(slug)}; /sql lists those that you may open")
+    return found
+
+
+def save(name: str, text: str, *, public: bool) -> str:
+    """Saves a query under a permanent link and returns its slug. It must be one that would be allowed to run."""
+    asking = viewer()
+    asking.require("sql")
+    if asking.account_id is None:
+        asking.require("submit")
+    name = " ".join(name.split())
+    if not 1 <= len(name) <= 100 or not name.isprintable():
+        raise UsageError("a saved query needs a name of 1 to 100 printable characters")
+    checked(text, dialect_of(settings_of()))
+    slug = secrets.token_urlsafe(9)
+    with write_session(engine()) as database:
+        database.add(SavedQuery(slug=slug, account_id=asking.account_id, name=name, sql=text, public=public))
+    record("query.save", slug)
+    return slug
+
+
+@blueprint.post("/sql/saved")
+def save_query() -> ResponseReturnValue:
+    """Saves the query of the form."""
+    slug = save(request.form.get("name", ""), asked_query(), public=request.form.get("public") == "yes")
+    return redirect(url_for("sql.saved", slug=slug), 303)
+
+
+@blueprint.get("/sql/<slug>")
+def saved(slug: str) -> ResponseReturnValue:
+    """A saved query, run again."""
+    viewer().require("sql")
+    with read_session(engine()) as database:
+        found = find_saved(database, slug)
+    return _page(found.sql, found)
+
+
+def delete(slug: str) -> None:
+    """Deletes one of the viewer's own saved queries."""
+    asking = viewer()
+    asking.require("sql")
+    with write_session(engine()) as database:
+        found = find_saved(database, slug)
+        if found.account_id != asking.account_id and not asking.may("admin"):
+            raise ForbiddenError(f"saved query {slug} is not {asking.name}'s; ask its owner to delete it")
+        found.deleted_at = database.scalar(select(database_now()))
+    record("query.delete", slug)
+
+
+@blueprint.post("/sql/<slug>/delete")
+def delete_saved(slug: str) -> ResponseReturnValue:
+    """Deletes a saved query."""
+    delete(slug)
+    return redirect(url_for("sql.page"), 303)

@@ -1,0 +1,301 @@
+"""Pages of submissions and webhooks: requesting a model, deciding, following the outcome."""
+
+from typing import Annotated, Any, Final
+
+from flask import Blueprint, redirect, render_template, request, url_for
+from flask.typing import ResponseReturnValue
+from sqlalchemy import func, select
+
+from registry.account_tables import SUBMISSION_STATES, Account
+from registry.boards.store import current_boards, suite_definition
+from registry.boards.submissions import (
+    MAX_NOTE,
+    ModelRequest,
+    approve,
+    find_submission,
+    listed_submissions,
+    problem_of,
+    reject,
+    request_submission,
+    says_its_benchmarks,
+    submission_document,
+    submission_estimate,
+    withdraw,
+)
+from registry.db import MAX_INTEGER, read_session, write_session
+from registry.errors import NotFoundError, QueueError, UsageError
+from registry.names import split_reference
+from registry.notices import KINDS
+from registry.notices.webhooks import (
+    add_webhook,
+    current_webhooks,
+    recent_deliveries,
+    remove_webhook,
+    try_webhook,
+    webhook_document,
+)
+from registry.results.selectables import Row
+from registry.revisions.endpoints import load_endpoints
+from registry.revisions.store import DTYPES
+from registry.tables import QUEUES, Evaluation, Suite
+from web import parameters, queries
+from web.identity import engine, settings_of, viewer
+from web.parameters import Arguments
+from web.responses import session
+
+blueprint = Blueprint("submitting", __name__)
+
+PER_PAGE: Final = 50
+FIELDS: Final = ("hub", "endpoint", "revision", "dtype", "name", "suite", "note")
+
+
+# Asking
+
+
+@blueprint.get("/submit")
+def submit() -> ResponseReturnValue:
+    """The form, and your own submissions. Anonymous visitors are asked to sign in."""
+    if not viewer().signed_in:
+        return render_template("submit.html", anonymous=True), 401
+    viewer().require("submit")
+    return _form({"suite": parameters.text(request.args, "suite") or ""})
+
+
+def _form(given: dict[str, str], error: str | None = None, status: int = 200) -> ResponseReturnValue:
+    with read_session(engine()) as database:
+        own, total = listed_submissions(database, viewer(), own=True, limit=PER_PAGE)
+        rows = [submission_document(database, row) for row in own]
+    return (
+        render_template(
+            "submit.html",
+            suites=_suites(),
+            endpoints=sorted(load_endpoints(settings_of().endpoints)),
+            dtypes=DTYPES,
+            given=given,
+            error=error,
+            rows=rows,
+            total=total,
+            max_note=MAX_NOTE,
+        ),
+        status,
+    )
+
+
+def _suites() -> list[Row]:
+    """The newest version of every suite that the viewer may see and may ask for, with what it asks."""
+    newest = select(Suite.name, func.max(Suite.version).label("version")).group_by(Suite.name).subquery()
+    query = select(Suite).join(newest, (newest.c.name == Suite.name) & (newest.c.version == Suite.version))
+    found = []
+    for row in session().scalars(query.order_by(Suite.name)):
+        if not says_its_benchmarks(session(), row):
+            continue
+        definition = suite_definition(row)
+        tasks = [
+            {
+                "name": task.name or ("any benchmark" if definition.needs_benchmarks else task.benchmarks[0]),
+                "benchmarks": [name for name in task.benchmarks if name != "*"],
+                "variants": task.variants or definition.variants,
+                "protocols": task.protocols or definition.protocols,
+                "shots": definition.shots if task.shots is None else task.shots,
+                "limit": task.limit,
+            }
+            for task in definition.tasks
+        ]
+        found.append({"name": row.name, "version": row.version, "title": definition.title, "tasks": tasks})
+    return found
+
+
+@blueprint.post("/submit")
+def ask() -> ResponseReturnValue:
+    """Stores what the form asks for, or shows it again with what is wrong."""
+    viewer().require("submit")
+    given = {key: request.form.get(key, "").strip() for key in FIELDS}
+    requested = ModelRequest(**{key: given[key] or None for key in ("hub", "endpoint", "revision", "dtype", "name")})
+    if not given["suite"]:
+        return _form(given, "suite: choose a test suite for the model", 400)
+    try:
+        with write_session(engine()) as database:
+            submission, _ = request_submission(
+                database,
+                session(),
+                viewer(),
+                requested,
+                given["suite"],
+                given["note"],
+                settings_of(),
+                address=request.remote_addr,
+            )
+            number = submission.id
+    except (UsageError, NotFoundError) as error:
+        return _form(given, str(error), 400)
+    except QueueError as error:
+        return _form(given, str(error), 409)
+    return redirect(url_for("submitting.submission", submission_id=number), 303)
+
+
+# Deciding
+
+
+class _Listed(parameters.Query):
+    """Which submissions are listed."""
+
+    state: Annotated[str, parameters.OneOf(SUBMISSION_STATES)] | None = None
+    page: Annotated[int, parameters.Between(1, parameters.MAX_PAGE)] = 1
+
+
+@blueprint.get("/submissions")
+def submissions() -> ResponseReturnValue:
+    """Every submission, those awaiting a decision first."""
+    viewer().require("maintain")
+    asked = parameters.read(_Listed, request.args)
+    with read_session(engine()) as database:
+        found, total = listed_submissions(
+            database, viewer(), state=asked.state, limit=PER_PAGE, offset=(asked.page - 1) * PER_PAGE
+        )
+        rows = [submission_document(database, row) for row in found]
+    return render_template(
+        "submissions.html",
+        rows=rows,
+        total=total,
+        state=asked.state,
+        states=SUBMISSION_STATES,
+        page=asked.page,
+        pages=max(1, -(-total // PER_PAGE)),
+    )
+
+
+@blueprint.get("/submissions/<submission_id>")
+def submission(submission_id: str) -> ResponseReturnValue:
+    """One submission: what was asked, the decision or the form for it, and the progress of its evaluations."""
+    viewer().require("submit")
+    number = parameters.identifier("submission", submission_id)
+    maintains = viewer().may("maintain")
+    estimate: dict[str, Any] | None = None
+    with read_session(engine()) as database:
+        row = find_submission(database, viewer(), number)
+        document = submission_document(database, row)
+        problem = problem_of(database, row, whole=maintains)
+        own = row.account_id == viewer().account_id
+        if maintains:
+            waits = row.state == "requested"
+            estimate = submission_estimate(database, row, settings_of()) if waits else row.estimate
+    # Which evaluations are shown, and under which names, depends on the audience.
+    evaluations, _ = queries.evaluations(
+        session(), conditions=[Evaluation.id.in_(document["evaluations"])], limit=MAX_INTEGER
+    )
+    suite = split_reference(document["suite"])[0]
+    return render_template(
+        "submission.html",
+        row=document,
+        problem=problem,
+        own=own,
+        maintains=maintains,
+        estimate=estimate,
+        evaluations=evaluations,
+        unseen=len(document["evaluations"]) - len(evaluations),
+        boards=[board.name for board in current_boards(session()) if board.suite.name == suite],
+        queues=QUEUES[:2],
+        max_note=MAX_NOTE,
+    )
+
+
+@blueprint.post("/submissions/<submission_id>/decide")
+def decide(submission_id: str) -> ResponseReturnValue:
+    """Approves or rejects a submission, whichever button was pressed."""
+    viewer().require("maintain")
+    number = parameters.identifier("submission", submission_id)
+    decision = parameters.choice(request.form, "decision", ("approve", "reject"), "")
+    reason = request.form.get("reason", "")
+    with write_session(engine()) as database:
+        if decision == "approve":
+            approve(
+                database,
+                viewer(),
+                number,
+                settings_of(),
+                reason=reason,
+                queue=parameters.choice(request.form, "queue", QUEUES[:2], "cpu"),
+                priority=_priority(request.form),
+                address=request.remote_addr,
+            )
+        elif decision == "reject":
+            reject(database, viewer(), number, settings_of(), reason, address=request.remote_addr)
+        else:
+            raise UsageError("decision: approve or reject")
+    return redirect(url_for("submitting.submission", submission_id=number), 303)
+
+
+def _priority(form: Arguments) -> int:
+    text = form.get("priority", "").strip() or "0"
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 9:
+        raise UsageError(f"priority={parameters.shorten(text)}: give a whole number, such as 0")
+    return int(text)
+
+
+@blueprint.post("/submissions/<submission_id>/withdraw")
+def take_back(submission_id: str) -> ResponseReturnValue:
+    """Withdraws your own submission."""
+    viewer().require("submit")
+    number = parameters.identifier("submission", submission_id)
+    with write_session(engine()) as database:
+        withdraw(database, viewer(), number, address=request.remote_addr)
+    return redirect(url_for("submitting.submission", submission_id=number), 303)
+
+
+# Webhooks
+
+
+@blueprint.get("/webhooks")
+def webhooks() -> ResponseReturnValue:
+    """The webhooks, and the outcome of recent deliveries."""
+    viewer().require("admin")
+    return _webhooks()
+
+
+def _webhooks(status: int = 200, **told: Any) -> ResponseReturnValue:
+    with read_session(engine()) as database:
+        rows = [webhook_document(row) for row in current_webhooks(database)]
+        deliveries = recent_deliveries(database)
+    return render_template("webhooks.html", rows=rows, deliveries=deliveries, kinds=KINDS, **told), status
+
+
+@blueprint.post("/webhooks")
+def make_webhook() -> ResponseReturnValue:
+    """Adds a webhook and shows its secret, which cannot be shown again."""
+    viewer().require("admin")
+    kinds = request.form.getlist("kinds")
+    try:
+        with write_session(engine()) as database:
+            made = add_webhook(
+                database,
+                viewer(),
+                request.form.get("url", "").strip(),
+                kinds or None,
+                settings_of(),
+                account=database.get_one(Account, viewer().account_id),
+                address=request.remote_addr,
+            )
+            secret = made.secret
+    except UsageError as error:
+        return _webhooks(400, error=str(error))
+    return _webhooks(201, secret=secret)
+
+
+@blueprint.post("/webhooks/<webhook_id>/remove")
+def drop_webhook(webhook_id: str) -> ResponseReturnValue:
+    """Removes a webhook."""
+    viewer().require("admin")
+    number = parameters.identifier("webhook", webhook_id)
+    with write_session(engine()) as database:
+        remove_webhook(database, viewer(), number, address=request.remote_addr)
+    return redirect(url_for("submitting.webhooks"), 303)
+
+
+@blueprint.post("/webhooks/<webhook_id>/test")
+def check_webhook(webhook_id: str) -> ResponseReturnValue:
+    """Sends a webhook a notice now and reports the outcome."""
+    viewer().require("admin")
+    number = parameters.identifier("webhook", webhook_id)
+    outcome = try_webhook(engine(), viewer(), number, settings_of(), address=request.remote_addr)
+    return _webhooks(tried=number, outcome=outcome)

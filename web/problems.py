@@ -1,0 +1,89 @@
+"""Errors as pages, or as problem documents under the API."""
+
+from http import HTTPStatus
+from typing import Final
+
+from flask import Flask, Response, current_app, render_template, request
+from sqlalchemy.exc import InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from werkzeug.exceptions import HTTPException
+from werkzeug.wrappers import Response as AnyResponse
+
+from registry.errors import DatabaseError, IngestError, NotFoundError, QueueError, ShuffleboardError
+
+API: Final = "/api/"
+
+_STATUS: Final[tuple[tuple[type[ShuffleboardError], HTTPStatus], ...]] = (
+    (NotFoundError, HTTPStatus.NOT_FOUND),
+    (QueueError, HTTPStatus.CONFLICT),
+    (IngestError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+
+_NO_DATABASE: Final = (
+    "The database does not answer or is not at this version of the code; the server's log says which. Try again later."
+)
+
+
+def wants_json() -> bool:
+    """Whether errors of this request are problem documents rather than pages."""
+    return request.path.startswith(API) or request.path in ("/healthz", "/readyz")
+
+
+def problem(status: HTTPStatus, detail: str) -> AnyResponse:
+    """An error as an RFC 9457 document under the API, as a page elsewhere."""
+    if wants_json():
+        document = {
+            "type": "about:blank",
+            "title": status.phrase,
+            "status": int(status),
+            "detail": detail,
+            "instance": request.path,
+        }
+        body, kind = current_app.json.dumps(document), "application/problem+json"
+    else:
+        body, kind = render_template("error.html", status=status, detail=detail), "text/html"
+    return Response(body, status=int(status), content_type=f"{kind}; charset=utf-8" if kind == "text/html" else kind)
+
+
+def _registry_error(error: ShuffleboardError) -> AnyResponse:
+    """The one place where errors of the registry become responses; the other errors are the client's."""
+    status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
+    if status is HTTPStatus.SERVICE_UNAVAILABLE:
+        # The message names the database: for the operator, not for the public.
+        current_app.logger.error("%s", error)
+        return _unavailable()
+    return problem(status, str(error))
+
+
+def _database_error(error: Exception) -> AnyResponse:
+    current_app.logger.error("database: %s", str(error).splitlines()[0])
+    return _unavailable()
+
+
+def _unavailable() -> AnyResponse:
+    response = problem(HTTPStatus.SERVICE_UNAVAILABLE, _NO_DATABASE)
+    response.headers["Retry-After"] = "10"
+    return response
+
+
+def _http_error(error: HTTPException) -> AnyResponse:
+    """Unknown URLs, wrong methods, redirects, and unexpected errors (logged by Flask)."""
+    if error.code is None or error.code < HTTPStatus.BAD_REQUEST:
+        return error.get_response()
+    response = problem(HTTPStatus(error.code), error.description or HTTPStatus(error.code).phrase)
+    allowed = getattr(error, "valid_methods", None)
+    if allowed:
+        response.headers["Allow"] = ", ".join(sorted(allowed))
+    wait = getattr(error, "retry_after", None)
+    if wait is not None:
+        response.headers["Retry-After"] = str(wait)
+    return response
+
+
+def install(app: Flask) -> None:
+    """Hangs error handlers onto the application."""
+    app.register_error_handler(ShuffleboardError, _registry_error)
+    for kind in (OperationalError, InterfaceError, PoolTimeoutError):
+        app.register_error_handler(kind, _database_error)
+    app.register_error_handler(HTTPException, _http_error)

@@ -1,0 +1,58 @@
+"""Where an evaluation's numbers come from, and what differs from another's: what pages and JSON both say."""
+
+from typing import Any
+
+from registry.api import documents
+from registry.proof.provenance import more_provenance, provenance_document
+from registry.results.selectables import Row
+from registry.studies.drift import drift_document
+from registry.tables import Evaluation
+from web import queries
+from web.cache import OfSealed
+from web.responses import session
+
+
+def provenance_of(evaluation: Row) -> Row:
+    """Where an evaluation's numbers come from. Engine fingerprints stand once, under their digest."""
+    shards = queries.shards(session(), evaluation["evaluation_id"])
+    fingerprints = {
+        row["engine_fingerprint_digest"]: row["engine_fingerprint"]
+        for row in shards
+        if row["engine_fingerprint_digest"] is not None
+    }
+    return {
+        "specification": evaluation["specification"],
+        "specification_digest": evaluation["specification_digest"],
+        "model": {key: evaluation[key] for key in documents.ModelIdentity.__annotations__},
+        "benchmark": {key: evaluation[key] for key in documents.BenchmarkIdentity.__annotations__},
+        "protocol_digest": evaluation["protocol_digest"],
+        "variant_set_digest": evaluation["variant_set_digest"],
+        **more_provenance(session(), session().get_one(Evaluation, evaluation["evaluation_id"]), shards),
+        "requester": evaluation["requester"],
+        "seal": evaluation["seal"],
+        "mixed_engines": len(fingerprints) > 1,
+        "engine_fingerprints": fingerprints,
+        "shards": [
+            {key: value for key, value in row.items() if key not in ("evaluation_id", "engine_fingerprint")}
+            for row in shards
+        ],
+    }
+
+
+def comparable_provenance_of(evaluation: Row) -> dict[str, Any]:
+    """The document of `shuffleboard provenance`, without paths on a server's disk."""
+    document = provenance_document(session(), evaluation["evaluation_id"])
+    document["model"]["location"] = evaluation["location"]
+    return document
+
+
+_drifts: OfSealed[dict[str, Any]] = OfSealed(64)
+
+
+def drift_of(left: Row, right: Row) -> dict[str, Any]:
+    """What changed from one evaluation to the other, kept while the process lives where both are sealed."""
+    seals = f"{left['seal']} {right['seal']}" if left["seal"] and right["seal"] else None
+    document = _drifts.get(seals, lambda: drift_document(session(), left["evaluation_id"], right["evaluation_id"]))
+    # The location of a model's files on a worker is private.
+    engine = {fact: values for fact, values in document["engine"].items() if fact != "model: location"}
+    return document | {"engine": engine}
