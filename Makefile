@@ -47,7 +47,7 @@ $(PEER)/.installed: tests/peer/requirements.txt
 	@touch $@
 
 test: setup services peer ## Run the tests (PYTEST_ARGS=...)
-	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 spec: setup services ## Run the executable specification of the metrics
 	$(BIN)/python -m pytest tests/spec $(PYTEST_ARGS)

@@ -11,9 +11,8 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     ARRAY,
@@ -277,18 +276,29 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
     return engine
 
 
-@cache
+_engines: Final[dict[str, tuple[Engine, int]]] = {}
+"""URL → the process's engine for it, and the process that made it."""
+
+
 def get_engine(url: str) -> Engine:
     """The process's engine for `url`, made once and kept: its connections are closed by `dispose`, or as it ends."""
-    engine = make_engine(url)
+    known = _engines.get(url) or _engines.setdefault(url, (make_engine(url), os.getpid()))
+    return known[0]
+
+
+def forget_engine(engine: Engine) -> None:
+    """Closes the engine's pooled connections; `get_engine` makes a new one when the URL is asked for again."""
+    for url in [url for url, (known, _) in _engines.items() if known is engine]:
+        del _engines[url]
+    engine.dispose()
+
+
+@atexit.register
+def _close_engines() -> None:
     # The last connection to SQLite that is closed merges the log into the file; one that is dropped does not.
-    atexit.register(_close, engine, os.getpid())
-    return engine
-
-
-def _close(engine: Engine, process: int) -> None:
-    if os.getpid() == process:  # a fork's connections are those of the process it came from
-        engine.dispose()
+    for engine, process in _engines.values():
+        if os.getpid() == process:  # a fork's connections are those of the process it came from
+            engine.dispose()
 
 
 @contextmanager

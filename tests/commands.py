@@ -1,26 +1,57 @@
-"""The command line and workers as processes of their own, as users start them."""
+"""The command line, and workers as processes of their own."""
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from tests.chaos.processes import Worker, fork_worker
 
 ROOT = Path(__file__).resolve().parent.parent
-TIMEOUT_S = 120.0
+TIMEOUT_S = 300.0
+PATIENCE_S = 300.0
 
 
-def shuffleboard(
+def shuffleboard(*arguments: object, status: int = 0, **settings: object) -> subprocess.CompletedProcess[str]:
+    """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`.
+
+    In this process, because starting Python and importing what a command needs costs far more than the command.
+    """
+    from registry.settings import get_settings
+    from shuffleboard.cli import main
+
+    command = ["shuffleboard", *map(str, arguments)]
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    ended = 0
+    with mock.patch.dict(os.environ, _environment(settings)), mock.patch.object(sys, "argv", command):
+        get_settings.cache_clear()
+        try:
+            with redirect_stdout(out), redirect_stderr(err):
+                main()
+        except SystemExit as end:
+            ended = int(end.code or 0)
+        finally:
+            get_settings.cache_clear()
+    outcome = subprocess.CompletedProcess(command, ended, _written(out), _written(err))
+    return _checked(outcome, status)
+
+
+def shuffleboard_process(
     *arguments: object, status: int = 0, timeout_s: float = TIMEOUT_S, **settings: object
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`."""
+    """The same in a process of its own, for tests of what only a process has."""
+    command = [sys.executable, "-m", "shuffleboard.cli", *map(str, arguments)]
     outcome = subprocess.run(
-        [sys.executable, "-m", "shuffleboard.cli", *map(str, arguments)],
+        command,
         cwd=ROOT,
         env=_environment(settings),
         capture_output=True,
@@ -29,10 +60,7 @@ def shuffleboard(
         timeout=timeout_s,
         check=False,
     )
-    assert outcome.returncode == status, (
-        f"{' '.join(map(str, arguments))}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
-    )
-    return outcome
+    return _checked(outcome, status)
 
 
 def shuffleboard_json(*arguments: object, **options: Any) -> Any:
@@ -40,35 +68,48 @@ def shuffleboard_json(*arguments: object, **options: Any) -> Any:
     return json.loads(shuffleboard(*arguments, "--json", **options).stdout)
 
 
+def _written(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    stream.seek(0)
+    return stream.read()
+
+
+def _checked(outcome: subprocess.CompletedProcess[str], status: int) -> subprocess.CompletedProcess[str]:
+    command = " ".join(map(str, outcome.args))
+    assert outcome.returncode == status, f"{command}: {outcome.returncode}\n{outcome.stdout}\n{outcome.stderr}"
+    return outcome
+
+
 @contextmanager
-def fake_worker(*arguments: object, **settings: object) -> Iterator[subprocess.Popen[str]]:
+def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
     """A worker process with the fake scorer, at work once this yields; killed at the end if it still runs."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.worker_process", *map(str, arguments)],
-        cwd=ROOT,
-        env=_environment(settings),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    with tempfile.TemporaryDirectory() as folder:
+        said, log = Path(folder) / "said", Path(folder) / "log"
+        process = fork_worker([str(argument) for argument in arguments], _environment(settings), said, log)
+        worker = Worker(process, said, log)
         try:
-            assert process.stdout is not None
-            assert process.stdout.readline(), "the worker did not start; see its messages"
-            yield process
+            eventually(lambda: worker.started or worker.status is not None, "the worker starts")
+            assert worker.started, f"the worker did not start: {log.read_text()}"
+            yield worker
         finally:
-            process.kill()
+            worker.signal(signal.SIGKILL)
+            worker.wait()
 
 
 def _environment(settings: dict[str, object]) -> dict[str, str]:
     return os.environ | {f"SHUFFLEBOARD_{name.upper()}": str(value) for name, value in settings.items()}
 
 
-def terminate(process: subprocess.Popen[str], within_s: float = 15.0) -> int:
-    """Sends SIGTERM and returns the exit status, which must come within the time given."""
-    process.send_signal(signal.SIGTERM)
-    return process.wait(within_s)
+def terminate(process: Worker | subprocess.Popen[str]) -> int | None:
+    """Sends SIGTERM and returns the exit status; None of a worker that still runs after a generous time."""
+    if isinstance(process, Worker):
+        process.signal(signal.SIGTERM)
+    else:
+        process.send_signal(signal.SIGTERM)
+    return process.wait(PATIENCE_S)
 
 
-def eventually(condition: Callable[[], object], what: str, within_s: float = 60.0) -> None:
+def eventually(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> None:
     """Waits until the condition holds; fails the test, saying what did not happen, when it never does."""
     deadline = time.monotonic() + within_s
     while not condition():

@@ -12,6 +12,7 @@ Databases: ask for the narrowest that will do.
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
 """
 
+import copy
 import fcntl
 import gc
 import json
@@ -23,11 +24,13 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partialmethod
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
 import pytest
+from argon2 import PasswordHasher, profiles
 
 from tests import services
 
@@ -45,6 +48,24 @@ if _PROCESSES > 1:
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // _PROCESSES)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores, for `-n auto`: a third of the time, a test waits for a server or a browser."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+ON_EITHER_ENGINE = {"assessed", "database", "database_url", "drawn", "filled", "filled_databases", "proof", "site"}
+"""Fixtures that give each engine in turn."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests marked one_engine on SQLite alone, which is made sooner."""
+    if metafunc.definition.get_closest_marker("one_engine") is not None:
+        for name in ON_EITHER_ENGINE.intersection(metafunc.fixturenames):
+            metafunc.definition.add_marker(pytest.mark.parametrize(name, ["sqlite"], indirect=True))
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests marked gpu where there is none: nothing else may be skipped."""
     if item.get_closest_marker("gpu") is None:
@@ -57,10 +78,49 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("no accelerator")
 
 
+SLOWEST = (
+    "chaos/test_chaos.py",
+    "integration/test_command_line.py",
+    "docs/test_guides.py",
+    "engine/test_memory_limit.py",
+    "integration/test_presets.py",
+    "integration/test_scoring.py",
+    "api/test_schemathesis.py",
+    "outputs/test_reference_values.py",
+    "integration/test_trouble.py",
+    "integration/test_celery.py",
+    "integration/test_worker.py",
+    "integration/test_endpoint.py",
+    "operations/test_backup.py",
+    "chaos/test_fence.py",
+    "sql/test_attacks.py",
+    "engine/test_same_bits.py",
+    "integration/test_same_bits.py",
+    "docs/test_commands.py",
+    "web/test_every_door.py",
+    "boards/test_boards.py",
+    "migration/test_fixtures.py",
+    "assessment/test_assess.py",
+    "proof/test_columns.py",
+    "proof/test_crates.py",
+    "engine/test_trie_engine.py",
+    "docs/test_site.py",
+)
+"""Files that take longest. Order matters little but for the last of them: a process may be left alone with it."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slowest files, whatever order the others were put into."""
+    places = {ROOT / "tests" / name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: places.get(item.path, len(SLOWEST)))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was collected is garbage at no time: a million objects less to look through, again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)  # looking through what SQLAlchemy makes for each test takes longer than making it
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -86,6 +146,16 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     _forget_settings()
     yield tmp_path
     _forget_settings()
+    _forget_engines(tmp_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_passwords() -> Iterator[None]:
+    """Hashes passwords with the least effort: as they are hashed in earnest, each one takes a tenth of a second."""
+    cheapest = {name: getattr(profiles.CHEAPEST, name) for name in ("time_cost", "memory_cost", "parallelism")}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(PasswordHasher, "__init__", partialmethod(PasswordHasher.__init__, **cheapest))
+        yield
 
 
 def _forget_settings() -> None:
@@ -142,7 +212,7 @@ def postgresql_database(
 def _postgresql_database(server: services.PostgresServer | services.OutsidePostgres, template: str) -> Iterator[str]:
     name = f"shuffleboard_test_{uuid.uuid4().hex}"
     url = server.database_url(name)
-    services.postgres_execute(server.url, f"CREATE DATABASE {name} TEMPLATE {template}")
+    services.copy_database(server.url, name, template)
     yield url
     _close_engine(url)
     services.postgres_execute(server.url, f"DROP DATABASE {name} WITH (FORCE)")
@@ -165,6 +235,13 @@ def _close_engine(url: str) -> None:
         audiences.dispose(db.get_engine(url))
     elif db is not None:
         db.get_engine(url).dispose()
+
+
+def _forget_engines(folder: Path) -> None:
+    """Close what was opened in a folder and remember it no longer: thousands of engines are much to look through."""
+    db = sys.modules.get("registry.db")
+    for url in [url for url in db._engines if str(folder) in url] if db is not None else ():
+        _close_engine(url)
 
 
 # SQLite
@@ -346,19 +423,51 @@ def smollm2_gguf() -> Path:
 
 
 @pytest.fixture(scope="session")
-def smollm2_folder(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SmolLM2-135M-Instruct as safetensors, as a worker converts it on first use; converted once for all processes."""
-    from workers.artifacts import convert_gguf
-
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+    """made_once(name, make) returns the folder `name`, which make(folder) made once for all processes of the run."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # of this run, and of all its processes
-    converted = folder / "models" / "smollm2"
-    with (folder / "smollm2.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not converted.is_dir():
-            convert_gguf(smollm2_gguf, converted)
-    return converted
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        with (folder / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "models" / name).is_dir():
+                make(folder / "models" / name)
+        return folder / "models" / name
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def smollm2_folder(smollm2_gguf: Path, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """SmolLM2-135M-Instruct as safetensors, as a worker converts it on first use."""
+    from workers.artifacts import convert_gguf
+
+    return made_once("smollm2", lambda folder: convert_gguf(smollm2_gguf, folder))
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
+    """A random model of a real architecture, with a tokenizer that has a token for each label: it scores at once."""
+
+    def make(folder: Path) -> None:
+        import torch
+        from tokenizers import decoders
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        from tests.engine.tiny import COMMON
+        from tests.engine.tokenizers import tokenizer_of_kind
+
+        words = copy.deepcopy(tokenizer_of_kind("llama3"))
+        words.backend_tokenizer.decoder = decoders.ByteLevel()
+        words.add_tokens([f" {label}" for label in "ABCDEFGHIJ"])
+        words.save_pretrained(folder)
+        torch.manual_seed(0)
+        size = {"vocab_size": len(words), "max_position_embeddings": 4096, "tie_word_embeddings": False}
+        AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **COMMON | size)).save_pretrained(folder)
+
+    return made_once("tiny", make)
 
 
 @pytest.fixture(scope="session")
@@ -378,6 +487,9 @@ def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], No
 @pytest.fixture(scope="session")
 def chromium() -> Path:
     """The browser, for `playwright.chromium.launch(executable_path=..., args=["--no-sandbox"])`."""
+    from playwright.sync_api import expect
+
+    expect.set_options(timeout=60_000)  # the machine may be busy
     return services.chromium_program()
 
 

@@ -62,6 +62,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 def run_forked(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
     """`main` in a process that a server forked, with its modules loaded: its files and settings are its own."""
+    os.environ.clear()
     os.environ.update(environment)
     for path, descriptor in ((said, 1), (log, 2)):
         with path.open("wb") as file:

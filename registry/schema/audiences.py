@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import Engine, event
 
-from registry.db import make_engine
+from registry.db import forget_engine, make_engine
 from registry.schema.views import VIEWS, view_sql
 
 Audience = Literal["public", "members", "all"]
@@ -196,11 +196,11 @@ def _narrow(url: str, audience: Audience) -> Engine:
 def dispose(engine: Engine) -> None:
     """Closes the process's pooled connections to the engine's database, whoever reads through them.
 
-    What was compiled for it goes, too: a process that opens many databases one after the other keeps none of them.
+    The engines are forgotten: a process that opens many databases one after the other keeps none of them.
     """
     url = engine.url.render_as_string(hide_password=False)
     for audience in AUDIENCES:
         closed = engine if audience == "all" else _narrowed.pop((url, audience), None)
         if closed is not None:
-            closed.dispose()
+            forget_engine(closed)
             closed.clear_compiled_cache()

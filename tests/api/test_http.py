@@ -8,6 +8,8 @@ from pydantic import TypeAdapter
 from registry.digests import DIGEST_LENGTH
 from web.api import OPERATIONS
 
+pytestmark = pytest.mark.one_engine
+
 READS = [item for item in OPERATIONS if item.method == "GET" and item.scope == "read" and item.name != "drift"]
 """What anyone may read; drift is between evaluations that asked one model the same, of which there is no pair here."""
 

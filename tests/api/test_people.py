@@ -11,6 +11,8 @@ from web import create_app
 
 __all__ = ["asked", "postgresql_asked", "sqlite_asked"]
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.fixture
 def engine(database: str) -> Engine:

@@ -1,7 +1,6 @@
 """Every route of the website, with what it takes to be answered: a new one must be put into the table."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from sqlalchemy import Engine
 
 from registry.db import get_engine, write_session
 from registry.people.accounts import ROLES, create_account, scopes_of
-from registry.schema.audiences import dispose
 from registry.settings import Settings
 from tests.web.accounts import bearer, csrf_of, token_of
 from web import create_app
@@ -147,20 +145,17 @@ NAMED = ("name", "account", "model", "benchmark", "board", "suite", "slug")
 REFUSALS = {401, 403, 404}
 
 
-@pytest.fixture(scope="module")
-def engine(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+@pytest.fixture
+def engine(sqlite_database: str) -> Engine:
     """An empty registry with an account of each role."""
-    path = tmp_path_factory.mktemp("routes") / "routes.db"
-    path.write_bytes(sqlite_template.read_bytes())
-    engine = get_engine(f"sqlite:///{path}")
+    engine = get_engine(sqlite_database)
     with write_session(engine) as session:
         for role in ROLES:
             create_account(session, role, role)
-    yield engine
-    dispose(engine)
+    return engine
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def tokens(engine: Engine) -> dict[str, dict[str, str]]:
     """Role to what its programs send."""
     return {role: bearer(token_of(engine, role)) for role in ROLES}

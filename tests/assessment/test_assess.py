@@ -1,5 +1,6 @@
 """The protocol on stored evaluations: everything it says, computed a second time from the rows."""
 
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -66,7 +67,13 @@ def again(sqlite_assessed: Engine) -> Again:
 
 @pytest.fixture
 def document(assessed: Engine) -> dict[str, Any]:
-    with read_session(assessed) as session:
+    return document_of(assessed)
+
+
+@cache
+def document_of(engine: Engine) -> dict[str, Any]:
+    """Computed once for all tests, which only read it."""
+    with read_session(engine) as session:
         return assess(session)
 
 

@@ -13,6 +13,8 @@ from tests.boards.outputs import HEADLINE, import_all
 from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry, four_options
 
+pytestmark = pytest.mark.one_engine
+
 QUESTIONS = four_options(50)
 BOARD = f"""
 name = "main"

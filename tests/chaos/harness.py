@@ -42,8 +42,9 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 LEASE_SECONDS: Final = 1.5
 RECONCILE_SECONDS: Final = 0.5
 FROZEN_SECONDS: Final = 2 * LEASE_SECONDS
-STOP_SECONDS: Final = 10.0
-STUCK_SECONDS: Final = 90.0
+STOP_SECONDS: Final = 30.0
+"""Within which a worker ends when it is told to. Ten are promised, on a machine that is not busy."""
+STUCK_SECONDS: Final = 240.0
 """How long after the last fault a deployment may take to complete."""
 MODELS: Final = ("one", "two")
 SAMPLE: Final = {"variants": "cyclic", "limit": 30, "shard_prompts": 8}
@@ -94,7 +95,7 @@ class Deployment:
             words = ["--seconds-per-prompt", str(self.schedule.seconds_per_prompt)]
             words += ["--page-limit", str(self.page_limit)] if self.schedule.engine == "sqlite" else []
             words += ["--trip", trip] if trip else []
-            process = fork_worker(words, environment, said, log)
+            process = fork_worker(words, os.environ | environment, said, log)
         self._workers.append(Worker(process, said, log, trip))
 
     def tend(self) -> None:
@@ -295,7 +296,7 @@ class Deployment:
         whole = self.page_limit.with_suffix(".new")  # nobody shall read half a number
         whole.write_text("1")
         whole.rename(self.page_limit)
-        deadline = time.monotonic() + 4
+        deadline = time.monotonic() + 15
         while time.monotonic() < deadline and self._times_full() == before:
             self.tend()
             time.sleep(0.05)

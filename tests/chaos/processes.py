@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.worker_process import run_forked
 
@@ -19,12 +19,12 @@ _FORKS.set_forkserver_preload(["tests.worker_process", "workers.app", "registry.
 
 @dataclass
 class Worker:
-    """A worker process. trip: what it will do to itself."""
+    """A worker process, and the files that its stdout and stderr are. trip: what it will do to itself."""
 
-    process: "subprocess.Popen[bytes] | multiprocessing.context.ForkServerProcess"
+    process: "subprocess.Popen[Any] | multiprocessing.context.ForkServerProcess"
     said: Path
     log: Path
-    trip: str | None
+    trip: str | None = None
     frozen_until: float | None = None
     told_at: float | None = None
 

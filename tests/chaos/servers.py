@@ -44,7 +44,7 @@ class Servers:
             path = self.folder / f"{name}.db"
             shutil.copyfile(self._sqlite, path)
             return f"sqlite:///{path}"
-        services.postgres_execute(self.postgres.url, f"CREATE DATABASE {name} TEMPLATE template_of_all")
+        services.copy_database(self.postgres.url, name, "template_of_all")
         return self.postgres.database_url(name)
 
 

@@ -1,8 +1,6 @@
 """A worker that was frozen past its lease changes nothing when it wakes, and only the fence sees to that."""
 
-import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +15,12 @@ from tests.commands import eventually, fake_worker
 from tests.fake_scorer import fake_logprobs
 from tests.population import predictions, queue_evaluation
 
-SETTINGS = {"lease_seconds": 1.0, "poll_seconds": 0.1, "reconcile_seconds": 0.3}
+SETTINGS = {"lease_seconds": 2.0, "poll_seconds": 0.1, "reconcile_seconds": 0.3}
 
 
 def the_shard(engine: Engine) -> Any:
     with read_session(engine) as session:
         return session.scalars(select(Shard)).one()
-
-
-def is_frozen(process: subprocess.Popen[str]) -> bool:
-    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def freeze_and_wake(engine: Engine, url: str, folder: Path, trip: str, *sabotage: str) -> int:
@@ -37,17 +31,17 @@ def freeze_and_wake(engine: Engine, url: str, folder: Path, trip: str, *sabotage
     evaluation_id = queue_evaluation(engine, folder)
     settings = {"database_url": url, **SETTINGS}
     with fake_worker("--trip", trip, "--wrong-numbers", *sabotage, **settings) as sleeper:
-        eventually(lambda: is_frozen(sleeper), "the worker freezes")
+        eventually(lambda: sleeper.frozen, "the worker freezes")
         # Four prompts, so the other is at it for some seconds.
         with fake_worker("--seconds-per-prompt", 0.7, *sabotage, **settings) as other:
             eventually(lambda: the_shard(engine).fence == 2, "another worker is given the shard")
-            os.kill(sleeper.pid, signal.SIGCONT)
+            sleeper.signal(signal.SIGCONT)
             eventually(lambda: the_shard(engine).state in ("done", "failed"), "the shard is scored")
             eventually(
                 lambda: the_shard(engine).state != "done" or state(engine, evaluation_id) == "complete",
                 "the evaluation is sealed",
             )
-            assert (sleeper.poll(), other.poll()) == (None, None)
+            assert (sleeper.status, other.status) == (None, None)
     return evaluation_id
 
 

@@ -1,6 +1,5 @@
 """The registries and servers with which the pages of the documentation are followed."""
 
-import copy
 import os
 import shlex
 import shutil
@@ -125,27 +124,6 @@ def follow(
     yield start
     for session in sessions:
         session.close()
-
-
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random model of a real architecture, with a tokenizer that has a token for each label."""
-    import torch
-    from tokenizers import decoders
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    from tests.engine.tiny import COMMON
-    from tests.engine.tokenizers import tokenizer_of_kind
-
-    folder = tmp_path_factory.mktemp("tiny")
-    words = copy.deepcopy(tokenizer_of_kind("llama3"))
-    words.backend_tokenizer.decoder = decoders.ByteLevel()
-    words.add_tokens([f" {label}" for label in "ABCDEFGHIJ"])
-    words.save_pretrained(folder)
-    torch.manual_seed(0)
-    size = {"vocab_size": len(words), "max_position_embeddings": 4096, "tie_word_embeddings": False}
-    AutoModelForCausalLM.from_config(AutoConfig.for_model("llama", **COMMON | size)).save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -59,8 +59,8 @@ SHOWN: Final = (
     *("dockerfile", "ini", "nginx", "html", "http", "r", "diff"),
 )
 """Languages of blocks that are looked at only; those in the second line are parsed."""
-BLOCK_S: Final = 180.0
-SERVER_S: Final = 60.0
+BLOCK_S: Final = 600.0
+SERVER_S: Final = 180.0
 STOP_S: Final = 15.0
 NOWHERE: Final = "http://127.0.0.1:9"
 """A proxy that is not there: programs that look beyond this machine fail at once."""

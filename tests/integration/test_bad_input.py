@@ -15,6 +15,8 @@ from shuffleboard.cli import cli, main
 from tests.commands import shuffleboard
 from tests.population import add_benchmark, add_model, question, table_counts, write_lines
 
+pytestmark = pytest.mark.one_engine
+
 GOOD = question(0)
 
 

@@ -1,5 +1,6 @@
 """Celery workers on a real Redis and PostgreSQL: messages may be lost, workers may die, nothing else may be."""
 
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -37,7 +38,6 @@ def settings(postgresql_database: str, redis_url: str) -> dict[str, Any]:
     return {
         "database_url": postgresql_database,
         "broker_url": redis_url,
-        "lease_seconds": 1.0,
         "reconcile_seconds": 0.5,
     }
 
@@ -121,10 +121,11 @@ def test_doubled_messages_do_no_harm(engine: Engine, tmp_path: Path, settings: d
 
 
 def test_a_killed_worker_s_shard_is_scored_by_another(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
+    settings["lease_seconds"] = 3.0
     evaluation_id = submit_by_command(engine, tmp_path, settings)
     with fake_worker("--seconds-per-prompt", 30, **settings) as worker:
         eventually(lambda: claimed(engine), "a worker begins")
-        worker.kill()
+        worker.signal(signal.SIGKILL)
     with fake_worker(**settings):
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
     assert_whole(engine, evaluation_id)
@@ -164,8 +165,7 @@ def test_submitting_succeeds_at_once_while_redis_is_down(
     queue_evaluation(engine, tmp_path, shards=SHARDS)
     settings["broker_url"] = f"redis://127.0.0.1:{free_port()}/0"
     request = ("--model", "fake", "--benchmark", "bench", "--variants", "original")
-    # The limit is on the whole command, which takes a second or two to start.
-    document = shuffleboard_json("evaluations", "submit", *request, timeout_s=15, **settings)
+    document = shuffleboard_json("evaluations", "submit", *request, **settings)
     assert set(shard_rows(engine, "state")) == {("queued",)}
     with read_session(engine) as session:
         assert find_evaluation(session, document["evaluation"]).state == "queued"
@@ -279,8 +279,7 @@ def test_submitting_succeeds_while_redis_does_not_answer(
     queue_evaluation(engine, tmp_path, shards=SHARDS)
     request = ("--model", "fake", "--benchmark", "bench", "--variants", "original")
     with silent_broker() as url:
-        # Two seconds of waiting for the socket, tried twice, beside the start of the command.
-        document = shuffleboard_json("evaluations", "submit", *request, timeout_s=20, **settings | {"broker_url": url})
+        document = shuffleboard_json("evaluations", "submit", *request, **settings | {"broker_url": url})
     with read_session(engine) as session:
         assert find_evaluation(session, document["evaluation"]).state == "queued"
 
@@ -293,7 +292,7 @@ def test_work_is_done_while_redis_is_down(engine: Engine, tmp_path: Path, settin
     settings["broker_url"] = f"redis://127.0.0.1:{free_port()}/0"
     with fake_worker(**settings) as worker:
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
-        assert terminate(worker, within_s=10) == 0
+        assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)
 
 
@@ -313,4 +312,4 @@ def test_work_is_taken_up_when_redis_comes_back(
 
 def test_a_worker_told_to_stop_before_celery_listens_stops(settings: dict[str, Any]) -> None:
     with fake_worker(**settings) as worker:  # it has only just said that it is there
-        assert terminate(worker, within_s=10) == 0
+        assert terminate(worker) == 0

@@ -3,9 +3,9 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.queue.evaluations import select_questions
 from registry.queue.shards import prompts_of
-from tests.commands import ROOT, shuffleboard, shuffleboard_json
+from tests.commands import ROOT, shuffleboard, shuffleboard_json, shuffleboard_process
 from tests.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
 
 LIMIT = 4
@@ -321,14 +321,15 @@ def test_web_and_registry_do_without_torch(module: str) -> None:
     assert modules_after(f"import {module}") & {"torch", "transformers", "sentence_transformers"} == set()
 
 
-def test_help_answers_in_under_half_a_second() -> None:
+def test_help_answers_within_half_a_second_of_computing() -> None:
     def seconds() -> float:
-        started = time.perf_counter()
-        shuffleboard("--help")
-        return time.perf_counter() - started
+        before = os.times()
+        shuffleboard_process("--help")
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
 
-    # The best of several: other processes may hold the machine up, and never speed it up.
-    assert min(seconds() for _ in range(5)) < 0.5
+    # The best of several: other processes slow even the computing down, and never speed it up.
+    assert min(seconds() for _ in range(3)) < 0.5
 
 
 @pytest.mark.parametrize(

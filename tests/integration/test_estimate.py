@@ -22,6 +22,8 @@ from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, add_model, question, queue_evaluation, table_counts
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.fixture
 def engine(database: str) -> Engine:

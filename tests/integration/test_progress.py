@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
 from registry.queue import claims
-from registry.queue.progress import Progress, duration, overall, progress_of
+from registry.queue.progress import Progress, duration, overall, progress_of, progress_of_several
+from registry.settings import Settings
 from registry.tables import Worker
-from tests.commands import fake_worker, shuffleboard, shuffleboard_json
+from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
+from workers.loop import WorkerLoop
 
 
 @pytest.fixture
@@ -143,10 +146,24 @@ def test_list_and_show_say_that_nobody_scores(waiting: tuple[int, str]) -> None:
     assert "no live worker" in shuffleboard("evaluations", "show", evaluation_id, database_url=url).stderr
 
 
-def test_watching_ends_when_the_evaluation_is_complete(waiting: tuple[int, str]) -> None:
+def test_watching_ends_when_the_evaluation_is_complete(
+    waiting: tuple[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     evaluation_id, url = waiting
-    with fake_worker("--until-idle", "--seconds-per-prompt", 0.2, database_url=url):
-        watched = shuffleboard("evaluations", "show", evaluation_id, "--watch", database_url=url)
+    seen = []
+
+    def look_then_score(session: Session, ids: list[int]) -> dict[int, Progress]:
+        found = progress_of_several(session, ids)
+        seen.append(found[evaluation_id].state)
+        loop = WorkerLoop(get_engine(url), Settings(), FakeScorer(), ["cpu"])
+        loop.start()
+        loop.run(until_idle=True)
+        loop.stop()
+        return found
+
+    monkeypatch.setattr("registry.queue.progress.progress_of_several", look_then_score)
+    watched = shuffleboard("evaluations", "show", evaluation_id, "--watch", database_url=url)
+    assert seen == ["queued", "complete"]
     assert "state              complete" in watched.stdout
     assert "fake on bench" in watched.stderr
     assert "no live worker" not in watched.stderr

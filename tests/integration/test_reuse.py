@@ -24,20 +24,20 @@ REQUEST = EvaluationRequest(model="m", benchmark="mmlu", variants="cyclic", limi
 
 
 @pytest.fixture(scope="module")
-def scored_cyclic(smollm2_home_once: Path) -> Path:
+def scored_cyclic(home_once: Path) -> Path:
     """A home whose registry holds one sealed evaluation under cyclic."""
-    engine = get_engine(f"sqlite:///{smollm2_home_once / 'shuffleboard.db'}")
-    evaluate(engine, smollm2_home_once, REQUEST)
-    return smollm2_home_once
+    engine = get_engine(f"sqlite:///{home_once / 'shuffleboard.db'}")
+    evaluate(engine, home_once, REQUEST)
+    return home_once
 
 
 @pytest.fixture(scope="module")
-def smollm2_home_once(smollm2_gguf: Path, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A registry with the real model, with one of its layers rounded otherwise, and a benchmark."""
+def home_once(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A registry with a tiny model, the same model rounded otherwise, and a benchmark."""
     home = tmp_path_factory.mktemp("reuse")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
-    request = RevisionRequest("huggingface", str(smollm2_folder))
+    request = RevisionRequest("huggingface", str(tiny_folder))
     with write_session(get_engine(url)) as session:
         import_benchmark(session, read_benchmark(MMLU), name="mmlu")
         for name, revision in (("m", request), ("m-int8", replace(request, quantisation="int8-weight-only"))):

@@ -32,7 +32,7 @@ from workers.errors import InterruptedScoringError
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 
-QUESTIONS = 10
+QUESTIONS = 6
 REFERENCE_TOLERANCE = 1e-4
 HARNESS_TOLERANCE = 1e-3
 
@@ -54,7 +54,7 @@ def loaded(smollm2_folder: Path) -> LoadedModel:
 
 @pytest.fixture(scope="module")
 def scored(smollm2_gguf: Path, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scored]:
-    """Ten questions of MMLU under cyclic, through the queue and the worker's loop."""
+    """Six questions of MMLU under cyclic, through the queue and the worker's loop."""
     home = tmp_path_factory.mktemp("scored")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)

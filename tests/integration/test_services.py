@@ -135,7 +135,7 @@ sys.stdin.read()
         started = [tests.stdout.readline().split() for _ in range(2)]
         assert all(accepts("127.0.0.1", int(port)) and Path(folder).is_dir() for port, folder in started)
         tests.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while any(accepts("127.0.0.1", int(port)) or Path(folder).exists() for port, folder in started):
         assert time.monotonic() < deadline, f"still there: {started}"
         time.sleep(0.05)

@@ -5,11 +5,11 @@ import stat
 from contextlib import closing
 from pathlib import Path
 
-from tests.commands import shuffleboard
+from tests.commands import shuffleboard_process
 
 
 def test_it_is_its_owner_s_alone_and_has_no_log_beside_it_when_a_command_has_ended(tmp_path: Path) -> None:
-    shuffleboard("db", "upgrade", home=tmp_path)
+    shuffleboard_process("db", "upgrade", home=tmp_path)
     file = tmp_path / "shuffleboard.db"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir()] == [file.name]

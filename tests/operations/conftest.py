@@ -31,7 +31,7 @@ from registry.schema.audiences import dispose
 from registry.tables import Model
 from tests.migration.next_revision import drafted, next_schema
 from tests.proof.population import populate
-from tests.services import OutsidePostgres, PostgresServer, postgres_execute
+from tests.services import OutsidePostgres, PostgresServer, copy_database, postgres_execute
 
 __all__ = ["drafted", "next_schema"]
 """Fixtures of others; those of this file need no mention."""
@@ -122,7 +122,7 @@ def postgresql_filled_template(
 ) -> Iterator[str]:
     """Name of a database with all of it, to be copied."""
     name = f"{postgresql_template}_filled"
-    postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
+    copy_database(postgres_server.url, name, postgresql_template)
     engine = get_engine(postgres_server.database_url(name))
     fill(engine, tmp_path_factory.mktemp("filled"))
     engine.dispose()
@@ -136,7 +136,7 @@ def postgresql_filled(
 ) -> Iterator[Engine]:
     """A filled registry of the test's own on PostgreSQL."""
     name = f"shuffleboard_filled_{uuid.uuid4().hex}"
-    postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_filled_template}")
+    copy_database(postgres_server.url, name, postgresql_filled_template)
     engine = get_engine(postgres_server.database_url(name))
     yield engine
     dispose(engine)

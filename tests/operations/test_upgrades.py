@@ -63,7 +63,7 @@ def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
         except DatabaseError as error:
             refused.append(str(error))
 
-    with old.connect() as reader, limits(monkeypatch, lock_timeout="700ms"):
+    with old.connect() as reader, limits(monkeypatch, lock_timeout="2s"):
         reader.execute(text("SELECT count(*) FROM evaluation"))
         thread = threading.Thread(target=upgrade)
         thread.start()

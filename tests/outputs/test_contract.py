@@ -23,6 +23,8 @@ from registry.tables import (
 )
 from tests.outputs.conftest import Registry, four_options
 
+pytestmark = pytest.mark.one_engine
+
 LINE = {"question_id": "q0", "variant": 0, "order": [0, 1, 2, 3], "position": 0}
 TABLES = (Evaluation, EvaluationQuestion, Shard, Prediction, Generation, QuestionScore, Protocol, VariantSet)
 

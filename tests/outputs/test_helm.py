@@ -23,6 +23,8 @@ from registry.tables import Evaluation, Generation, Prediction
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import HELM, IDS, QUESTIONS, helm_copy, known
 
+pytestmark = pytest.mark.one_engine
+
 
 def _read(path: Path) -> Log:
     file = log_file(path)

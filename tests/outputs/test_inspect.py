@@ -21,6 +21,8 @@ from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import Registry
 from tests.outputs.logs import IDS, INSPECT, QUESTIONS, deflated, inspect_copy, inspect_document, known
 
+pytestmark = pytest.mark.one_engine
+
 # The mock model's replies in turn; see tests/data/README.md.
 REPLIES = ["ANSWER: A", "ANSWER: B", "I think it is C.\n\nANSWER: C", "ANSWER: C", "no idea"]
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+import pytest
 from sqlalchemy import Column, Connection, Engine, Table, select, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -15,6 +16,8 @@ from registry.schema.triggers import trigger_names
 from registry.tables import Base
 from registry.verification import OUTSIDE, verify_evaluation
 from tests.proof.population import Population
+
+pytestmark = pytest.mark.one_engine
 
 TABLES: Final = Base.metadata.tables
 

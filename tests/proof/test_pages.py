@@ -22,6 +22,8 @@ from tests.proof.commands import run
 from tests.proof.population import Population, score, submit_and_score
 from web import create_app
 
+pytestmark = pytest.mark.one_engine
+
 Registry = tuple[Engine, Population]
 
 

@@ -82,7 +82,7 @@ def engines(
     path = tmp_path_factory.mktemp("spec") / "spec.db"
     shutil.copyfile(sqlite_template, path)
     name = f"shuffleboard_spec_{uuid.uuid4().hex}"
-    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {name} TEMPLATE {postgresql_template}")
+    services.copy_database(postgres_server.url, name, postgresql_template)
     found = Engines(make_engine(f"sqlite:///{path}"), make_engine(postgres_server.database_url(name)))
     for engine in (found.sqlite, found.postgresql):
         add_common_rows(engine)

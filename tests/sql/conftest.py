@@ -72,7 +72,7 @@ def postgresql_asked(
 ) -> Iterator[Asked]:
     names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
     database = f"shuffleboard_test_{uuid.uuid4().hex}"
-    services.postgres_execute(postgres_server.url, f"CREATE DATABASE {database} TEMPLATE {postgresql_template}")
+    services.copy_database(postgres_server.url, database, postgresql_template)
     url = postgres_server.database_url(database)
     engine = get_engine(url)
     fill(engine, tmp_path_factory.mktemp("asked"))

@@ -32,6 +32,8 @@ from tests.web.accounts import token_of
 from web import create_app
 from web.api import uploads
 
+pytestmark = pytest.mark.one_engine
+
 Headers = Callable[[str], dict[str, str]]
 
 

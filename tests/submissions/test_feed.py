@@ -16,6 +16,8 @@ from registry.settings import Settings
 from registry.tables import BenchmarkVersion, Evaluation
 from tests.submissions.conftest import FILES, ask, work
 
+pytestmark = pytest.mark.one_engine
+
 ATOM = "{http://www.w3.org/2005/Atom}"
 Headers = Callable[[str], dict[str, str]]
 

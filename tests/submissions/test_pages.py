@@ -17,6 +17,8 @@ from tests.submissions.conftest import FILES, HUB, ask, notices, work
 from tests.web.accounts import csrf_of
 from tests.web.seed import HOSTILE
 
+pytestmark = pytest.mark.one_engine
+
 Browser = Callable[[str], FlaskClient]
 
 

@@ -21,6 +21,7 @@ from registry.revisions.endpoints import (
     load_endpoints,
 )
 from registry.settings import Settings
+from tests.commands import eventually
 from tests.scripted_server import Answer, Asked, ScriptedServer, in_turn, scripted_server
 from workers.endpoint import EndpointEngine, EndpointPrompt, EndpointText, open_endpoint
 from workers.endpoint import client as client_module
@@ -444,7 +445,7 @@ def test_retry_after_is_a_number_or_a_date() -> None:
     assert seconds_of("12") == 12.0
     assert seconds_of("soon") is None
     assert seconds_of(formatdate(0, usegmt=True)) == 0.0
-    assert seconds_of(formatdate(time.time() + 100, usegmt=True)) == pytest.approx(100, abs=5)
+    assert seconds_of(formatdate(time.time() + 1000, usegmt=True)) == pytest.approx(1000, abs=100)
 
 
 def test_errors_of_a_server_are_tried_again_with_growing_waits() -> None:
@@ -470,14 +471,14 @@ def test_a_server_that_keeps_silent_is_asked_again_and_then_given_up() -> None:
     release = threading.Event()
 
     def silent(_asked: Asked) -> Answer:
-        release.wait(10)
+        release.wait()
         return FINE
 
     with scripted_server(silent) as server:
         with pytest.raises(EngineError, match=r"does not answer in time.*tried 2 times"):
             ask(server, endpoint_read_seconds=0.1, endpoint_attempts=2)
+        eventually(lambda: len(server.asked) == 2, "the server has read both requests")
         release.set()
-    assert len(server.asked) == 2
 
 
 def test_a_server_that_is_not_there_is_given_up() -> None:
@@ -634,11 +635,12 @@ def letters(asked: Asked) -> Answer:
 
 
 def test_prompts_are_scored_in_order_a_few_at_a_time(opened: Callable[..., EndpointEngine]) -> None:
-    def slowly(asked: Asked) -> Answer:
-        time.sleep(0.02)
+    def several_at_once(asked: Asked) -> Answer:
+        if asked.document["prompt"].startswith("Question"):
+            eventually(lambda: server.most_at_once > 1, "another prompt is asked beside this one")
         return letters(asked)
 
-    with scripted_server(scripted(slowly)) as server:
+    with scripted_server(scripted(several_at_once)) as server:
         engine = opened(server, endpoint_in_flight=3)
         scores = engine.score(prompts(12))
         assert scores.logprobs == [[-n - 1.0, -n - 2.0, None, None] for n in range(12)]
@@ -720,7 +722,7 @@ def test_scoring_stops_when_it_is_asked_to(opened: Callable[..., EndpointEngine]
 
     def complete(asked: Asked) -> Answer:
         if asked.document["prompt"].startswith("Question"):
-            release.wait(10)
+            release.wait()
         return letters(asked)
 
     with scripted_server(scripted(complete)) as server:

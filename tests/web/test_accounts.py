@@ -24,6 +24,8 @@ from tests.web.accounts import (
 )
 from web import create_app
 
+pytestmark = pytest.mark.one_engine
+
 
 @pytest.fixture
 def engine(database: str) -> Engine:

@@ -20,6 +20,8 @@ from tests.web.test_pages import counted
 from web import charts, create_app
 from web.pages import assessment
 
+pytestmark = pytest.mark.one_engine
+
 POINTS = len(MODELS) * len(BENCHMARKS)
 
 

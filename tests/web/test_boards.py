@@ -13,6 +13,8 @@ from registry.tables import BoardSnapshot
 from tests.web.seed import HOSTILE, add_benchmark, add_model, evaluate, right
 from tests.web.test_charts import cells
 
+pytestmark = pytest.mark.one_engine
+
 COLUMNS = ("accuracy@cyclic", "worst_accuracy@cyclic", "fluctuation_rate@cyclic", "accuracy_variance@cyclic")
 
 

@@ -486,6 +486,7 @@ def test_hidden_benchmarks_have_no_page_of_moved_answers(drawn):
     assert drawn.client.get("/benchmarks/veiled/answer-moving").status_code == 404
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("path", PAGES)
 def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path):
     response = drawn.client.get(address(drawn, path))

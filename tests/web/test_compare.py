@@ -3,6 +3,8 @@
 import re
 from statistics import mean
 
+import pytest
+
 from registry.db import read_session
 from registry.metrics import METRICS
 from registry.studies.comparing import compare_evaluations
@@ -13,6 +15,8 @@ from tests.web.test_charts import cells, specifications
 from tests.web.test_charts import right as answered_right
 from tests.web.test_pages import counted
 from web.pages.comparing import COMPARED
+
+pytestmark = pytest.mark.one_engine
 
 
 def pair(drawn, kind="cyclic", protocol="symbols"):

@@ -97,6 +97,7 @@ def test_every_page_is_well_formed_and_keeps_to_the_content_security_policy(clie
     assert [tag for tag, _ in tags.tags].count("h1") == 1
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("pattern", PAGES)
 def test_every_table_has_a_caption_and_scoped_headings_and_no_id_stands_twice(client, seeded, pattern):
     tags = parsed(client.get(address(pattern, seeded)))
@@ -107,6 +108,7 @@ def test_every_table_has_a_caption_and_scoped_headings_and_no_id_stands_twice(cl
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("pattern", PAGES)
 def test_every_link_on_a_page_leads_somewhere(client, seeded, pattern):
     tags = parsed(client.get(address(pattern, seeded)))
@@ -205,12 +207,14 @@ def test_provenance_names_seal_digests_device_and_engine(client, seeded):
     assert not provenance["mixed_engines"]
 
 
+@pytest.mark.one_engine
 def test_paths_on_the_server_are_not_shown(client, seeded):
     for page in ("/models/alpha", f"/evaluations/{seeded.evaluations['alpha']}"):
         assert "/somewhere/private" not in client.get(page).text
         assert "/somewhere/private" not in client.get("/api/v1" + page).text
 
 
+@pytest.mark.one_engine
 def test_hostile_texts_are_shown_as_texts(client, seeded):
     evaluation = seeded.evaluations["hostile"]
     listed = client.get(f"/evaluations/{evaluation}")
@@ -232,6 +236,7 @@ def test_hostile_texts_are_shown_as_texts(client, seeded):
     assert answers["question"]["text"] == HOSTILE
 
 
+@pytest.mark.one_engine
 def test_hostile_parameters_are_shown_as_texts(client, seeded):
     for page in (f"/?q={HOSTILE}", f"/?sort={HOSTILE}", f"/evaluations/{HOSTILE}", f"/models/{HOSTILE}"):
         response = client.get(page)
@@ -290,6 +295,7 @@ BAD = (
 )
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(("pattern", "named"), BAD)
 def test_what_cannot_be_right_is_refused_by_name(client, seeded, pattern, named):
     response = client.get(address(pattern, seeded))
@@ -305,6 +311,7 @@ def text_of_error(response):
 MISSING = ("/evaluations/4711", "/questions/4711", "/models/nobody", "/benchmarks/nothing", "/nowhere", "/?page=99")
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize("path", MISSING)
 def test_what_is_not_there_is_a_page_that_says_so(client, seeded, path):
     response = client.get(path)
@@ -317,6 +324,7 @@ def test_a_question_that_an_evaluation_does_not_ask_is_not_found_there(client, s
     assert client.get(path).status_code == 404
 
 
+@pytest.mark.one_engine
 def test_a_wrong_method_is_answered_with_the_right_ones(client):
     response = client.post("/")
     assert response.status_code == 405

@@ -95,11 +95,11 @@ def test_serve_answers_on_the_address_it_prints_and_stops_when_told(database):
         line = server.stderr.readline()
         address = re.search(r"http://[\d.]+:\d+/", line)
         assert address, line + server.stderr.read()
-        with urllib.request.urlopen(address[0] + "readyz", timeout=30) as response:
+        with urllib.request.urlopen(address[0] + "readyz", timeout=60) as response:
             assert response.status == 200
-        with urllib.request.urlopen(address[0], timeout=30) as response:
+        with urllib.request.urlopen(address[0], timeout=60) as response:
             assert b"How much of the score survives a shuffle?" in response.read()
     finally:
         server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=30) == 0
+        assert server.wait(timeout=60) == 0
         server.stderr.close()

@@ -212,6 +212,9 @@ def _authorizer(
         if schema is None:
             # Rows are counted, and no column is read: of a relation without a schema, or of a WITH.
             return second == "" and (first in views or first in readable or first not in tables)
+        if schema == base and within is None:
+            # A view joins a table of whose columns the query needs none. Only a view can name this schema.
+            return second == "" and first in readable
         if within is None:
             return schema == "temp" and first in views
         return schema in ("temp", base) and (first in views or first in readable)
