@@ -402,7 +402,7 @@ class Client:
         kind: str | None = None,
     ) -> Any:
         if not address.startswith(self._origin):
-            raise RemoteError(f"{self._base} leads on to another server ({address[:100]}); it is not followed")
+            raise RemoteError(f"{self._base} redirects to another server ({address[:100]}); redirects are not followed")
         headers = {} if kind is None else {"Content-Type": kind}
         try:
             response = self._http.request(method, address, json=document, content=file, headers=headers)
@@ -444,7 +444,7 @@ def _problem(response: httpx2.Response, *, is_file: bool) -> Exception:
         detail = str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
         status = response.status_code
-        return RemoteError(f"{response.url} answers {status} without saying why; is a registry there?")
+        return RemoteError(f"{response.url} answers {status} without a reason; check that it is a registry")
     kinds: dict[int, type[ShuffleboardError]] = {
         400: UsageError,
         401: AuthenticationError,

@@ -347,7 +347,7 @@ def test_the_shipped_suites_are_there_after_setting_up(registry: Registry) -> No
         ("name = 'x'\nvariants=['zigzag']\n[[tasks]]\nbenchmark='b'", "unknown variant kind 'zigzag'"),
         (
             "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\nshoots=3",
-            "shoots: is no key here; known: name, benchmarks",
+            "shoots: unknown key; known: name, benchmarks",
         ),
         ("name = 'x'\n[[tasks]]\nbenchmark='b'", "task 1 has no variants"),
         ("name = 'x'\nvariants=['cyclic']", "tasks: Field required"),
@@ -389,9 +389,9 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
         ({"benchmarks": ("nowhere",)}, "no benchmark 'nowhere'"),
         (
             {"columns": ("accuracy@full",)},
-            "the suite has no variants 'full', but: cyclic, divergent:seed=0,subset=all, choice-only",
+            "the suite has no variants 'full'; it has: cyclic, divergent:seed=0,subset=all, choice-only",
         ),
-        ({"columns": ("accuracy@cyclic/cloze",)}, "the suite has no protocol 'cloze' there, but: symbols"),
+        ({"columns": ("accuracy@cyclic/cloze",)}, "the suite has no protocol 'cloze' there; it has: symbols"),
     ],
 )
 def test_a_board_that_does_not_fit_is_refused_and_not_stored(
@@ -410,7 +410,7 @@ def test_a_board_that_does_not_fit_is_refused_and_not_stored(
     [
         ('["accuracy"]', None, "column 'accuracy': write it metric@variants"),
         ('["acuracy@cyclic"]', None, "no metric 'acuracy'; use one of accuracy"),
-        ('["accuracy@cyclic", "accuracy@cyclic"]', None, "column 'accuracy@cyclic' stands twice"),
+        ('["accuracy@cyclic", "accuracy@cyclic"]', None, "column 'accuracy@cyclic' is listed twice"),
         ('["accuracy@cyclic"]', "cora@divergent", "sort 'cora@divergent' is not a column"),
         ("[]", None, "columns: Tuple should have at least 1 item"),
     ],

@@ -171,4 +171,4 @@ def test_a_suite_whose_outputs_are_there_queues_nothing(filled: Registry, run) -
     status, out, err = run("evaluations", "submit", "--model", "m", "--suite", "robustness-core", "--benchmark", "b")
     assert status == 0
     assert json.loads(out)["evaluations"] == [4, 2, 3]
-    assert err.count("already exists") == 3
+    assert err.count("already has this specification") == 3

@@ -150,7 +150,7 @@ def test_a_worker_is_alive_from_its_first_sign_until_it_signs_off(
     loop.start()
     found = CliRunner().invoke(alive, ["worker"])
     assert found.exit_code == 0
-    assert re.fullmatch(r"alive: \d+ s since the last sign\n", found.stdout)
+    assert re.fullmatch(r"alive: \d+ s since the last sign of life\n", found.stdout)
     with write_session(engine) as session:
         session.execute(update(Worker).values(last_seen=database_now(-1000)))
     silent = CliRunner().invoke(alive, ["worker", "--seconds", "500"])

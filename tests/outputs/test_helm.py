@@ -309,7 +309,7 @@ def test_an_overall_score_of_other_answers_is_warned_of(registry: Registry, tmp_
     import_outputs(registry.engine, request, compared=found.append)
     assert found[0].agrees is False
     assert found[0].sentences() == [
-        "warning: exact_match: the log states 0.6000, but its 5 answers come to 0.2000",
+        "warning: exact_match: the log reports 0.6000, but its 5 answers give 0.2000",
         "every answer agrees with its own score, so the reported one covers other answers than those in the file",
         "its prompts contain up to 2 examples, but --shots says 0",
     ]

@@ -180,7 +180,7 @@ def test_models_are_registered_once(remote: Callable[[str], Client], lite: Engin
     assert maintainer.add_model("small", "external")["revision"] == 2
     with pytest.raises(UsageError, match="has no location"):
         maintainer.add_model("small", "external", location="/etc/passwd")
-    with pytest.raises(UsageError, match="is on no endpoint"):
+    with pytest.raises(UsageError, match="is not on an endpoint"):
         maintainer.add_model("small", "openai", location="http://127.0.0.1:1/v1", revision="m")
     assert ("maintainer", "model.add", "small@1") in actions(lite)
 

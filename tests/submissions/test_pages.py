@@ -60,7 +60,7 @@ def test_from_the_form_to_the_board(
     assert "welcome" in done
     assert 'href="/boards/main"' in done
     assert len(re.findall(r'href="/evaluations/\d+"', done)) == 2
-    assert "Ended" in done
+    assert "Finished" in done
     assert "What it" not in done
 
 

@@ -217,7 +217,7 @@ def test_a_submission_is_withdrawn_while_it_waits(lite: Engine, settings: Settin
     with write_session(lite) as session:
         withdraw(session, viewer(lite, "submitter"), number)
         withdraw(session, viewer(lite, "submitter"), number)
-    with pytest.raises(QueueError, match="was withdrawn; it does not wait"), write_session(lite) as session:
+    with pytest.raises(QueueError, match="was withdrawn; it is no longer awaiting"), write_session(lite) as session:
         approve(session, viewer(lite, "maintainer"), number, settings)
     assert notices(lite) == [("submission.requested", str(number)), ("submission.withdrawn", str(number))]
 
