@@ -1,7 +1,7 @@
-"""The tables of people and what they ask for: accounts, tokens, audit, submissions, notifications, saved queries.
+"""The tables of accounts and what they submit: accounts, tokens, audit, submissions, notifications, saved queries.
 
-None of them is read by a documented view, and none is part of a result: an evaluation keeps the name of who asked for
-it as text.
+None of them is read by a documented view, and none is part of a result: an evaluation keeps its requester's name as
+text.
 """
 
 from datetime import datetime
@@ -54,7 +54,7 @@ class Account(Base):
     password_hash: Mapped[str | None] = mapped_column(Text)
     """Argon2id in PHC form; NULL: it cannot sign in, only use tokens."""
     session_epoch: Mapped[int] = mapped_column(Integer, default=0)
-    """Stands in every signed-in browser's cookie; raising it signs all of them out."""
+    """In every signed-in browser's cookie; raising it signs all of them out."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -62,9 +62,9 @@ class Account(Base):
 
 
 class ApiToken(Base):
-    """A secret that stands for an account, within `scopes`. Only its SHA-256 is kept, and its first letters to tell it.
+    """A secret that acts for an account, within `scopes`. Only its SHA-256 and its first letters are stored.
 
-    It works until `expires_at` (NULL: no end) or `revoked_at`.
+    It works until `expires_at` (NULL: never expires) or `revoked_at`.
     """
 
     __tablename__ = "api_token"
@@ -87,10 +87,10 @@ class ApiToken(Base):
 
 
 class AuditEvent(Base):
-    """Who did what, or was refused it. Added to only.
+    """Who did what, or was refused. Append-only.
 
     `actor`: the account's name at the time, or "anonymous", or "command line"; `action`: such as "submission.approve";
-    `target`: what it was done to, as text. `details` never holds a secret.
+    `target`: what it was done to, as text. `details` never contains a secret.
     """
 
     __tablename__ = "audit_event"
@@ -117,7 +117,7 @@ class AuditEvent(Base):
 
 
 class Submission(Base):
-    """Somebody's wish that a model be put to a suite, and what a maintainer decided.
+    """A request to evaluate a model on a suite, and a maintainer's decision.
 
     `model`: what `models add` would be given (name, kind, location, revision, dtype …), checked when it was asked for;
     no path on the server is ever among it. `estimate`: what the maintainer was shown when deciding.
@@ -150,7 +150,7 @@ class Submission(Base):
 
 
 class SubmissionEvaluation(Base):
-    """An evaluation that an approved submission asked for; several may ask for the same one."""
+    """An evaluation that belongs to an approved submission; several may share one."""
 
     __tablename__ = "submission_evaluation"
 
@@ -159,9 +159,9 @@ class SubmissionEvaluation(Base):
 
 
 class SavedQuery(Base):
-    """A query of the SQL page under a permanent address. The text never changes; its owner may give it another name.
+    """A query of the SQL page with a permanent link. The text never changes; its owner may give it another name.
 
-    `public`: anyone who may use the SQL page may open it, and not its owner alone.
+    `public`: anyone who may use the SQL page may open it, not only its owner.
     """
 
     __tablename__ = "saved_query"
@@ -179,10 +179,10 @@ class SavedQuery(Base):
 
 
 class Notice(Base):
-    """Something that happened that others want to hear of: by feed and by webhook. Added to only.
+    """An event to report, by feed and by webhook. Append-only.
 
-    `kind`: such as "submission.approved" or "evaluation.complete". `key`: what it is about, so that it is said once.
-    `document`: what is sent; it holds no question's content.
+    `kind`: such as "submission.approved" or "evaluation.complete". `key`: what it is about, so that it is reported
+    once. `document`: what is sent; it holds no question's content.
     """
 
     __tablename__ = "notice"
@@ -198,7 +198,7 @@ class Notice(Base):
 
 
 class Webhook(Base):
-    """An address that is told of notices. `secret` signs what is sent (HMAC-SHA256), so it is kept as it is.
+    """A URL that is sent notices. `secret` signs every delivery (HMAC-SHA256), so it is stored in plain text.
 
     `kinds`: which notices; NULL: all. `disabled_at` not NULL: nothing is sent.
     """
@@ -215,7 +215,7 @@ class Webhook(Base):
 
 
 class WebhookDelivery(Base):
-    """A notice on its way to a webhook. `attempts` raised before each; `not_before`: when the next may be made."""
+    """A notice to be sent to a webhook. `attempts` is raised before each; `not_before`: when the next may be made."""
 
     __tablename__ = "webhook_delivery"
     __table_args__ = (_one_of("state", DELIVERY_STATES), Index("ix_webhook_delivery_state", "state", "not_before"))

@@ -29,7 +29,7 @@ def code_identity() -> dict[str, Any]:
 
 
 def code_version() -> str:
-    """The running code in a word: version, commit, and whether it was changed since."""
+    """The running code as one string: version, commit, and whether it was changed since."""
     identity = code_identity()
     commit = f"+{identity['commit'][:12]}" if identity["commit"] else ""
     return f"{identity['version']}{commit}{'.changed' if identity['dirty'] else ''}"

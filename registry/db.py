@@ -1,6 +1,6 @@
 """The database: engine, column types, and the only session maker.
 
-Both engines are first class: PostgreSQL for production, SQLite (WAL) as the embedded default. Differences between
+Both engines are first class: PostgreSQL for production, SQLite (WAL) as the default. Differences between
 them live here and in the `.sqlite.sql`/`.postgresql.sql` views, nowhere else.
 """
 
@@ -225,7 +225,7 @@ def make_engine(url: str, *, search_path: str = "public") -> Engine:
     except (ArgumentError, NoSuchModuleError, ValueError):
         pass
     raise UsageError(
-        "SHUFFLEBOARD_DATABASE_URL is neither a sqlite:/// nor a postgresql:// address; correct or unset the variable"
+        "SHUFFLEBOARD_DATABASE_URL is not a sqlite:/// or postgresql:// URL; correct or unset the variable"
     )
 
 
@@ -242,7 +242,7 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DatabaseError(
-                f"{folder}: cannot be made a data directory ({error.strerror}); check SHUFFLEBOARD_HOME and "
+                f"{folder}: cannot be used as data directory ({error.strerror}); check SHUFFLEBOARD_HOME and "
                 "SHUFFLEBOARD_DATABASE_URL"
             ) from None
     engine = create_engine(url, connect_args={"timeout": 60})
@@ -334,7 +334,7 @@ def changed_one(session: Session, statement: Update) -> bool:
 def one_at_a_time(session: Session, what: str) -> None:
     """Makes other transactions that do `what` wait until this one has ended.
 
-    For functions that look whether a row is there and else make it: two at once would both make it. SQLite's write
+    For functions that create a row unless it exists: two concurrent ones would both create it. SQLite's write
     transactions take turns anyway.
     """
     if session.get_bind().dialect.name == "postgresql":

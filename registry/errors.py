@@ -1,9 +1,9 @@
 """Every error that a user can cause, in one tree.
 
 ShuffleboardError
-├── UsageError          an argument or setting that cannot be right (exit status 2)
-├── NotFoundError       a model, benchmark or evaluation that the registry does not hold
-├── IngestError         a file that does not keep its contract
+├── UsageError          an invalid argument or setting (exit status 2)
+├── NotFoundError       a model, benchmark or evaluation that is not in the registry
+├── IngestError         a file that breaks its contract
 ├── ModelError          model files that are missing, unsafe or unreadable
 ├── VariantError        an unknown variant kind or parameter
 ├── ProtocolError       an unknown protocol, or one that does not fit the benchmark
@@ -11,8 +11,8 @@ ShuffleboardError
 ├── ScoringError        a prompt that cannot be scored
 ├── QueueError          work that may not be moved to the asked-for state
 ├── SealError           an attempt to change sealed results, or results that do not match their seal
-├── AuthenticationError a password or token that does not hold, or nobody signed in where somebody must be
-├── ForbiddenError      somebody who may not do what was asked
+├── AuthenticationError an invalid password or token, or nobody signed in where an account is needed
+├── ForbiddenError      a caller who may not do what was requested
 ├── QueryRefusedError   a query of the SQL page that is not run, or that the database or a limit ended
 ├── RemoteError         another registry that does not answer, or not as the API does
 └── DatabaseError       a database that is missing, out of date or not writable
@@ -29,13 +29,13 @@ class ShuffleboardError(Exception):
 
 
 class UsageError(ShuffleboardError):
-    """An argument or setting that cannot be right."""
+    """An invalid argument or setting."""
 
     exit_status = 2
 
 
 class NotFoundError(ShuffleboardError):
-    """The registry holds nothing of that name."""
+    """The registry has nothing of that name."""
 
 
 class IngestError(ShuffleboardError):
@@ -75,11 +75,11 @@ class SealError(ShuffleboardError):
 
 
 class AuthenticationError(ShuffleboardError):
-    """A password or token does not hold, or nobody is signed in where somebody must be."""
+    """The password or token is invalid, or nobody is signed in where an account is needed."""
 
 
 class ForbiddenError(ShuffleboardError):
-    """Whoever asks may not do what was asked."""
+    """The caller may not do what was requested."""
 
 
 class QueryRefusedError(ShuffleboardError):

@@ -50,7 +50,7 @@ def _write_to_stderr(level: int) -> None:
     structlog.configure(
         processors=[*_shared(), _renderer()],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # Looked up for each message: whoever runs several commands in one process may have exchanged it.
+        # Looked up for each message: a process that runs several commands may have replaced it.
         logger_factory=lambda *_names: structlog.PrintLogger(sys.stderr),
     )
 

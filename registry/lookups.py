@@ -19,9 +19,7 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
     row = session.get(Evaluation, evaluation_id) if evaluation_id <= MAX_ROW_ID else None
     if row is None:
         total = session.scalar(select(func.count()).select_from(Evaluation))
-        raise NotFoundError(
-            f"no evaluation {evaluation_id}; the registry holds {total} (shuffleboard evaluations list)"
-        )
+        raise NotFoundError(f"no evaluation {evaluation_id}; the registry has {total} (shuffleboard evaluations list)")
     return row
 
 
@@ -31,7 +29,7 @@ def stands(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
 
 
 def find_version(session: Session, reference: str) -> BenchmarkVersion:
-    """The benchmark version of that reference. NotFoundError lists what there is."""
+    """The benchmark version of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "benchmark",
@@ -45,7 +43,7 @@ def find_version(session: Session, reference: str) -> BenchmarkVersion:
 
 
 def find_revision(session: Session, reference: str) -> ModelRevision:
-    """The model revision of that reference, `NAME@NUMBER`. NotFoundError lists what there is."""
+    """The model revision of that reference, `NAME@NUMBER`. NotFoundError lists the existing ones."""
     return _find(
         session,
         "model",
@@ -60,7 +58,7 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
 
 
 def find_suite(session: Session, reference: str) -> Suite:
-    """The suite of that reference. NotFoundError lists what there is."""
+    """The suite of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "suite",
@@ -73,7 +71,7 @@ def find_suite(session: Session, reference: str) -> Suite:
 
 
 def find_board(session: Session, reference: str) -> Board:
-    """The board of that reference. NotFoundError lists what there is."""
+    """The board of that reference. NotFoundError lists the existing ones."""
     return _find(
         session,
         "board",

@@ -34,25 +34,27 @@ class Settings(BaseSettings):
     broker_url: str = Field(
         default="",
         description=(
-            "redis://host:6379/0, to tell many workers at once that there is work; empty: workers poll the database."
+            "redis://host:6379/0, to notify many workers of new work at once; empty: workers poll the database."
         ),
     )
     lease_seconds: float = Field(
-        default=60.0, gt=0, description="A shard whose worker is silent this long is given to another."
+        default=60.0, gt=0, description="After how long a silent worker's shard is given to another."
     )
-    poll_seconds: float = Field(default=1.0, gt=0, description="How often an idle worker looks into the database.")
+    poll_seconds: float = Field(default=1.0, gt=0, description="How often an idle worker polls the database.")
     reconcile_seconds: float = Field(
-        default=30.0, gt=0, description="How often lost hints are sent again and complete evaluations sealed."
+        default=30.0, gt=0, description="How often lost hints are resent and complete evaluations sealed."
     )
-    endpoints: str = Field(default="", description="TOML file of the endpoints that models may be on; empty: none.")
+    endpoints: str = Field(
+        default="", description="TOML file of the endpoints that models may be served on; empty: none."
+    )
     endpoint_top_logprobs: int = Field(
-        default=20, ge=1, description="How many of the most probable tokens an endpoint is asked for."
+        default=20, ge=1, description="How many of the most probable tokens to request from an endpoint."
     )
     endpoint_in_flight: int = Field(
-        default=4, ge=1, le=256, description="Requests of a worker that wait for an endpoint's answer at once."
+        default=4, ge=1, le=256, description="How many requests a worker keeps open to an endpoint at once."
     )
     endpoint_requests_per_second: float = Field(
-        default=0.0, ge=0, description="Most requests that a worker begins in a second; 0: no limit."
+        default=0.0, ge=0, description="How many requests a worker may start per second; 0: no limit."
     )
     endpoint_connect_seconds: float = Field(
         default=10.0, gt=0, description="How long connecting to an endpoint may take."
@@ -60,16 +62,20 @@ class Settings(BaseSettings):
     endpoint_read_seconds: float = Field(
         default=120.0,
         gt=0,
-        description="How long an endpoint may keep silent, and how long its answer may take to arrive.",
+        description="How long an endpoint may stay silent, and how long its answer may take to arrive.",
     )
-    endpoint_attempts: int = Field(default=6, ge=1, description="How often a request is made before it has failed.")
+    endpoint_attempts: int = Field(
+        default=6, ge=1, description="How often a request is tried before it counts as failed."
+    )
     endpoint_wait_seconds: float = Field(
-        default=60.0, gt=0, description="The longest wait between two attempts; a server that asks for more has failed."
+        default=60.0,
+        gt=0,
+        description="The longest wait between two attempts; a server that asks for more counts as failed.",
     )
     public_url: str = Field(
         default="",
         description=(
-            "Where others reach the website, such as https://board.example.org: for links in feeds and webhooks; "
+            "Public URL of the website, such as https://board.example.org: for links in feeds and webhooks; "
             "with https, cookies are sent over https only."
         ),
     )
@@ -77,19 +83,22 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         le=10,
-        description="Reverse proxies in front of the website whose X-Forwarded-For and -Proto headers hold.",
+        description="Reverse proxies in front of the website whose X-Forwarded-For and -Proto headers are trusted.",
     )
     secret_key_file: Path | None = Field(
         default=None,
         description=(
-            "File with the key that signs cookies, the same for every web host; empty: one made in the data directory."
+            "File with the key that signs cookies, the same for every web host; empty: one created in the data "
+            "directory."
         ),
     )
     anonymous_reading: bool = Field(
         default=True,
-        description="Whether anyone may read what is public; false: only who signs in or sends a token.",
+        description="Whether anonymous visitors may read public data; false: only signed-in users and tokens.",
     )
-    anonymous_sql: bool = Field(default=False, description="Whether anyone may use the SQL page, over what is public.")
+    anonymous_sql: bool = Field(
+        default=False, description="Whether anonymous visitors may use the SQL page, over public data."
+    )
     rate_limits: bool = Field(
         default=True,
         description=(
@@ -98,17 +107,18 @@ class Settings(BaseSettings):
         ),
     )
     reader_url: str = Field(
-        default="", description="PostgreSQL URL of the role that reads what is public; empty: its queries are refused."
+        default="", description="PostgreSQL URL of the role that reads public data; empty: its queries are refused."
     )
     member_reader_url: str = Field(
-        default="", description="PostgreSQL URL of the role that reads what members see; empty: theirs are refused."
+        default="",
+        description="PostgreSQL URL of the role that reads what members see; empty: members' queries are refused.",
     )
-    sql_rows: int = Field(default=10_000, ge=1, le=1_000_000, description="Most rows of an answer on the SQL page.")
-    sql_seconds: float = Field(default=10.0, gt=0, le=600, description="How long a query of the SQL page may take.")
-    sql_bytes: int = Field(default=5_000_000, ge=1000, description="Most bytes of an answer on the SQL page.")
-    sql_cell_characters: int = Field(default=20_000, ge=10, description="Where a longer cell of an answer is cut.")
+    sql_rows: int = Field(default=10_000, ge=1, le=1_000_000, description="Row limit of a result on the SQL page.")
+    sql_seconds: float = Field(default=10.0, gt=0, le=600, description="Time limit of a query on the SQL page.")
+    sql_bytes: int = Field(default=5_000_000, ge=1000, description="Size limit of a result on the SQL page, in bytes.")
+    sql_cell_characters: int = Field(default=20_000, ge=10, description="Length at which a cell of a result is cut.")
     private_webhooks: str = Field(
-        default="", description="Hosts, separated by commas, that webhooks may be on although they are private."
+        default="", description="Private hosts, separated by commas, that webhooks may nevertheless use."
     )
     log_level: str = Field(default="info", description="debug, info, warning or error.")
 
@@ -162,7 +172,7 @@ def _contents(field: str, path: str) -> Any:
             f"{name}={path}: cannot be read ({error.strerror}); correct the path or its permissions"
         ) from None
     except UnicodeDecodeError:
-        raise UsageError(f"{name}={path}: is no text in UTF-8; write the value into it, and nothing else") from None
+        raise UsageError(f"{name}={path}: not text in UTF-8; write the value into it, and nothing else") from None
     if not text:
         raise UsageError(f"{name}={path}: is empty; write the value into it, or unset the variable")
     return text

@@ -216,7 +216,7 @@ class Variant(Base):
 
 
 class EngineFingerprint(Base):
-    """Everything outside the specification that could move a number: code, packages, device, settings."""
+    """Everything outside the specification that could change a number: code, packages, device, settings."""
 
     __tablename__ = "engine_fingerprint"
 
@@ -537,8 +537,8 @@ class QuestionSeal(Base):
     """What the seal of an evaluation covers of one question, kept so that a changed row is named by its question.
 
     `leaf`: the digest that went into the seal. `prompts`: SHA-256 over the digests of the question's prompts; NULL
-    where nothing says what was asked. Few-shot examples that were shown have a row as well, without prompts. Added to
-    only.
+    where nothing says what was asked. Few-shot examples that were shown have a row as well, without prompts.
+    Append-only.
     """
 
     __tablename__ = "question_seal"
@@ -550,7 +550,7 @@ class QuestionSeal(Base):
 
 
 class EvaluationSource(Base):
-    """A sealed evaluation, by its seal, that results of another were copied from, and how many. Added to only."""
+    """A sealed evaluation, by its seal, that results of another were copied from, and how many. Append-only."""
 
     __tablename__ = "evaluation_source"
 
@@ -560,7 +560,7 @@ class EvaluationSource(Base):
 
 
 class Withdrawal(Base):
-    """A sealed evaluation that no longer counts: it was wrong, or another stands for it. Added to only.
+    """A sealed evaluation that no longer counts: it was wrong, or another stands for it. Append-only.
 
     `superseded_by`: the seal of the other. `actor`: who said so. The newest row of an evaluation holds.
     """
@@ -582,7 +582,7 @@ class Withdrawal(Base):
 
 
 class ChainLink(Base):
-    """A seal, withdrawal or snapshot in the order in which this registry made them. Added to only.
+    """A seal, withdrawal or snapshot in the order in which this registry made them. Append-only.
 
     `subject`: the digest of what the link is about. `labels`: of a seal, the digest of who asked for the evaluation and
     what this registry calls its model and benchmark, which the seal leaves out. `digest` covers all columns, and

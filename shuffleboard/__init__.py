@@ -1,4 +1,4 @@
-"""The front door of Shuffleboard: a client for scripts, and the command line.
+"""What Shuffleboard offers to its users: a client for scripts, and the command line.
 
 >>> from shuffleboard import Client
 """
@@ -12,7 +12,7 @@ __all__ = ["Client"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the client when it is asked for: the command line does without it."""
+    """Loads the client on first use: the command line does not need it."""
     if name == "Client":
         from shuffleboard.client import Client
 

@@ -5,9 +5,9 @@
     >>> rows = board.leaderboard(benchmark="arc-challenge", variants="cyclic")  # doctest: +SKIP
     >>> [(row["rank"], row["model"], row["worst_accuracy"]) for row in rows]  # doctest: +SKIP
 
-What writes takes a token of an account that may; `Client(address, token=…)`.
+Calls that change something need the token of an account that may make them: `Client(address, token=…)`.
 
-What it returns are plain documents, as the API answers them; their types are those of `registry.api.documents`.
+Methods return plain documents, as the API does; their types are those of `registry.api.documents`.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ _TYPES: Final = {
     ".json": "application/json",
     ".eval": "application/zip",
 }
-"""Ending of a file's name to the type it is sent as."""
+"""File extension to the content type it is sent as."""
 _KEEPALIVE_S: Final = 1.0
 """Seconds that a connection is kept for the next request: less than the two that the server keeps it."""
 
 
 class Filters(TypedDict, total=False):
-    """What the leaderboard and the list of evaluations can be narrowed by. Times are inclusive.
+    """Filters of the leaderboard and of the list of evaluations. Times are inclusive.
 
     q: a part of a model's name. subject: metrics are then over its questions alone.
     """
@@ -99,7 +99,7 @@ class Filters(TypedDict, total=False):
 
 
 class Asked(TypedDict, total=False):
-    """What is to be evaluated: `benchmark` and `variants` with what narrows them down, or a suite, or a board.
+    """What to evaluate: `benchmark` and `variants` with their filters, or a suite, or a board.
 
     benchmarks: what a suite's * stands for. subjects, limit, options: only such questions of the benchmark.
     """
@@ -131,7 +131,7 @@ class WishedModel(TypedDict, total=False):
 
 
 class ModelFacts(TypedDict, total=False):
-    """What is said of a model revision. location: a name on the hub, or an address on an endpoint; never a path."""
+    """The description of a model revision. location: a name on the hub, or the URL of an endpoint; never a path."""
 
     location: str
     revision: str
@@ -146,7 +146,7 @@ class ModelFacts(TypedDict, total=False):
 
 
 class BenchmarkFacts(TypedDict, total=False):
-    """What is said of a benchmark's file."""
+    """The description of a benchmark's file."""
 
     version: str
     split: str
@@ -158,7 +158,7 @@ class BenchmarkFacts(TypedDict, total=False):
 
 
 class OutputFacts(TypedDict, total=False):
-    """What is said of recorded outputs."""
+    """The description of recorded outputs."""
 
     protocol: str
     shots: int
@@ -169,17 +169,17 @@ class OutputFacts(TypedDict, total=False):
 class Client:
     """The API of the registry at `base_url`, such as https://shuffleboard.example.org.
 
-    token: sent as a bearer token, to this address alone. timeout_s: seconds without an answer until it is given up.
-    Methods raise the registry's own errors with its own words: NotFoundError, UsageError, AuthenticationError and
-    ForbiddenError, QueueError for what is not in a state for it, IngestError for a file that does not keep its
-    contract; and RemoteError where it does not answer or answers something else.
+    token: sent as a bearer token, to this address only. timeout_s: seconds to wait for an answer. Methods raise the
+    registry's own errors with its own messages: NotFoundError, UsageError, AuthenticationError and
+    ForbiddenError, QueueError for something in the wrong state, IngestError for an invalid file; and RemoteError
+    where the registry does not answer or is not one.
     """
 
     def __init__(self, base_url: str, token: str | None = None, *, timeout_s: float = TIMEOUT_S) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise UsageError(
-                f"{base_url!r} is no address of a registry; give one such as https://host or http://host:8000"
+                f"{base_url!r} is not a valid registry URL; give one such as https://host or http://host:8000"
             )
         self._base = base_url.rstrip("/")
         self._origin = f"{parts.scheme}://{parts.netloc}/"
@@ -223,7 +223,7 @@ class Client:
             yield from page["items"]
 
     def predictions(self, evaluation_id: int, *, per_page: int = 1000) -> Iterator[Prediction]:
-        """Every stored prediction of an evaluation by question and variant, fetched so many at a time."""
+        """Every stored prediction of an evaluation by question and variant, fetched in pages of this size."""
         for page in self._pages(f"evaluations/{evaluation_id}/predictions", {"limit": per_page}):
             yield from page["items"]
 
@@ -232,7 +232,7 @@ class Client:
         return cast("Provenance", self._get(f"evaluations/{evaluation_id}/provenance"))
 
     def verify(self, evaluation_id: int) -> Verification:
-        """Has the registry compute anew what it stores of a sealed evaluation; takes the scope `maintain`."""
+        """Has the registry recompute what it stores of a sealed evaluation; needs the scope `maintain`."""
         return cast("Verification", self._get(f"evaluations/{evaluation_id}/verification"))
 
     def boards(self) -> list[ListedBoard]:
@@ -240,7 +240,7 @@ class Client:
         return cast("list[ListedBoard]", self._get("boards")["items"])
 
     def board(self, name: str, as_of: str | datetime | None = None) -> Board:
-        """A board as it stands, or as it stood at a date (its end) or time; UTC where no zone is given."""
+        """A board as it is now, or as it was at a date (its end) or time; UTC where no zone is given."""
         return cast("Board", self._get(f"boards/{quote(name, safe='')}", {"as_of": as_of}))
 
     def models(self) -> list[ListedModel]:
@@ -254,21 +254,21 @@ class Client:
     # Submissions
 
     def submissions(self, *, state: str | None = None, mine: bool = False) -> Iterator[Submission]:
-        """Submissions, those that wait for a decision first: one's own, and everybody's for those who maintain."""
+        """Submissions, those awaiting a decision first: your own, or everyone's for maintainers."""
         given = {"state": state, "mine": "yes" if mine else None, "per_page": 1000}
         for page in self._pages("submissions", given):
             yield from page["items"]
 
     def submission(self, submission_id: int) -> Submission:
-        """One submission: what was asked, what was decided, and the evaluations that came of it."""
+        """One submission: the request, the decision, and the resulting evaluations."""
         return cast("Submission", self._get(f"submissions/{submission_id}"))
 
     def submit_model(self, suite: str, **model: Unpack[WishedModel]) -> Submission:
-        """Asks that a model be put to a suite; a maintainer decides."""
+        """Requests that a model be evaluated on a suite; a maintainer decides."""
         return cast("Submission", self._send("POST", "submissions", {"suite": suite, **model}))
 
     def estimate_submission(self, submission_id: int) -> SubmissionEstimate:
-        """What a submission would cost, for who decides."""
+        """What a submission would cost, for maintainers."""
         return cast("SubmissionEstimate", self._get(f"submissions/{submission_id}/estimate"))
 
     def approve_submission(
@@ -279,7 +279,7 @@ class Client:
         queue: Literal["cpu", "gpu"] = "cpu",
         priority: int = 0,
     ) -> Submission:
-        """Registers the model and queues what the suite lacks of it."""
+        """Registers the model and queues what the suite still needs of it."""
         body = {"reason": reason, "queue": queue, "priority": priority}
         return cast("Submission", self._send("POST", f"submissions/{submission_id}/approve", body))
 
@@ -288,10 +288,10 @@ class Client:
         return cast("Submission", self._send("POST", f"submissions/{submission_id}/reject", {"reason": reason}))
 
     def withdraw_submission(self, submission_id: int) -> Submission:
-        """Takes one's own submission back while it waits."""
+        """Withdraws your own submission while it awaits a decision."""
         return cast("Submission", self._send("POST", f"submissions/{submission_id}/withdraw"))
 
-    # What maintainers keep
+    # For maintainers
 
     def add_model(
         self, name: str, kind: Literal["huggingface", "openai", "external"], **facts: Unpack[ModelFacts]
@@ -311,11 +311,11 @@ class Client:
         return cast("ChangedVisibility", self._send("PATCH", f"benchmarks/{quote(benchmark, safe='')}", body))
 
     def submit_evaluations(self, model: str, **asked: Unpack[Asked]) -> AskedEvaluations:
-        """Queues what is asked of a model and is not there yet."""
+        """Queues what a model still lacks of the request."""
         return cast("AskedEvaluations", self._send("POST", "evaluations", {"model": model, **asked}))
 
     def estimate_evaluations(self, model: str, **asked: Unpack[Asked]) -> Estimate:
-        """What queueing the same would ask; nothing is queued."""
+        """What queueing the same request would cost; nothing is queued."""
         return cast("Estimate", self._send("POST", "evaluations/estimate", {"model": model, **asked}))
 
     def move_evaluation(
@@ -342,15 +342,15 @@ class Client:
     # Webhooks
 
     def webhooks(self) -> WebhookList:
-        """Every webhook, and the newest deliveries."""
+        """Every webhook, and recent deliveries."""
         return cast("WebhookList", self._get("webhooks"))
 
     def add_webhook(self, url: str, kinds: Sequence[str] | None = None) -> NewWebhook:
-        """Has an address told of notices; the secret that signs them is in the answer, this once."""
+        """Adds a webhook; the secret that signs its deliveries is in this answer and never shown again."""
         return cast("NewWebhook", self._send("POST", "webhooks", {"url": url, "kinds": kinds}))
 
     def remove_webhook(self, webhook_id: int) -> None:
-        """Sends a webhook nothing more."""
+        """Removes a webhook."""
         self._send("DELETE", f"webhooks/{webhook_id}")
 
     def test_webhook(self, webhook_id: int) -> DeliveryOutcome:
@@ -402,7 +402,7 @@ class Client:
         kind: str | None = None,
     ) -> Any:
         if not address.startswith(self._origin):
-            raise RemoteError(f"{self._base} leads on to another server ({address[:100]}); it is not followed")
+            raise RemoteError(f"{self._base} redirects to another server ({address[:100]}); redirects are not followed")
         headers = {} if kind is None else {"Content-Type": kind}
         try:
             response = self._http.request(method, address, json=document, content=file, headers=headers)
@@ -435,7 +435,7 @@ def _definition(definition: Mapping[str, Any] | Path) -> Mapping[str, Any]:
     except OSError as error:
         raise IngestError(f"{definition}: cannot be read ({error.strerror}); check the path") from None
     except ValueError as error:
-        raise IngestError(f"{definition.name}: is not TOML in UTF-8 ({error}); correct the file") from None
+        raise IngestError(f"{definition.name}: not valid TOML in UTF-8 ({error}); correct the file") from None
 
 
 def _problem(response: httpx2.Response, *, is_file: bool) -> Exception:
@@ -444,7 +444,7 @@ def _problem(response: httpx2.Response, *, is_file: bool) -> Exception:
         detail = str(response.json()["detail"])
     except (ValueError, KeyError, TypeError):
         status = response.status_code
-        return RemoteError(f"{response.url} answers {status} without saying why; is a registry there?")
+        return RemoteError(f"{response.url} answers {status} without a reason; check that it is a registry")
     kinds: dict[int, type[ShuffleboardError]] = {
         400: UsageError,
         401: AuthenticationError,

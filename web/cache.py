@@ -1,4 +1,4 @@
-"""Keeps what was computed from sealed evaluations: their predictions do not change, and some sums take a second."""
+"""Caches what was computed from sealed evaluations: their predictions do not change, and some sums take a second."""
 
 import threading
 from collections import OrderedDict
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 CAPACITY: Final = 512
-"""Results kept by each process, the least recently asked for dropped first."""
+"""Results cached by each process, the least recently used dropped first."""
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ class OfSealed(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, seal: str | None, compute: Callable[[], T]) -> T:
-        """The result of an evaluation with this seal; computed where it is not kept."""
+        """The result of an evaluation with this seal; computed if not cached."""
         if seal is None:
             return compute()
         with self._lock:

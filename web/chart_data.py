@@ -1,7 +1,7 @@
-"""SELECTs behind charts and comparisons: what moving or replacing options, or another model, changes.
+"""SELECTs behind charts and comparisons: the effect of moving or replacing options, or of another model.
 
 Functions take the session first. Every id given to them is of an evaluation that the viewer may see; the callers
-have looked it up as such.
+have checked that.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
 
 
 def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[Row]:
-    """The view `extraction_counts`: all rules in the order of their trial, `stated` if any were, then `none`."""
+    """The view `extraction_counts`: all rules in the order they are tried, `stated` if there were any, then `none`."""
     query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
     counted = {row["extraction_rule"]: row for row in rows_of(session, query)}
     nothing = {"prompts": 0, "correct": 0}
@@ -96,7 +96,7 @@ def by_subject(session: Session, evaluation_id: int) -> list[Row]:
 
 
 def _placed(evaluation_id: int) -> Subquery:
-    """One row per question and position at which its right option stood: prompts, and those answered rightly.
+    """One row per question and position of its right option: the number of prompts, and of those answered correctly.
 
     Over variants that show the question with exactly its own options.
     """
@@ -125,7 +125,7 @@ def _placed(evaluation_id: int) -> Subquery:
 
 
 def _by_position(evaluation_id: int) -> Subquery:
-    """`_placed`, and whether the question is always wrong at this position, of several, and always right elsewhere."""
+    """`_placed`, and whether the question, of several positions, is always wrong at this one and right elsewhere."""
     placed = _placed(evaluation_id)
     c = placed.c
     positions, never_right, always_right = (
@@ -148,15 +148,15 @@ def _by_position(evaluation_id: int) -> Subquery:
 
 
 def fails_at(evaluation_id: int, position: int) -> Select[*tuple[Any, ...]]:
-    """Ids of the questions that fail only, and always, when the right option stands at `position`."""
+    """Ids of the questions that fail only, and always, when the right option is at `position`."""
     found = _by_position(evaluation_id)
     return select(found.c.question_id).where(found.c.position == position, found.c.only_here)
 
 
 def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
-    """How often each position is answered, how often the right option stands there, and both over all positions.
+    """How often each position is chosen, how often the right option is there, and both over all positions.
 
-    Per position: `right_here` prompts with the right option there, `correct` of them answered rightly, `answered`
+    Per position: `right_here` prompts with the right option there, `correct` of them answered correctly, `answered`
     prompts that chose it, `fails` questions that fail only there. In all: `prompts`, and `invalid` ones without a valid
     answer. Over variants that show the question with exactly its own options; empty where there are none.
     """

@@ -1,4 +1,4 @@
-"""How values read on a page. NULL is a dash that says why, never a zero."""
+"""How values are formatted on a page. NULL is a dash with its reason, never a zero."""
 
 import json
 from datetime import datetime
@@ -29,7 +29,7 @@ def percent(value: float | None) -> str:
 
 
 def whole_percent(value: float) -> str:
-    """A fraction as a percentage without decimals, as sentences say it."""
+    """A fraction as a percentage without decimals, for sentences."""
     return f"{100 * value:.0f}\u202f%"
 
 
@@ -46,7 +46,7 @@ def signed_points(value: float) -> str:
 
 
 def p_value(value: float) -> str:
-    """A probability as tests state it: three decimals, or that it is smaller."""
+    """A p-value: three decimals, or that it is smaller."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -59,7 +59,7 @@ def why_null(metric: str, row: Row) -> str:
 
 
 def null(reason: str) -> Markup:
-    """A dash that says why, to readers of titles and of screens alike."""
+    """A dash with its reason, as a tooltip and for screen readers."""
     return Markup(
         '<span class="null" title="{0}"><span aria-hidden="true">–</span><span class="unseen">{0}</span></span>'
     ).format(reason)
@@ -78,7 +78,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them."""
+    """Seconds in readable units."""
     if seconds is None:
         return DASH
     if seconds < 60:
@@ -120,12 +120,12 @@ def chosen_questions(question_filter: Row | None) -> str | None:
 
 
 def letter(position: int) -> str:
-    """How pages name a position, whatever labels the model was shown: those stand in the exact prompt."""
+    """How pages name a position, whatever labels the model was shown: those are in the exact prompt."""
     return ascii_uppercase[position] if position < len(ascii_uppercase) else str(position + 1)
 
 
 def json_text(document: Any) -> str:
-    """A JSON document to be read: indented, keys sorted."""
+    """A JSON document for reading: indented, keys sorted."""
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
 
 

@@ -1,6 +1,6 @@
-"""Who asks: a token in the request, or the account that a browser is signed in to, or nobody.
+"""Who makes a request: the owner of its token, the account that the browser is signed in to, or an anonymous visitor.
 
-A request that sends a token is what the token says, and never what a cookie says. Requests without a token that change
+A request with a token counts as the token's owner, whatever cookies it sends. Requests without a token that change
 something must carry the form's CSRF token.
 """
 
@@ -37,7 +37,7 @@ from web import problems
 
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 OPEN: Final = frozenset({"static", "pages.healthz", "pages.readyz", "signing.sign_in", "api.openapi"})
-"""Endpoints that answer anyone, also where anonymous reading is switched off."""
+"""Endpoints that answer anyone, even where anonymous reading is switched off."""
 MAX_BODY: Final = 2 * 1024 * 1024
 """Bytes of a request, unless its route takes more."""
 
@@ -48,7 +48,7 @@ login: Final = LoginManager()
 
 
 class SignedIn(UserMixin):  # type: ignore[misc]
-    """An account in a browser's cookie: its id and the epoch that signing it out everywhere raises."""
+    """An account in a browser's cookie: its id and an epoch, which is raised to sign it out everywhere."""
 
     def __init__(self, account: Account) -> None:
         self.viewer = accounts.viewer_of_account(account)
@@ -70,7 +70,7 @@ def _load(cookie: str) -> SignedIn | None:
 
 
 def viewer() -> Viewer:
-    """Who asks. Raises AuthenticationError for a token that does not hold."""
+    """Who makes this request. Raises AuthenticationError for an invalid token."""
     if "viewer" not in g:
         g.viewer = _viewer()
     return g.viewer  # type: ignore[no-any-return]
@@ -95,7 +95,7 @@ def _viewer() -> Viewer:
 
 
 def shown_viewer() -> Viewer:
-    """Who asks, for the frame of a page: also on the page that says why nobody could be told."""
+    """Who makes this request, for the frame of a page: also on the page that reports a failed authentication."""
     found: Viewer | None = g.get("viewer")
     return found or accounts.anonymous(reading=True, sql=False)
 
@@ -107,12 +107,12 @@ def bearer() -> str | None:
         return None
     kind, _, token = header.partition(" ")
     if kind.casefold() != "bearer":
-        raise AuthenticationError(f"Authorization: {kind[:20]} is not known here; send `Authorization: Bearer <token>`")
+        raise AuthenticationError(f"Authorization: {kind[:20]} is not supported; send `Authorization: Bearer <token>`")
     return token.strip()
 
 
 def engine() -> Engine:
-    """The application's engine, which sees everything: for writing, and for what is asked about accounts."""
+    """The application's engine, which sees everything: for writing, and for reading accounts."""
     return current_app.extensions["shuffleboard_engine"]  # type: ignore[no-any-return]
 
 
@@ -122,14 +122,14 @@ def settings_of() -> Settings:
 
 
 def record(action: str, target: str | None = None, *, outcome: str = "done", **details: Any) -> None:
-    """Adds to the audit trail in a transaction of its own: what was refused must stay when all else is rolled back.
+    """Adds to the audit trail in a separate transaction: refusals must stay when everything else is rolled back.
 
-    Of what a client is refused only so much is written down: whoever floods the website must not fill the database.
+    Only a limited number of a client's refusals is recorded: flooding the website must not fill the database.
     """
     if outcome == "refused":
         g.written_down = True
         if not _counted(REFUSALS, f"refusals:{client()}"):
-            current_app.logger.warning("refused and not written down: %s %s from %s", action, target, client())
+            current_app.logger.warning("refused and not recorded: %s %s from %s", action, target, client())
             return
     asking = g.get("viewer") or accounts.anonymous(reading=False, sql=False)
     with write_session(engine()) as session:
@@ -153,7 +153,7 @@ def _write_down(response: AnyResponse) -> AnyResponse:
 
 
 def _check_request() -> ResponseReturnValue | None:
-    """Before every request: who asks, may they read at all, and does the browser mean it."""
+    """Before every request: checks who makes it, whether they may read at all, and the CSRF token."""
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request=_request_id(), method=request.method, path=request.path)
     if request.endpoint is None or request.endpoint == "static":
@@ -164,7 +164,7 @@ def _check_request() -> ResponseReturnValue | None:
             asking.require("read")
         return redirect(url_for("signing.sign_in", next=request.full_path.rstrip("?")))
     if request.method not in SAFE:
-        # Whoever asks the API with neither token nor cookie has no right that a foreign site could use.
+        # A request to the API with neither token nor cookie has no rights that another site could abuse.
         if bearer() is None and (asking.signed_in or not problems.wants_json()):
             csrf.protect()
         with limited(WRITES, "writes"):
@@ -173,7 +173,7 @@ def _check_request() -> ResponseReturnValue | None:
 
 
 def _request_id() -> str:
-    """What the proxy in front calls this request, or a new name: it is in every line of the log and in the answer."""
+    """The request id set by the proxy, or a new one: it is in every line of the log and in the response."""
     if "request_id" not in g:
         given = request.headers.get("X-Request-Id", "")
         g.request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
@@ -204,7 +204,7 @@ def _forged(error: CSRFError) -> AnyResponse:
 
 
 def client() -> str:
-    """Whose requests are counted together: an account's, or an address's."""
+    """What requests are counted by: the account, or the client's address."""
     asking = g.get("viewer")
     return (
         f"account:{asking.account_id}" if asking is not None and asking.signed_in else f"address:{request.remote_addr}"
@@ -219,7 +219,7 @@ def limited(rule: str, what: str, *key: str) -> Iterator[None]:
     """
     if not _counted(rule, ":".join((what, *(key or (client(),))))):
         record("request", f"{request.method} {request.path}", outcome="refused", reason=f"more than {rule}")
-        raise TooManyRequests(f"more than {rule}; wait a little and try again", retry_after=parse(rule).get_expiry())
+        raise TooManyRequests(f"more than {rule}; wait a moment and try again", retry_after=parse(rule).get_expiry())
     yield
 
 
@@ -234,7 +234,7 @@ def _counted(rule: str, key: str) -> bool:
 
 
 REFUSALS: Final = "60 per minute"
-"""Refusals of a client that are written down."""
+"""Refusals of a client that are recorded."""
 WRITES: Final = "120 per minute"
 """Requests of a client that change something."""
 QUERIES: Final = "60 per minute"
@@ -242,7 +242,7 @@ QUERIES: Final = "60 per minute"
 
 
 def is_safe_target(target: str | None) -> bool:
-    """Whether an address to go on to after signing in is one of this site."""
+    """Whether a URL to continue to after signing in is on this site."""
     if not target or not target.startswith("/") or target.startswith(("//", "/\\")):
         return False
     parts = urlsplit(target)
@@ -250,9 +250,9 @@ def is_safe_target(target: str | None) -> bool:
 
 
 def secret_key(settings: Settings) -> bytes:
-    """The key that signs cookies: the file's, which is made where there is none.
+    """The key that signs cookies: from the file, which is created if missing.
 
-    Raises UsageError for a file that cannot be read, is too short, or cannot be made.
+    Raises UsageError for a file that cannot be read, is too short, or cannot be created.
     """
     path = settings.secret_key_file or settings.home.expanduser() / "secret.key"
     try:
@@ -261,7 +261,7 @@ def secret_key(settings: Settings) -> bytes:
         key = path.read_bytes().strip()
     except OSError as error:
         raise UsageError(
-            f"{path}: the key that signs cookies cannot be read or made ({error.strerror}); "
+            f"{path}: the key that signs cookies cannot be read or created ({error.strerror}); "
             "check SHUFFLEBOARD_SECRET_KEY_FILE and SHUFFLEBOARD_HOME"
         ) from None
     if len(key) < 32:
@@ -273,7 +273,7 @@ def _make_key(path: Path) -> None:
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Several processes may start at once: one of them names its file so, with all of the key in it.
+    # Several processes may start at once: only one wins the rename, and its file already has the whole key.
     own = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     own.touch(mode=0o600)
     try:
@@ -285,7 +285,7 @@ def _make_key(path: Path) -> None:
 
 
 def install(app: Flask, settings: Settings) -> None:
-    """Hangs sign-in, CSRF protection, limits and their settings onto the application."""
+    """Adds sign-in, CSRF protection, rate limits and their settings to the application."""
     https = settings.public_url.startswith("https://")
     app.extensions["shuffleboard_settings"] = settings
     app.config.update(
@@ -298,7 +298,7 @@ def install(app: Flask, settings: Settings) -> None:
         MAX_CONTENT_LENGTH=MAX_BODY,
         WTF_CSRF_CHECK_DEFAULT=False,
         WTF_CSRF_TIME_LIMIT=None,
-        # The check of the Referer is for https alone, and the header policy already keeps it to this site.
+        # The Referer check only applies to https, and the header policy already limits it to this site.
         WTF_CSRF_SSL_STRICT=https,
     )
     if settings.trusted_proxies:
@@ -311,7 +311,7 @@ def install(app: Flask, settings: Settings) -> None:
         app=app,
         enabled=settings.rate_limits,
         storage_uri=settings.broker_url if settings.broker_url.startswith("redis") else "memory://",
-        # Without Redis each process counts for itself: fewer requests are refused, none is lost.
+        # Without Redis each process counts on its own: fewer requests are refused, none is lost.
         swallow_errors=True,
         in_memory_fallback_enabled=True,
     )

@@ -45,7 +45,7 @@ def read_filters(arguments: Arguments, **given: str) -> Selection:
 
 
 def there(endpoint: str, **changes: Any) -> str:
-    """The address of another form of the same part of the leaderboard, with some parameters changed."""
+    """The URL of another form of the same part of the leaderboard, with some parameters changed."""
     kept = {key: value for key, value in request.args.items() if key in SELECTION or key in ("sort", "order", "group")}
     if any(request.args.getlist("metrics")):
         kept["metrics"] = ",".join(parameters.metrics(request.args))
@@ -54,13 +54,13 @@ def there(endpoint: str, **changes: Any) -> str:
 
 
 def here(**changes: Any) -> str:
-    """This page's address with some parameters changed; None removes one, and paging starts anew."""
+    """This page's URL with some parameters changed; None removes one, and paging restarts."""
     kept = {key: value for key, value in request.args.items(multi=False) if key not in ("page", *changes)}
     listed = request.args.getlist("metrics")
     if len(listed) > 1 and "metrics" not in changes:
         kept["metrics"] = ",".join(listed)
     given = {key: value for key, value in changes.items() if value is not None}
-    # Names in the query string must not be taken for parts of the path or for url_for's own arguments.
+    # Names in the query string must not be mistaken for parts of the path or for url_for's own arguments.
     query = {key: value for key, value in (kept | given).items() if key in PARAMETERS}
     assert request.endpoint is not None
     return url_for(request.endpoint, **{**(request.view_args or {}), **query})

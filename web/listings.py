@@ -48,7 +48,7 @@ def benchmarks(session: Session, name: str | None = None) -> list[Row]:
         query = query.where(Benchmark.name == name)
     rows = rows_of(session, query)
     if name is not None and not rows:
-        raise NotFoundError(f"no benchmark {name!r}; /benchmarks and /api/v1/benchmarks list those there are")
+        raise NotFoundError(f"no benchmark {name!r}; /benchmarks and /api/v1/benchmarks list the existing ones")
     return rows
 
 
@@ -98,10 +98,10 @@ def subjects(session: Session, benchmark: str) -> list[str]:
 
 
 def printed(session: Session, metrics: Sequence[str], *, benchmark: str | None, q: str | None) -> list[Row]:
-    """Numbers that papers print of these metrics: one row per table, model, benchmark and protocol.
+    """Numbers published in papers of these metrics: one row per table, model, benchmark and protocol.
 
     Each row has `origin` and the metrics, None where the table has no such number. benchmark: only printed benchmarks
-    whose name is a part of this one, in letters and digits, whatever their case; q: a part of the model's name.
+    whose name is part of this one, comparing letters and digits and ignoring case; q: part of the model's name.
     """
     c = measured_and_published.c
     query = select(c.origin, c.model, c.benchmark, c.protocol, c.metric, c.value)
@@ -123,7 +123,7 @@ def _plain(name: str) -> str:
 
 
 def model_choices(session: Session) -> dict[str, list[str]]:
-    """What models can be told apart by: every family, and every kind of revision."""
+    """What models can be filtered by: every family, and every kind of revision."""
     query = select(Model.family, ModelRevision.kind).join(ModelRevision, ModelRevision.model_id == Model.id).distinct()
     rows = rows_of(session, query)
     return {key: sorted({row[key] for row in rows} - {None}) for key in ("family", "kind")}
@@ -177,7 +177,7 @@ def model(session: Session, name: str) -> Row:
         ).where(Model.name == name),
     )
     if not found:
-        raise NotFoundError(f"no model {name!r}; /models and /api/v1/models list those there are")
+        raise NotFoundError(f"no model {name!r}; /models and /api/v1/models list the existing ones")
     row = found[0]
     revisions = rows_of(
         session,
@@ -203,7 +203,7 @@ def model(session: Session, name: str) -> Row:
 
 
 def live_workers(session: Session) -> list[Row]:
-    """Workers that have shown a sign of life lately, by the database's clock, and whether they are scoring."""
+    """Workers that have recently shown a sign of life, by the database's clock, and whether they are scoring."""
     scoring = select(Shard.id).where(Shard.worker_id == Worker.id, Shard.state == "leased").exists()
     query = (
         select(
@@ -226,7 +226,7 @@ def live_workers(session: Session) -> list[Row]:
 
 
 def queue(session: Session) -> Row:
-    """The queue as a whole: live workers, how their versions differ, what no worker serves, all progress together."""
+    """The queue as a whole: live workers, how their versions differ, queues without a worker, total progress."""
     workers = live_workers(session)
     active = select(Evaluation.id).join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
     ids = session.scalars(active.where(Evaluation.state.in_(ACTIVE))).all()

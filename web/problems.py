@@ -47,7 +47,7 @@ def problem(status: HTTPStatus, detail: str) -> AnyResponse:
 
 
 def _registry_error(error: ShuffleboardError) -> AnyResponse:
-    """The one place where errors of the registry become responses; all others are the request's fault."""
+    """The one place where errors of the registry become responses; the other errors are the client's."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         # The message names the database: for the operator, not for the public.
@@ -68,7 +68,7 @@ def _unavailable() -> AnyResponse:
 
 
 def _http_error(error: HTTPException) -> AnyResponse:
-    """Unknown addresses, wrong methods, redirects, and what went wrong unforeseen (logged by Flask)."""
+    """Unknown URLs, wrong methods, redirects, and unexpected errors (logged by Flask)."""
     if error.code is None or error.code < HTTPStatus.BAD_REQUEST:
         return error.get_response()
     response = problem(HTTPStatus(error.code), error.description or HTTPStatus(error.code).phrase)

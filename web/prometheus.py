@@ -1,4 +1,4 @@
-"""Figures for Prometheus, read from the database when they are asked for: every process of the website gives the same.
+"""Figures for Prometheus, read from the database on request, so that every process of the website gives the same.
 
 Names of models and benchmarks are not among them: some are hidden.
 """
@@ -66,7 +66,7 @@ class _Queue(Collector):
         yield from self._database()
 
     def describe(self) -> Iterable[Family]:
-        """Nothing: asking would read the database once more at registration."""
+        """Nothing: otherwise registration would read the database once more."""
         return ()
 
     def _evaluations(self) -> Iterator[Family]:
@@ -99,7 +99,7 @@ class _Queue(Collector):
         ages = {row[0]: (row[2] - row[1]).total_seconds() for row in self.session.execute(oldest)}
         yield _gauge(
             "oldest_waiting_seconds",
-            "Age of the oldest evaluation with a shard that waits; 0 where none does.",
+            "Age of the oldest evaluation with a waiting shard; 0 where there is none.",
             "queue",
             {queue: max(0.0, ages.get(queue, 0.0)) for queue in QUEUES},
         )
@@ -121,7 +121,7 @@ class _Queue(Collector):
             ("scoring_seconds", "Seconds of scoring, summed over workers.", seconds),
         ):
             yield CounterMetricFamily(f"shuffleboard_{name}", meaning, value=float(value or 0))
-        # No counters: retrying an evaluation sets them back.
+        # Not counters: retrying an evaluation resets them.
         yield _gauge("shard_failures", "Errors counted on shards.", None, {"": failures or 0})
         yield _gauge("shard_crashes", "Leases that ran out, counted on shards.", None, {"": crashes or 0})
 
@@ -148,7 +148,7 @@ class _Queue(Collector):
         lacking = queues_without_worker(self.session)
         yield _gauge(
             "queue_without_worker",
-            "1 where work waits on a queue that no live worker serves.",
+            "1 where work is waiting on a queue that no live worker serves.",
             "queue",
             {queue: int(queue in lacking) for queue in QUEUES},
         )
@@ -182,7 +182,7 @@ class _Queue(Collector):
         yield from families.values()
 
     def _unattended(self) -> Iterator[Family]:
-        """What a worker should have seen to within its period, and what a person should."""
+        """What a worker should have handled within its period, and what needs a person."""
         expired = select(func.count()).where(Shard.state == "leased", Shard.lease_until < database_now())
         yield _gauge("leases_expired", "Shards whose lease ran out.", None, {"": self.session.scalar(expired) or 0})
         ready = len(ready_to_seal(self.session))

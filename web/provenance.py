@@ -53,6 +53,6 @@ def drift_of(left: Row, right: Row) -> dict[str, Any]:
     """What changed from one evaluation to the other, kept while the process lives where both are sealed."""
     seals = f"{left['seal']} {right['seal']}" if left["seal"] and right["seal"] else None
     document = _drifts.get(seals, lambda: drift_document(session(), left["evaluation_id"], right["evaluation_id"]))
-    # Where a model's files lie on a worker is nobody's business.
+    # The location of a model's files on a worker is private.
     engine = {fact: values for fact, values in document["engine"].items() if fact != "model: location"}
     return document | {"engine": engine}

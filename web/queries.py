@@ -1,7 +1,7 @@
 """SELECTs over evaluations and their questions. HTML and JSON are made from the same rows.
 
-Numbers come from the SQL views; names and texts from the tables, which no view carries yet. Which benchmarks are among
-them is the session's affair: it reads as the viewer's audience. Functions take the session first.
+Numbers come from the SQL views; names and texts from the tables, which no view carries yet. The session decides which
+benchmarks are among them: it reads as the viewer's audience. Functions take the session first.
 """
 
 from collections.abc import Iterable, Sequence
@@ -121,7 +121,7 @@ def evaluations(
 
 
 def evaluation(session: Session, evaluation_id: int) -> Row:
-    """One evaluation with all that identifies it; NotFoundError for one that the session does not see."""
+    """One evaluation with all that identifies it; NotFoundError if the session does not see it."""
     query = (
         _evaluations()
         .add_columns(
@@ -149,14 +149,14 @@ def evaluation(session: Session, evaluation_id: int) -> Row:
     )
     rows = rows_of(session, query)
     if not rows:
-        raise NotFoundError(f"no evaluation {evaluation_id}; /queue and /api/v1/evaluations list those there are")
+        raise NotFoundError(f"no evaluation {evaluation_id}; /queue and /api/v1/evaluations list the existing ones")
     row = rows[0]
     row["location"] = hub_name(row["location"])
     return row
 
 
 def hub_name(location: str | None) -> str | None:
-    """A location that means something to others: a path on the server's disk is nobody's business."""
+    """A location that is useful to others: a path on the server's disk is private."""
     return None if location is None or location.startswith(("/", "~", ".")) or ":\\" in location else location
 
 
@@ -289,9 +289,9 @@ def asked_question(session: Session, evaluation_id: int, question_id: int) -> tu
 
 
 def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[Row]) -> dict[int, Prompt]:
-    """Variant → the prompt that was asked, built again; empty where nothing says what was asked.
+    """Variant → the prompt that was asked, rebuilt; empty where the prompts were not recorded.
 
-    asked: predictions. Their digests tell whether what was built is what was asked.
+    asked: predictions, whose digests tell whether a rebuilt prompt is the one that was asked.
     """
     variants = {prediction["variant"] for prediction in asked if prediction["prompt_digest"] is not None}
     if not variants or row["variant_kind"] not in VARIANT_KINDS:

@@ -64,14 +64,14 @@ def _finish(response: Response) -> Response:
     if request.endpoint != "static":
         _mark_personal(response)
     if request.path.startswith(API) and response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
-        # Of the content, so that it holds whatever a number came from; 304 where the client has it already.
+        # Of the content, so that it is right whatever the source of a number; 304 if the client already has it.
         response.add_etag()
         response.make_conditional(request)
     return response
 
 
 def _mark_personal(response: Response) -> None:
-    """Keeps what one viewer may see out of the caches between the server and another."""
+    """Keeps what only one viewer may see out of shared caches."""
     response.headers.setdefault("Cache-Control", "no-cache")
     response.vary.update(("Authorization", "Cookie"))
     asking = g.get("viewer")

@@ -1,1 +1,1 @@
-"""Workers: they claim shards, score them with a model and store what came out. Imports the registry, never the web."""
+"""Workers: they claim shards, score them with a model and store the results. Imports the registry, never the web."""

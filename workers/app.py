@@ -1,7 +1,7 @@
 """Celery's configuration: JSON only, one process per device, messages acknowledged early.
 
 A message is an entitlement to score one shard, not the shard's record; the database is. So nothing is lost with a
-message, and none of Celery's redelivery, which repeats without limit, is wanted.
+message, and Celery's redelivery, which repeats without limit, is not used.
 """
 
 import threading
@@ -46,13 +46,13 @@ def make_app(settings: Settings, loop: WorkerLoop) -> Celery:
 
 
 def _stop_celery_with(loop: WorkerLoop) -> None:
-    """Makes Celery end with the worker: a signal that came before Celery listened, or a thread that broke, stops it."""
+    """Stops Celery with the worker: after a signal that came before Celery listened, or a thread that crashed."""
     loop.stopping.wait()
     state.should_stop = EX_OK
 
 
 def run_worker(settings: Settings, loop: WorkerLoop) -> None:
-    """Runs a Celery worker in this process until it is told to stop; a broker that is down is waited for."""
+    """Runs a Celery worker in this process until it is told to stop; waits for a broker that is down."""
     app = make_app(settings, loop)
     loop.poll_beside_messages()
     threading.Thread(target=_stop_celery_with, args=(loop,), name="stopping", daemon=True).start()

@@ -65,7 +65,7 @@ def resolve_folder(location: str, revision: str | None) -> tuple[Path, str | Non
         )
     except RepositoryNotFoundError:  # the hub answers the same of a model that is missing, private or gated
         raise ModelError(
-            f"{location}: the hub refuses it; check the name, and for a private or gated model accept its terms "
+            f"{location}: the hub refused it; check the name, and for a private or gated model accept its terms "
             "there and set HF_TOKEN wherever models are registered and for every worker"
         ) from None
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
@@ -99,7 +99,7 @@ def _chat_template(folder: Path) -> str | None:
     try:
         template = json.loads(configuration.read_text(encoding="utf-8")).get("chat_template")
     except ValueError:
-        raise ModelError(f"{configuration}: is not JSON; save the tokenizer again") from None
+        raise ModelError(f"{configuration}: not valid JSON; save the tokenizer again") from None
     if isinstance(template, list):  # several named templates
         template = {item["name"]: item["template"] for item in template}.get("default")
     return template
@@ -153,8 +153,8 @@ def _check_digest(revision: ModelRevision, digest: str) -> None:
 def convert_gguf(source: Path, folder: Path) -> None:
     """Writes a GGUF file's model, dequantised to float32, and its tokenizer as safetensors into `folder`.
 
-    Loading GGUF dequantises each time (23 s for SmolLM2-135M); the converted folder loads in 3 s. Written beside its
-    place and moved there, so that a killed conversion leaves nothing half-made.
+    Loading GGUF dequantises each time (23 s for SmolLM2-135M); the converted folder loads in 3 s. Written next to its
+    final place and moved there, so that a killed conversion leaves nothing half-made.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer

@@ -29,9 +29,9 @@ class Written:
 
 
 class AskedModel(Protocol):
-    """What asking takes of a model, wherever it is.
+    """The interface of a model, wherever it runs.
 
-    reusable: whether the same prompt gives the same number again, so that a result may stand for another.
+    reusable: whether the same prompt gives the same number again, so that a result may be reused.
     """
 
     budget_tokens: int
@@ -51,7 +51,7 @@ class AskedModel(Protocol):
         ...
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
-        """What could move a number of this protocol."""
+        """What could change a number of this protocol."""
         ...
 
     def tokens(self, item: ShardPrompt) -> int:
@@ -59,7 +59,7 @@ class AskedModel(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of what is held."""
+        """Releases resources."""
         ...
 
 
@@ -139,7 +139,7 @@ class LocalModel:
         return len(self._loaded.tokenizer(self._text(item.prompt))["input_ids"])
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Only memory is held."""
 
     def _text(self, prompt: Prompt) -> str:
         from workers.engine import render_chat
@@ -185,7 +185,7 @@ class EndpointModel:
         return [Written(text.text, text.tokens, text.finished) for text in written], tokens, tokens
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
-        """What the server says of itself, and what it was asked for."""
+        """What the server says about itself, and the request parameters."""
         settings: dict[str, object] = {**self._engine.settings(), "device": "endpoint"}
         if "generation" in definition:
             settings["generation"] = dict(definition["generation"])

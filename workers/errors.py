@@ -1,4 +1,4 @@
-"""What can go wrong while scoring. Apart from the engine, so that the claim loop does not import torch."""
+"""Errors while scoring. Separate from the engine, so that the claim loop does not import torch."""
 
 
 class EngineError(Exception):

@@ -1,4 +1,4 @@
-"""What scored a shard: everything outside the specification that could move a number."""
+"""What scored a shard: everything outside the specification that could change a number."""
 
 import platform
 from collections.abc import Mapping

@@ -33,7 +33,7 @@ UNLOAD_SECONDS: Final = 600.0
 GRACE_SECONDS: Final = 7.0
 """How long a worker that was told to stop waits for the batch in work."""
 HELPER_PATIENCE_SECONDS: Final = 10.0
-"""How long a worker that somebody waits for bears with a database in trouble."""
+"""How long a worker that a user is waiting for tolerates a database in trouble."""
 STOPPING_PATIENCE_SECONDS: Final = 2.0
 FIRST_RETRY_SECONDS: Final = 0.1
 LAST_RETRY_SECONDS: Final = 5.0
@@ -149,7 +149,7 @@ class WorkerLoop:
     def run(self, *, until_idle: bool = False) -> None:
         """Polls the database until asked to stop; with `until_idle`, until nothing is queued or being scored.
 
-        With `until_idle` somebody waits, so a database that stays in trouble raises DatabaseError.
+        With `until_idle` a user is waiting, so a database that stays in trouble raises DatabaseError.
         """
         self._patience = HELPER_PATIENCE_SECONDS if until_idle else float("inf")
         with self._speaking_of():
@@ -167,7 +167,7 @@ class WorkerLoop:
                 if until_idle:
                     reason = str(error.orig).splitlines()[0]
                     raise DatabaseError(
-                        f"the database cannot be used: {reason}; the work stays queued: mend it and start a worker"
+                        f"the database cannot be used: {reason}; the work stays queued: fix that and start a worker"
                     ) from error
                 log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
@@ -222,7 +222,7 @@ class WorkerLoop:
         return True
 
     def _speaking_of(self, **what: object) -> AbstractContextManager[None]:
-        """Every line that is logged within, by whomever, says what it is about."""
+        """Every line that is logged within, by any code, says what it is about."""
         return structlog.contextvars.bound_contextvars(worker=self.id, **what)
 
     def _next_claim(self) -> claims.Claim | None:
@@ -385,7 +385,7 @@ class WorkerLoop:
     # Heartbeat
 
     def _beat(self) -> None:
-        """Extends the lease and says that the worker lives, from a thread of its own, while scoring is busy."""
+        """Extends the lease and records a sign of life, from a separate thread, while scoring is busy."""
         interval = min(self.settings.lease_seconds / 3, claims.ALIVE_SECONDS / 3)
         while not self.stopping.wait(interval):
             try:
@@ -395,7 +395,7 @@ class WorkerLoop:
                 log_trouble(error)
 
     def _keep(self, session: Session) -> None:
-        """Says that the worker lives and extends its lease; notes when that is lost, so that scoring stops."""
+        """Records a sign of life and extends the lease; notes when that is lost, so that scoring stops."""
         session.execute(
             update(Worker)
             .where(Worker.id == self.id)

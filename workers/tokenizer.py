@@ -34,7 +34,7 @@ def _files(revision: ModelRevision, home: Path) -> tuple[Path, dict[str, str]]:
     """The folder to load from, and what else says where in it."""
     location = revision.location
     if revision.kind not in ("gguf", "huggingface") or location is None:
-        raise ModelError(f"a model of kind {revision.kind} has no tokenizer of which this machine knows")
+        raise ModelError(f"a model of kind {revision.kind} has no tokenizer known to this machine")
     if revision.kind == "gguf":
         converted = home / "models" / f"{revision.weights_digest}-v{CONVERSION_VERSION}"
         if converted.is_dir():

@@ -1,4 +1,4 @@
-"""Canary strings: marks by which a benchmark's questions are recognised in a training corpus.
+"""Canary strings: marks that identify a benchmark's questions in a training corpus.
 
 The same content has the same mark in every registry, so that one search finds it whoever published it.
 """
@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID, uuid5
 
 NAMESPACE: Final = UUID("6f0c2d7e-3c55-4b0e-9a43-5b8f2f1d7c90")
-"""Of this project's canaries alone; changing it would orphan every mark that was given out."""
+"""Namespace of this project's canaries; changing it would orphan every canary published so far."""
 
 
 def canary_id(content_digest: str) -> str:

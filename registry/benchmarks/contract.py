@@ -94,17 +94,17 @@ def read_benchmark(
     splits = {mark for mark, _ in marked if mark not in (None, FEW_SHOT)}
     if split is None and len(splits) > 1:
         listed = ", ".join(sorted(str(mark) for mark in splits))
-        raise IngestError(f"{path.name}: holds several splits ({listed}); choose one with --split")
+        raise IngestError(f"{path.name}: has several splits ({listed}); choose one with --split")
     chosen = split or next(iter(splits), None) or "test"
     questions = tuple(record for mark, record in marked if mark in (None, chosen))
     pool = tuple(record for mark, record in marked if mark == FEW_SHOT)
     if few_shot is not None:
         if pool:
-            raise IngestError(f"{path.name}: has {FEW_SHOT} lines of its own; drop --fewshot or those lines")
+            raise IngestError(f"{path.name}: has {FEW_SHOT} lines already; remove --fewshot or those lines")
         pool = tuple(record for _, record in _read_records(_documents(few_shot)))
     if not questions:
         of_split = f" of split {chosen!r}" if marked else ""
-        raise IngestError(f"{path.name}: holds no question{of_split}; give at least one line")
+        raise IngestError(f"{path.name}: contains no question{of_split}; give at least one line")
     digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
     if shuffle_seed is not None:
         questions = tuple(_shuffled(record, shuffle_seed) for record in questions)
@@ -134,7 +134,8 @@ def _read_records(documents: Iterable[tuple[Place, dict[str, Any]]]) -> Iterator
         mark, record = _check(place, document)
         if record.external_id in seen:
             place.reject(
-                f"id {shorten(record.external_id)!r} stands on line {seen[record.external_id]} already; ids are unique"
+                f"id {shorten(record.external_id)!r} is already used on line {seen[record.external_id]}; give each "
+                "question its own id"
             )
         seen[record.external_id] = place.line
         yield mark, record
@@ -210,7 +211,7 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
         external_id = str(external_id)
     external_id = _text(place, "id", external_id)
     if not external_id:
-        place.reject("id is empty; give each question an id of its own")
+        place.reject("id is empty; give each question its own id")
     options = document["options"]
     if not isinstance(options, list) or len(options) < 2:
         place.reject(f"options {shorten(options)!r}: a question needs a list of at least two options")

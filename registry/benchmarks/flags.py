@@ -1,4 +1,4 @@
-"""Questions that permuting the options breaks or bends, found at import.
+"""Questions that reordering the options breaks or distorts, found at import.
 
 Metrics exist with and without them (scope `unflagged`).
 """

@@ -12,7 +12,7 @@ from registry.errors import IngestError
 
 
 class Place:
-    """Where in a user's file something stands, to say so in an error."""
+    """A place in a user's file, for error messages."""
 
     __slots__ = ("line", "path")
 
@@ -54,9 +54,9 @@ def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     except FileNotFoundError:
         raise IngestError(f"{path}: no such file; check the path") from None
     except IsADirectoryError:
-        raise IngestError(f"{path}: is a folder; name the file in it") from None
+        raise IngestError(f"{path}: is a folder; give a file in it") from None
     except PermissionError:
-        raise IngestError(f"{path}: may not be read; check its permissions") from None
+        raise IngestError(f"{path}: permission denied; check who may read it") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise IngestError(f"{path.name}: damaged gzip file ({error}); fetch or compress it again") from None
 
@@ -72,7 +72,7 @@ def _constant(name: str) -> NoReturn:
 def _finite(digits: str) -> float:
     number = float(digits)
     if math.isinf(number):
-        raise _UnacceptableError(f"{shorten(digits)} is beyond what can be stored; give a finite number")
+        raise _UnacceptableError(f"{shorten(digits)} is too large to be stored; give a finite number")
     return number
 
 
@@ -99,21 +99,21 @@ def _parse(raw: bytes, place: Place) -> dict[str, Any]:
     except _UnacceptableError as error:
         place.reject(str(error))
     except RecursionError:
-        place.reject("nested too deeply to be a record; give one flat JSON object a line")
+        place.reject("nested too deeply to be a record; give one flat JSON object per line")
     except ValueError as error:
         reason = getattr(error, "msg", str(error))
-        place.reject(f"not JSON ({reason}): {shorten(text.strip())!r}; give one JSON object a line")
+        place.reject(f"not JSON ({reason}): {shorten(text.strip())!r}; give one JSON object per line")
     if not isinstance(document, dict):
-        place.reject(f"{shorten(document)!r} is not a JSON object; give one object a line")
+        place.reject(f"{shorten(document)!r} is not a JSON object; give one object per line")
     return document
 
 
 def check_text(place: Place, name: str, text: str) -> str:
     """`text` if a database can hold it; NUL and lone surrogates are rejected."""
     if "\x00" in text:
-        place.reject(f"{name} holds a NUL character; remove it")
+        place.reject(f"{name} contains a NUL character; remove it")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        place.reject(f"{name} holds half a surrogate pair, which is not UTF-8; repair the text")
+        place.reject(f"{name} contains half a surrogate pair, which is not UTF-8; repair the text")
     return text

@@ -1,9 +1,9 @@
 """NonsenseQA: questions and options of random words, so that only labels and positions can be followed.
 
-Nowak et al., *ABCD: All Biases Come Disguised*: chance is 25 %, and what a model scores above it is a shortcut. Made
-anew wherever it is needed, never kept as a file. Every draw is the SHA-256 of what is drawn, so the same seed gives the
-same benchmark on every machine. Words: the lists of the package wonderwords (MIT), whose version is pinned, since other
-lists would make another benchmark.
+Nowak et al., *ABCD: All Biases Come Disguised*: chance is 25 %, and what a model scores above it is a shortcut.
+Generated wherever it is needed, never kept as a file. Every draw is the SHA-256 of what is drawn, so the same seed
+gives the same benchmark on every machine. Words: the lists of the package wonderwords (MIT), whose version is pinned,
+since other lists would make another benchmark.
 """
 
 import re
@@ -19,7 +19,7 @@ from registry.digests import sha256_text, specification_digest
 from registry.errors import UsageError
 
 GENERATOR_VERSION: Final = 1
-"""Rises when the same seed gives other questions."""
+"""Raised when the same seed gives other questions."""
 
 OPTIONS: Final = 4
 QUESTION_WORDS: Final = (5, 20)
@@ -37,7 +37,7 @@ def generate_nonsenseqa(questions: int = 1000, seed: int = 0) -> BenchmarkFile:
     """`questions` questions of four options with a few-shot pool.
 
     A question has 5 to 20 words and an option 1 to 6, all of them different within a question. Of every four questions
-    in a row, each has its answer at another position. Fewer questions are the first of more.
+    in a row, each has its answer at another position. A smaller benchmark is the start of a larger one.
     Raises UsageError for a number of questions or a seed out of range.
     """
     if not 1 <= questions <= MAX_QUESTIONS:

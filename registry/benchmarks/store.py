@@ -26,7 +26,7 @@ def import_benchmark(
 ) -> tuple[BenchmarkVersion, bool]:
     """Stores a benchmark version and returns it, with whether it is new.
 
-    The same content under the same name is the version that is there already. `version` defaults to the first twelve
+    The same content under the same name is the existing version. `version` defaults to the first twelve
     digits of the content digest, `visibility` to that of the benchmark's newest version, so that correcting a hidden
     benchmark publishes nothing, and to public where there is none.
     Raises IngestError when the version's name is taken by another content, or the content has another visibility.
@@ -44,7 +44,7 @@ def import_benchmark(
         if existing.content_digest == digest:
             if visibility not in (None, existing.visibility):
                 raise IngestError(
-                    f"benchmark {name}@{existing.version} is already there and {existing.visibility}; change it by: "
+                    f"benchmark {name}@{existing.version} already exists and is {existing.visibility}; to change that: "
                     f"shuffleboard benchmarks visibility {name}@{existing.version} {visibility}"
                 )
             return existing, False
@@ -85,7 +85,7 @@ def check_visibility(visibility: str) -> str:
 def set_visibility(session: Session, reference: str, visibility: str) -> list[BenchmarkVersion]:
     """Changes who may see a benchmark, in every version (`NAME`) or in one (`NAME@VERSION`); returns those versions.
 
-    Raises NotFoundError listing what there is.
+    Raises NotFoundError listing the existing ones.
     """
     check_visibility(visibility)
     newest = find_version(session, reference)

@@ -1,1 +1,1 @@
-"""Suites and boards: what an organisation asks of every model, and the table it publishes."""
+"""Suites and boards: the test that every model takes, and the table that is published."""

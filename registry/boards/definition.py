@@ -66,7 +66,7 @@ class Task(_Strict):
             message = "a task that joins benchmarks needs a name"
             raise ValueError(message)
         if EVERY_BENCHMARK in self.benchmarks and (len(self.benchmarks) > 1 or self.name is not None):
-            message = f'benchmark "{EVERY_BENCHMARK}" stands for several tasks: give it alone and without a name'
+            message = f'benchmark "{EVERY_BENCHMARK}" stands for several tasks: give it on its own, without a name'
             raise ValueError(message)
         return self
 
@@ -123,7 +123,7 @@ class SuiteDefinition(_Strict):
                 raise ValueError(message)
             name = task.name or task.benchmarks[0]
             if name in names:
-                message = f"task {number}: {name!r} stands twice; give each task a name of its own"
+                message = f"task {number}: {name!r} is used twice; give each task its own name"
                 raise ValueError(message)
             names.add(name)
         return self
@@ -225,14 +225,14 @@ class BoardDefinition(_Strict):
         columns = [parse_column(text).same_as for text in value]
         for text, column in zip(value, columns, strict=True):
             if columns.count(column) > 1:
-                message = f"column {text!r} stands twice"
+                message = f"column {text!r} is listed twice; remove one"
                 raise ValueError(message)
         return value
 
     @model_validator(mode="after")
     def _sorted_by_a_column(self) -> "BoardDefinition":
         if self.sort is not None and self.sort not in self.columns:
-            message = f"sort {self.sort!r} is no column; the columns are {', '.join(self.columns)}"
+            message = f"sort {self.sort!r} is not a column; use one of {', '.join(self.columns)}"
             raise ValueError(message)
         return self
 
@@ -269,13 +269,15 @@ def _read(path: Path, kind: type[Definition]) -> Definition:
     except OSError as error:
         raise IngestError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     if len(content) > MAX_FILE_BYTES:
-        raise IngestError(f"{path.name}: is larger than {MAX_FILE_BYTES:,} bytes; that is no definition")
+        raise IngestError(
+            f"{path.name}: is larger than {MAX_FILE_BYTES:,} bytes, too large for a definition; check the file"
+        )
     try:
         document = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
         raise IngestError(f"{path.name}: is not UTF-8; save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise IngestError(f"{path.name}: is not TOML: {error}") from None
+        raise IngestError(f"{path.name}: not valid TOML: {error}; correct the file") from None
     return parse_definition(document, kind, path.name)
 
 
@@ -289,7 +291,7 @@ def parse_definition(document: dict[str, Any], kind: type[Definition], source: s
         problem = first["msg"].removeprefix("Value error, ")
         if first["type"] == "extra_forbidden":
             known = ", ".join(_keys(kind, first["loc"]))
-            problem = f"is no key here; known: {known}"
+            problem = f"unknown key; known: {known}"
         raise IngestError(f"{source}: {place + ': ' if place else ''}{problem}") from None
 
 

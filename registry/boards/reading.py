@@ -30,7 +30,7 @@ def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = No
     if found is None:
         first = session.scalar(select(func.min(BoardSnapshot.as_of)).where(BoardSnapshot.board_id.in_(versions)))
         since = f"its first snapshot is of {first:%Y-%m-%d %H:%M:%S} UTC" if first else "it has no snapshot yet"
-        raise NotFoundError(f"board {board.name} did not stand at that time: {since}")
+        raise NotFoundError(f"board {board.name} did not exist at that time: {since}")
     return found
 
 
@@ -38,7 +38,7 @@ def find_snapshot(session: Session, digest: str) -> BoardSnapshot:
     """The snapshot of a digest. Raises NotFoundError when there is none."""
     found = session.scalar(select(BoardSnapshot).filter_by(digest=digest).order_by(BoardSnapshot.id).limit(1))
     if found is None:
-        raise NotFoundError(f"no snapshot {digest}; a board's own page links to those there are")
+        raise NotFoundError(f"no snapshot {digest}; a board's page links to its snapshots")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Making snapshots: a board as it stands, kept for good. `registry.boards.reading` shows them."""
+"""Making snapshots: a board at one moment, kept forever. `registry.boards.reading` shows them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -37,7 +37,7 @@ _DECIMALS: Final = 12
 def refresh_boards(engine: Engine) -> list[str]:
     """Makes a snapshot of every board whose sealed evaluations have changed since its last; returns their names.
 
-    Harmless when it runs twice at once, and may be killed at any moment: whoever comes next finds the board behind.
+    Safe to run concurrently, and to be killed at any moment: the next run finds the board outdated.
     """
     refreshed = []
     with read_session(engine) as session:
@@ -283,7 +283,7 @@ def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, A
 
 
 def snapshot_labels(board_digest: str | None, as_of: datetime) -> str:
-    """What the chain holds of a snapshot beside its digest: the board's, and when it was made."""
+    """What the chain stores about a snapshot besides its digest: the board's, and when it was made."""
     return specification_digest({"board": board_digest, "as_of": as_of.isoformat()})
 
 

@@ -94,7 +94,7 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
         )
     if definition.benchmarks and not asked_for.needs_benchmarks:
         raise UsageError(
-            f"board {definition.name}: suite {suite.name} names its benchmarks itself; remove the board's benchmarks"
+            f"board {definition.name}: suite {suite.name} already names its benchmarks; remove the board's benchmarks"
         )
     entries = [_entry(session, asked) for asked in evaluations_asked(asked_for, definition.benchmarks)]
     for column in definition.parsed_columns:
@@ -173,7 +173,7 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
     if not of_variants:
         known = ", ".join(dict.fromkeys(entry.variant_set.name for entry in listed))
         raise UsageError(
-            f"board {board}: column {column.name}: the suite has no variants {column.variants!r}, but: {known}"
+            f"board {board}: column {column.name}: the suite has no variants {column.variants!r}; it has: {known}"
         )
     protocols = list(dict.fromkeys(entry.protocol.name for entry in of_variants))
     if column.protocol is None and len(protocols) > 1:
@@ -183,7 +183,7 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
         )
     if column.protocol is not None and column.protocol not in protocols:
         raise UsageError(
-            f"board {board}: column {column.name}: the suite has no protocol {column.protocol!r} there, but: "
+            f"board {board}: column {column.name}: the suite has no protocol {column.protocol!r} there; it has: "
             f"{', '.join(protocols)}"
         )
     found: dict[str, list[E]] = {}
@@ -244,7 +244,7 @@ def _request(model: str, asked: Asked, benchmark: str, **options: Any) -> Evalua
 def submit_suite(
     session: Session, model: str, suite: str, benchmarks: Sequence[str] = (), **options: Any
 ) -> list[tuple[Evaluation, bool]]:
-    """Queues what a suite asks of a model and is not there yet; returns every evaluation of it, with whether it is new.
+    """Queues what a suite still needs of a model; returns every evaluation of it, with whether it is new.
 
     benchmarks: what the suite's "*" stands for; by default those that boards on the suite name. All or nothing.
     options: priority, queue, requester of EvaluationRequest.
@@ -273,7 +273,7 @@ def evaluations_of_suite(session: Session, row: Suite, benchmarks: Sequence[str]
                 "board on it"
             )
     if benchmarks and not definition.needs_benchmarks:
-        raise UsageError(f"suite {row.name} names its benchmarks itself; leave --benchmark out")
+        raise UsageError(f"suite {row.name} already names its benchmarks; leave out --benchmark")
     return list(evaluations_asked(definition, chosen))
 
 
@@ -327,7 +327,7 @@ def plan_of(
 
 
 def submit_board(session: Session, model: str, board: str, **options: Any) -> list[tuple[Evaluation, bool]]:
-    """Queues what a board asks of a model and is not there yet, on the benchmark versions the board is on."""
+    """Queues what a board still needs of a model, on the board's benchmark versions."""
     row = find_board(session, board)
     definition = board_definition(row)
     asked_for = evaluations_asked(suite_definition(row.suite), definition.benchmarks)

@@ -1,6 +1,6 @@
-"""Submissions: somebody asks that a model be put to a suite, a maintainer decides, workers score.
+"""Submissions: someone submits a model for a suite, a maintainer decides, workers score.
 
-A submitter names a model on the hub or on an endpoint that the deployment allows, never a path, an address or a kind of
+A submitter names a model on the hub or on an endpoint that the deployment allows, never a path, a URL or a kind of
 file. Functions take the session first and never commit.
 """
 
@@ -29,7 +29,7 @@ from registry.tables import Benchmark, BenchmarkVersion, Evaluation, Model, Mode
 
 MAX_NOTE: Final = 2000
 MAX_OPEN: Final = 20
-"""Submissions of one account that may wait for a decision at once."""
+"""How many pending submissions one account may have."""
 ENDED: Final = ("complete", "failed", "cancelled")
 
 _PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
@@ -39,11 +39,11 @@ SERVED_MODEL: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._:/@+-]{0,198}[A-Za-
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What a submitter says of a model: `hub` or `endpoint`, one of them.
+class ModelRequest:
+    """The model a submitter asks for: either `hub` or `endpoint`.
 
     hub: "owner/name". endpoint: its name. revision: of the hub, by default its main branch; on an endpoint the model's
-    name there, which has to be given. name: in this registry, by default the last part of the hub's.
+    name there, which is required. name: in this registry, by default the last part of the hub's.
     """
 
     hub: str | None = None
@@ -53,56 +53,56 @@ class Wish:
     name: str | None = None
 
 
-def checked_model(wish: Wish, settings: Settings) -> dict[str, Any]:
-    """A wish as it is stored, with defaults filled in. Raises UsageError that names what cannot be."""
-    if (wish.hub is None) == (wish.endpoint is None):
+def checked_model(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
+    """A request as it is stored, with defaults filled in. Raises UsageError that names the invalid value."""
+    if (requested.hub is None) == (requested.endpoint is None):
         raise UsageError("give either the model's name on the hub or the name of an endpoint")
-    if wish.endpoint is not None:
-        return _on_endpoint(wish, settings)
-    hub = check_hub_name(wish.hub or "")
-    # The main branch is what no revision means: the same wish, and the same model revision.
-    revision = None if wish.revision in (None, "", "main") else wish.revision
+    if requested.endpoint is not None:
+        return _on_endpoint(requested, settings)
+    hub = check_hub_name(requested.hub or "")
+    # No revision means the main branch: the same request, and the same model revision.
+    revision = None if requested.revision in (None, "", "main") else requested.revision
     if revision is not None and (not REVISION.fullmatch(revision) or ".." in revision or "//" in revision):
         raise UsageError(f"revision {revision[:100]!r}: give a branch, a tag or a commit, such as main")
-    dtype = wish.dtype or "float32"
+    dtype = requested.dtype or "float32"
     if dtype not in DTYPES:
         raise UsageError(f"dtype {dtype[:40]!r}: use one of {', '.join(DTYPES)}")
-    name = check_name("model", wish.name or hub.split("/")[1])
+    name = check_name("model", requested.name or hub.split("/")[1])
     return {"name": name, "kind": "huggingface", "location": hub, "revision": revision, "dtype": dtype}
 
 
 def check_hub_name(name: str) -> str:
     """`owner/name` as the hub writes it. Raises UsageError for anything else: paths, addresses, lone names."""
-    # A folder beside this process would be taken for the model; which there are is nobody's affair.
+    # A local folder of that name would be taken for the model, and which folders exist is private.
     if not HUB_NAME.fullmatch(name) or ".." in name or "--" in name or name.endswith(".git") or is_local(name):
         raise UsageError(
-            f"{name[:100]!r} is no model of the hub; give owner/name, such as HuggingFaceTB/SmolLM2-135M. Files and "
-            "addresses are registered by those who keep the machine"
+            f"{name[:100]!r} is not a model name on the hub; give owner/name, such as HuggingFaceTB/SmolLM2-135M. "
+            "Local files and other URLs can only be registered by maintainers"
         )
     return name
 
 
-def _on_endpoint(wish: Wish, settings: Settings) -> dict[str, Any]:
-    endpoint = check_endpoint(wish.endpoint or "", settings)
-    if not wish.revision or not SERVED_MODEL.fullmatch(wish.revision) or ".." in wish.revision:
-        raise UsageError(f"model {(wish.revision or '')[:100]!r} on endpoint {endpoint}: give its name there")
-    if wish.dtype is not None:
-        raise UsageError("the precision of a model on an endpoint is its server's; leave dtype out")
-    name = check_name("model", wish.name or wish.revision.rsplit("/", 1)[-1])
-    return {"name": name, "kind": "openai", "endpoint": endpoint, "revision": wish.revision, "dtype": None}
+def _on_endpoint(requested: ModelRequest, settings: Settings) -> dict[str, Any]:
+    endpoint = check_endpoint(requested.endpoint or "", settings)
+    if not requested.revision or not SERVED_MODEL.fullmatch(requested.revision) or ".." in requested.revision:
+        raise UsageError(f"model {(requested.revision or '')[:100]!r} on endpoint {endpoint}: give its name there")
+    if requested.dtype is not None:
+        raise UsageError("the server of an endpoint decides the precision; leave out dtype")
+    name = check_name("model", requested.name or requested.revision.rsplit("/", 1)[-1])
+    return {"name": name, "kind": "openai", "endpoint": endpoint, "revision": requested.revision, "dtype": None}
 
 
 def check_endpoint(name: str, settings: Settings) -> str:
-    """The name of an endpoint that the deployment allows. Raises UsageError for another one, and for an address."""
+    """The name of an endpoint that the deployment allows. Raises UsageError for another name, and for a URL."""
     known = load_endpoints(settings.endpoints)
     if name not in known:
-        listed = ", ".join(sorted(known)) or "none is set up here"
-        raise UsageError(f"endpoint {name[:100]!r}: give the name of one that is allowed ({listed}), never an address")
+        listed = ", ".join(sorted(known)) or "none is configured here"
+        raise UsageError(f"endpoint {name[:100]!r}: give the name of an allowed one ({listed}), not a URL")
     return name
 
 
 def revision_request(model: dict[str, Any], settings: Settings) -> RevisionRequest:
-    """What is registered for a stored wish. Checked again: endpoints may have changed since it was asked for."""
+    """What is registered for a stored request. Checked again: endpoints may have changed since it was made."""
     if model["kind"] == "openai":
         endpoint = check_endpoint(model["endpoint"], settings)
         address = load_endpoints(settings.endpoints)[endpoint].url_prefix
@@ -118,7 +118,7 @@ def request_submission(
     session: Session,
     seen: Session,
     viewer: Viewer,
-    wish: Wish,
+    requested: ModelRequest,
     suite: str,
     note: str | None,
     settings: Settings,
@@ -127,17 +127,17 @@ def request_submission(
 ) -> tuple[Submission, bool]:
     """Stores what a submitter asks for and returns it with whether it is new.
 
-    seen: a session that sees what the viewer may see, for the suite. The same wish that still waits is the one that is
-    there. Raises ForbiddenError, UsageError and NotFoundError, and QueueError when too many of the account's wait.
+    seen: a session that sees what the viewer may see, for the suite. An identical pending request is returned as it is.
+    Raises ForbiddenError, UsageError and NotFoundError, and QueueError when the account has too many pending ones.
     """
     viewer.require("submit")
     assert viewer.account_id is not None
-    model = checked_model(wish, settings)
+    model = checked_model(requested, settings)
     row = find_suite(seen, suite)
     if not says_its_benchmarks(session, row):
         raise UsageError(
-            f"suite {row.name} is for any benchmarks, and no board says which; ask for one that names its own, or a "
-            "maintainer for a board on it"
+            f"suite {row.name} is for any benchmarks, and no board names them; choose a suite that names "
+            "its own, or ask a maintainer for a board on it"
         )
     text = (note or "").strip() or None
     if text is not None and (len(text) > MAX_NOTE or "\x00" in text):
@@ -150,7 +150,8 @@ def request_submission(
             return known, False
     if len(waiting) >= MAX_OPEN:
         raise QueueError(
-            f"{len(waiting)} submissions of {viewer.name} wait for a decision already; wait for one, or withdraw one"
+            f"{len(waiting)} submissions of {viewer.name} are already awaiting a decision; wait for one, or withdraw "
+            "one"
         )
     submission = Submission(account_id=viewer.account_id, suite=reference, model=model, note=text)
     session.add(submission)
@@ -162,7 +163,7 @@ def request_submission(
 
 
 def says_its_benchmarks(session: Session, suite: Suite) -> bool:
-    """Whether it is known what a suite is to be put to: it names its benchmarks, or a board on it does."""
+    """Whether a suite's benchmarks are known: it names them, or a board on it does."""
     return not suite_definition(suite).needs_benchmarks or any(
         board.suite.name == suite.name and board_definition(board).benchmarks for board in current_boards(session)
     )
@@ -173,14 +174,14 @@ def find_submission(session: Session, viewer: Viewer, submission_id: int) -> Sub
     row = session.get(Submission, submission_id) if 0 < submission_id <= MAX_ROW_ID else None
     if row is None or not (viewer.may("maintain") or row.account_id == viewer.account_id):
         whose = "here" if viewer.may("maintain") else f"of {viewer.name}"
-        raise NotFoundError(f"no submission {submission_id} {whose}; the list of submissions has those there are")
+        raise NotFoundError(f"no submission {submission_id} {whose}; see the list of submissions")
     return row
 
 
 def listed_submissions(
     session: Session, viewer: Viewer, *, state: str | None = None, own: bool = False, limit: int, offset: int = 0
 ) -> tuple[list[Submission], int]:
-    """Submissions that the viewer may see, those that wait for a decision first, and how many there are.
+    """Submissions that the viewer may see, those awaiting a decision first, and how many there are.
 
     own: only the viewer's, also for maintainers.
     """
@@ -229,7 +230,7 @@ def _decider(session: Session, submission: Submission) -> str | None:
 
 
 def submission_estimate(session: Session, submission: Submission, settings: Settings) -> dict[str, Any]:
-    """What the submission would cost, as a maintainer is shown it; `problem` says why it could not be submitted."""
+    """What the submission would cost, as shown to a maintainer; `problem` says why it could not be submitted."""
     try:
         revision = _registered(session, submission, settings)
         return suite_estimate(session, submission.suite, revision) | {"problem": None}
@@ -238,7 +239,7 @@ def submission_estimate(session: Session, submission: Submission, settings: Sett
 
 
 def _registered(session: Session, submission: Submission, settings: Settings) -> ModelRevision | None:
-    """The revision that the wish means, where it is registered already."""
+    """The revision that the request means, if it is already registered."""
     request = revision_request(submission.model, settings)
     query = select(ModelRevision).join(Model).where(Model.name == submission.model["name"])
     return next((row for row in session.scalars(query) if request_of(row) == request), None)
@@ -258,9 +259,9 @@ def approve(
 ) -> Submission:
     """Registers the model and queues what the suite lacks of it; returns the submission.
 
-    A model whose files no worker has hashed yet is only registered: what it is asked is queued by `advance` as soon as
-    it is ready. files: its digests, where they are known. Raises QueueError, naming who decided, when it does not wait
-    for a decision any more, and whatever registering and submitting raise; then nothing is stored.
+    A model whose files no worker has hashed yet is only registered: `advance` queues its evaluations as soon as it is
+    ready. files: its digests, where known. Raises QueueError, naming who decided, when it is no longer awaiting a
+    decision, and whatever registering and submitting raise; then nothing is stored.
     """
     viewer.require("maintain")
     submission = find_submission(session, viewer, submission_id)
@@ -286,7 +287,7 @@ def reject(
     """Rejects a submission, with the reason that its submitter reads. Raises QueueError as `approve` does."""
     viewer.require("maintain")
     if not reason.strip():
-        raise UsageError("reason: say why, so that whoever asked can do better")
+        raise UsageError("reason: give one, so that the submitter knows what to change")
     submission = find_submission(session, viewer, submission_id)
     estimate = submission_estimate(session, submission, settings)
     _decide(session, viewer, submission, "rejected", reason, estimate)
@@ -296,11 +297,11 @@ def reject(
 
 
 def withdraw(session: Session, viewer: Viewer, submission_id: int, *, address: str | None = None) -> Submission:
-    """Takes a submission back, for who asked for it, while it waits. A withdrawn one stays so."""
+    """Withdraws a pending submission for its submitter. A withdrawn one stays withdrawn."""
     viewer.require("submit")
     submission = find_submission(session, viewer, submission_id)
     if submission.account_id != viewer.account_id:
-        raise UsageError(f"submission {submission.id} is somebody else's; reject it instead")
+        raise UsageError(f"submission {submission.id} is someone else's; reject it instead")
     if submission.state != "withdrawn":
         _move(session, submission, state="withdrawn")
         _tell(session, submission, "withdrawn")
@@ -326,7 +327,7 @@ def _decide(
 
 
 def _move(session: Session, submission: Submission, **values: Any) -> None:
-    """Moves a submission that waits; of two at once one wins and the other is told who it was."""
+    """Decides a pending submission; of two concurrent decisions one wins and the other is told who it was."""
     moved = changed_one(
         session,
         update(Submission).where(Submission.id == submission.id, Submission.state == "requested").values(**values),
@@ -335,7 +336,7 @@ def _move(session: Session, submission: Submission, **values: Any) -> None:
     if not moved:
         decider = _decider(session, submission)
         by = f" by {decider} at {submission.decided_at:%Y-%m-%d %H:%M} UTC" if decider else ""
-        raise QueueError(f"submission {submission.id} was {submission.state}{by}; it does not wait any more")
+        raise QueueError(f"submission {submission.id} was {submission.state}{by}; it is no longer awaiting a decision")
 
 
 def _submit(session: Session, submission: Submission, revision: ModelRevision) -> None:
@@ -378,7 +379,7 @@ def advance(engine: Engine) -> None:
 
 
 def _locked(session: Session, submission_id: int) -> Submission | None:
-    """The submission, if it still goes on and nobody else is at it."""
+    """The submission, if it is still in progress and not locked by another process."""
     return session.scalar(
         select(Submission)
         .where(Submission.id == submission_id, Submission.state == "approved", Submission.finished_at.is_(None))
@@ -403,21 +404,21 @@ def _advance(session: Session, submission_id: int) -> None:
     if revision.state == "ready":
         _submit(session, submission, revision)
     elif revision.state == "failed":
-        _finish(session, submission, f"the model cannot be used: {revision.error or 'no reason is known'}")
+        _finish(session, submission, f"the model cannot be used: {revision.error or 'no reason was recorded'}")
 
 
 def _finish(session: Session, submission: Submission, problem: str | None, states: Sequence[str] = ()) -> None:
     submission.finished_at = session.scalar(select(database_now()))
     session.flush()
     counts = {state: states.count(state) for state in dict.fromkeys(states)}
-    # A reason of a worker may name a file: those who maintain find it with the model.
+    # A worker's reason may name a file: maintainers find it with the model.
     _tell(session, submission, "finished", evaluations=counts, queued=problem is None)
 
 
 def problem_of(session: Session, submission: Submission, *, whole: bool) -> str | None:
-    """Why nothing was queued for a submission that has ended; None where something was, or it goes on.
+    """Why nothing was queued for a submission that has ended; None if something was, or it is still in progress.
 
-    whole: with the worker's own words, which may name its files.
+    whole: with the worker's own message, which may name its files.
     """
     linked = select(SubmissionEvaluation.evaluation_id).filter_by(submission_id=submission.id).limit(1)
     if submission.finished_at is None or session.scalar(linked) is not None:
@@ -425,11 +426,11 @@ def problem_of(session: Session, submission: Submission, *, whole: bool) -> str 
     revision = session.get(ModelRevision, submission.model_revision_id)
     if revision is not None and revision.state == "failed":
         return f"the model cannot be used: {revision.error}" if whole else "the model cannot be fetched or used"
-    return "the suite could not be put to the model; the worker's log says why"
+    return "the suite's evaluations could not be queued; the worker's log says why"
 
 
 def _tell(session: Session, submission: Submission, what: str, **more: Any) -> None:
-    """Writes a notice of what became of a submission; names stand in it only where all of its suite is public."""
+    """Writes a notice of a submission's outcome; it contains names only if the whole suite is public."""
     told: dict[str, Any] = {"submission": submission.id, "state": submission.state, **more}
     if names_public_benchmarks(session, submission.suite):
         told |= {"suite": submission.suite, "model": submission.model["name"]}

@@ -1,7 +1,7 @@
-"""What a suite would cost a model that may not be registered yet. It only reads.
+"""What a suite would cost for a model that may not be registered yet. Read-only.
 
-Prompts are counted exactly. Tokens are those that other models needed for the same questions asked in the same way, as
-far as any was asked: the model's own tokenizer is not at hand. Seconds follow from the model's own measured rate.
+Prompts are counted exactly. Token counts come from other models that were asked the same questions in the same way, if
+any: the model's own tokenizer is not available. Seconds follow from the model's own measured rate.
 """
 
 from collections.abc import Iterable
@@ -46,7 +46,7 @@ def _estimate(session: Session, asked: Asked, revision: ModelRevision | None, qu
     protocol = find_definition(session, asked.protocol, asked.shots)
     if asked.shots > version.few_shot_examples:
         raise ProtocolError(
-            f"{asked.shots} shots asked for, but the few-shot pool of {version.benchmark.name} holds "
+            f"{asked.shots} shots requested, but the few-shot pool of {version.benchmark.name} holds "
             f"{version.few_shot_examples}"
         )
     variants = parse_variants(asked.variants)
@@ -69,11 +69,11 @@ def _estimate(session: Session, asked: Asked, revision: ModelRevision | None, qu
     rate = None if revision is None else tokens_per_second(session, revision.id, queue)
     reason = None
     if shared is None:
-        reason = "no model was asked these questions in this way yet"
+        reason = "no model has been asked these questions in this way yet"
     elif rate is None:
-        reason = f"the model was not scored on the queue {queue} yet"
+        reason = f"the model has not been scored on the queue {queue} yet"
     if "answer" in protocol:
-        rate, reason = None, "how much the model will write is not known; tokens are those of the prompts"
+        rate, reason = None, "the length of the generated texts is unknown; tokens are those of the prompts"
     return row | {
         "tokens_naive": None if naive is None else round(naive * left),
         "tokens_shared": None if shared is None else round(shared * left),

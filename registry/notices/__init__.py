@@ -1,6 +1,6 @@
-"""Notices: what others want to hear of, written in the transaction that makes it happen.
+"""Notices: records of events, written in the transaction of the event.
 
-Feeds show them, and webhooks are told of them from an outbox. Functions take the session first and never commit.
+Feeds show them, and webhooks are sent them from an outbox. Functions take the session first and never commit.
 """
 
 from typing import Any, Final
@@ -12,16 +12,16 @@ from registry.account_tables import Notice, Webhook, WebhookDelivery
 from registry.tables import Evaluation
 
 KINDS: Final[dict[str, str]] = {
-    "submission.requested": "Somebody asks for evaluations of a model.",
+    "submission.requested": "A model was submitted for evaluation.",
     "submission.approved": "A maintainer approved it.",
     "submission.rejected": "A maintainer rejected it.",
-    "submission.withdrawn": "Whoever asked for it took it back.",
-    "submission.finished": "The last of its evaluations ended, however it ended.",
+    "submission.withdrawn": "The submitter withdrew it.",
+    "submission.finished": "Its last evaluation ended, successfully or not.",
     "evaluation.complete": "An evaluation was sealed.",
-    "evaluation.failed": "An evaluation ended with a part that cannot be scored.",
+    "evaluation.failed": "An evaluation ended with shards that could not be scored.",
     "evaluation.withdrawn": "A sealed evaluation no longer counts: it was withdrawn, or superseded by another.",
 }
-"""Every kind of notice with what it tells. `webhook.test` is sent to one webhook that is being tried."""
+"""Every kind of notice with its meaning. `webhook.test` is sent to one webhook as a test."""
 TEST: Final = "webhook.test"
 
 
@@ -34,9 +34,9 @@ def notify(
     submission_id: int | None = None,
     evaluation_id: int | None = None,
 ) -> Notice | None:
-    """Writes a notice and puts it into the outbox of every webhook that wants it; None where it was said already.
+    """Writes a notice and puts it into the outbox of every webhook that wants it; None if it was already written.
 
-    document must hold nothing of a question, and no name of a benchmark that is not public.
+    document must not contain a question's content, nor the name of a benchmark that is not public.
     """
     if session.scalar(select(Notice.id).filter_by(kind=kind, key=key)) is not None:
         return None
@@ -51,7 +51,7 @@ def notify(
 
 
 def evaluation_complete(session: Session, evaluation: Evaluation) -> None:
-    """Says that an evaluation was sealed."""
+    """Reports that an evaluation was sealed."""
     notify(
         session,
         "evaluation.complete",
@@ -62,14 +62,14 @@ def evaluation_complete(session: Session, evaluation: Evaluation) -> None:
 
 
 def evaluation_failed(session: Session, evaluation: Evaluation) -> None:
-    """Says that an evaluation failed; again when it fails again after a retry."""
+    """Reports that an evaluation failed; again if it fails again after a retry."""
     before = select(func.count()).select_from(Notice).filter_by(kind="evaluation.failed", evaluation_id=evaluation.id)
     key = f"{evaluation.id}.{session.scalar(before) or 0}"
     notify(session, "evaluation.failed", key, evaluation_document(evaluation), evaluation_id=evaluation.id)
 
 
 def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
-    """What is told of an evaluation; of one on a benchmark that is not public, its number and state alone."""
+    """What is reported about an evaluation; if its benchmark is not public, only its number and state."""
     told: dict[str, Any] = {"evaluation": evaluation.id, "state": evaluation.state}
     version = evaluation.benchmark_version
     if version.visibility != "public":

@@ -1,7 +1,7 @@
-"""Addresses that others name and this machine connects to: never those of its own network, unless a setting says so.
+"""URLs from users that this machine connects to: never in its own network, unless a setting allows it.
 
-A name is resolved, every address it leads to is checked, and the connection is made to a checked address: a name that
-leads elsewhere the next moment is of no use to an attacker.
+A host name is resolved, every address it resolves to is checked, and the connection is made to a checked address, which
+defeats DNS rebinding.
 """
 
 import ipaddress
@@ -23,30 +23,32 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def parse_url(url: str) -> SplitResult:
-    """An http or https address, taken apart. Raises UsageError for what is none, or holds a user name or fragment."""
+    """An http or https URL, parsed. Raises UsageError for an invalid URL, or one with a user name or fragment."""
     if len(url) > MAX_URL or not all("!" <= character <= "~" for character in url) or "\\" in url:
-        raise UsageError(f"an address of {len(url)} characters: give one of up to {MAX_URL:,} plain ASCII characters")
+        raise UsageError(
+            f"a webhook URL of {len(url)} characters: give one of up to {MAX_URL:,} plain ASCII characters"
+        )
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise UsageError("the address cannot be read; give one such as https://host/path") from None
+        raise UsageError("not a valid webhook URL; give one such as https://host/path") from None
     if parts.scheme not in _PORTS:
-        raise UsageError(f"scheme {parts.scheme[:20]!r}: give an http or https address, such as https://host/path")
+        raise UsageError(f"scheme {parts.scheme[:20]!r}: give an http or https URL, such as https://host/path")
     if not parts.hostname or port == 0:
-        raise UsageError("the address names no host; give one such as https://host/path")
+        raise UsageError("the webhook URL has no host; give one such as https://host/path")
     if "@" in parts.netloc or "#" in url:
-        raise UsageError(f"address of {parts.hostname}: leave out user names, passwords and what follows #")
+        raise UsageError(f"webhook URL on {parts.hostname}: leave out user name, password and fragment (#…)")
     return parts
 
 
 def port_of(parts: SplitResult) -> int:
-    """The port of an address, or the one that its scheme implies."""
+    """The port of a URL, or the default of its scheme."""
     return parts.port or _PORTS[parts.scheme]
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the public internet, whichever way it is written into IPv6."""
+    """Whether an address is on the public internet, however it is embedded in IPv6."""
     if isinstance(address, ipaddress.IPv6Address):
         inside = _embedded(address)
         if inside:
@@ -79,19 +81,19 @@ def allowed_hosts(setting: str) -> frozenset[str]:
 def checked_addresses(parts: SplitResult, allowed: frozenset[str]) -> list[str]:
     """The addresses of a URL's host, all of them checked; the first may be connected to.
 
-    allowed: hosts that may be private. Raises UsageError where the host is unknown or any of its addresses is not of
-    the public internet.
+    allowed: hosts that may be private. Raises UsageError if the host is unknown or any of its addresses is not on the
+    public internet.
     """
     host = parts.hostname or ""
     try:
         found = socket.getaddrinfo(host, port_of(parts), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise UsageError(f"host {host!r} is not known; check the address") from None
+        raise UsageError(f"host {host!r} is unknown; check the URL") from None
     addresses = list(dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found))
     private = [address for address in addresses if not is_public(ipaddress.ip_address(address))]
     if private and host.lower() not in allowed:
         raise UsageError(
-            f"host {host!r} leads to an address that is not of the public internet; "
-            "name a public one, or have the host listed in SHUFFLEBOARD_PRIVATE_WEBHOOKS"
+            f"host {host!r} resolves to an address that is not on the public internet; "
+            "give a public one, or list the host in SHUFFLEBOARD_PRIVATE_WEBHOOKS"
         )
     return addresses

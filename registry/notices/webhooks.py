@@ -1,8 +1,8 @@
-"""Webhooks: addresses that are told of notices. Only admins keep them; workers deliver.
+"""Webhooks: URLs that are sent notices. Only admins manage them; workers deliver.
 
-Every notice waits in an outbox, `webhook_delivery`, until its address has answered with a status of 200 to 299. It is
-delivered at least once: a worker that dies between sending and writing that down makes it come twice, with the same
-delivery id.
+Every notice waits in an outbox, `webhook_delivery`, until its URL has answered with a status of 200 to 299. It is
+delivered at least once: if a worker dies between sending and recording that, it is sent twice, with the same delivery
+id.
 """
 
 import base64
@@ -39,9 +39,9 @@ ANSWER_S: Final = 10.0
 ATTEMPT_S: Final = 20.0
 """What connecting, sending and waiting for the answer's first lines may take together."""
 CLAIM_S: Final = 120.0
-"""A claimed delivery is not tried by another worker for so long: much longer than an attempt can take."""
+"""How long no other worker tries a claimed delivery: much longer than an attempt can take."""
 ROUND_S: Final = 20.0
-"""A worker begins no further delivery after so long, so that its other duties are not kept waiting."""
+"""How long a worker keeps starting deliveries, so that its other duties need not wait."""
 MAX_WEBHOOKS: Final = 50
 
 
@@ -66,7 +66,7 @@ class Due:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an attempt: a status, or an error; delivered: a status of 200 to 299."""
+    """The outcome of an attempt: a status, or an error; delivered: a status of 200 to 299."""
 
     status: int | None
     error: str | None
@@ -80,7 +80,7 @@ class Outcome:
 Send = Callable[[Due, Settings], Outcome]
 
 
-# Keeping them
+# Managing them
 
 
 def add_webhook(
@@ -93,18 +93,18 @@ def add_webhook(
     account: Account,
     address: str | None = None,
 ) -> Webhook:
-    """A new webhook with a secret of its own, which signs what is sent.
+    """A new webhook with its own secret, which signs its deliveries.
 
-    kinds: of notices; None: all. Raises UsageError for an address that is none or leads into a private network.
+    kinds: of notices; None: all. Raises UsageError for an invalid URL, or one that leads into a private network.
     """
     allowed = allowed_hosts(settings.private_webhooks)
     parts = parse_url(url)
     checked_addresses(parts, allowed)
     unknown = [kind for kind in kinds or () if kind not in KINDS]
     if unknown or (kinds is not None and not kinds):
-        raise UsageError(f"kinds {', '.join(unknown) or '(none)'}: use some of {', '.join(KINDS)}, or leave them out")
+        raise UsageError(f"kinds {', '.join(unknown) or '(none)'}: use some of {', '.join(KINDS)}, or leave it out")
     if len(current_webhooks(session)) >= MAX_WEBHOOKS:
-        raise UsageError(f"there are {MAX_WEBHOOKS} webhooks already; remove one first")
+        raise UsageError(f"there are already {MAX_WEBHOOKS} webhooks; remove one first")
     webhook = Webhook(
         account_id=account.id,
         url=url,
@@ -126,12 +126,12 @@ def find_webhook(session: Session, webhook_id: int) -> Webhook:
     """The webhook of that number; NotFoundError where there is none, or it was removed."""
     row = session.get(Webhook, webhook_id) if 0 < webhook_id <= MAX_ROW_ID else None
     if row is None or row.disabled_at is not None:
-        raise NotFoundError(f"no webhook {webhook_id}; `shuffleboard webhooks list` lists those there are")
+        raise NotFoundError(f"no webhook {webhook_id}; `shuffleboard webhooks list` lists the existing ones")
     return row
 
 
 def remove_webhook(session: Session, viewer: Viewer, webhook_id: int, *, address: str | None = None) -> None:
-    """Sends it nothing more, what is waiting included."""
+    """Removes it; pending deliveries are dropped."""
     webhook = find_webhook(session, webhook_id)
     now = session.scalar(select(database_now()))
     webhook.disabled_at = now
@@ -154,7 +154,7 @@ def webhook_document(webhook: Webhook) -> dict[str, Any]:
 
 
 def recent_deliveries(session: Session, *, limit: int = 20) -> list[dict[str, Any]]:
-    """The newest deliveries, with what became of them."""
+    """The newest deliveries, with their outcome."""
     query = (
         select(WebhookDelivery, Notice.kind, Notice.at)
         .join(Notice, Notice.id == WebhookDelivery.notice_id)
@@ -315,7 +315,7 @@ def _of(webhook_id: int, notice_id: int) -> Any:
 
 
 def _settle(session: Session, due: Due, outcome: Outcome) -> bool:
-    """Writes down what came of an attempt; False where another has claimed it since, or it was removed."""
+    """Records the outcome of an attempt; False if another worker has claimed it since, or it was removed."""
     values: dict[str, Any] = {"status": outcome.status, "error": outcome.error}
     if outcome.delivered:
         values |= {"state": "delivered", "finished_at": database_now()}
@@ -338,7 +338,7 @@ def try_webhook(
     address: str | None = None,
     sender: Send = send_in_time,
 ) -> Outcome:
-    """Sends one webhook a notice of kind `webhook.test` now, once, and says what came of it."""
+    """Sends one webhook a notice of kind `webhook.test` now, once, and returns the outcome."""
     with write_session(engine) as session:
         webhook = find_webhook(session, webhook_id)
         notice = Notice(kind=TEST, key=secrets.token_hex(16), document={"webhook": webhook.id})

@@ -1,1 +1,1 @@
-"""Keeping a deployment: migration, backup, moving, maintenance, retention, the doctor."""
+"""Running a deployment: migration, backup, moving, maintenance, retention, the doctor."""

@@ -70,7 +70,7 @@ def backup(url: str, path: Path) -> Backup:
     if revision is None:
         raise DatabaseError(f"database {history.shown(engine)} is empty: there is nothing to back up")
     if path.exists():
-        raise UsageError(f"{path}: is there already; name another file, or move that one away")
+        raise UsageError(f"{path}: already exists; give another file, or move that one away")
     with _beside(path) as scratch:
         if engine.dialect.name == "sqlite":
             _copy_sqlite(_sqlite_path(engine.url), scratch)
@@ -137,11 +137,11 @@ def _require_backup_of(engine_name: str, path: Path) -> None:
     elif magic.startswith(POSTGRESQL_MAGIC):
         found = "postgresql"
     else:
-        raise UsageError(f"{path}: is no backup (it begins with {magic!r}); name a file that `db backup` wrote")
+        raise UsageError(f"{path}: not a backup (it begins with {magic!r}); give a file that `db backup` wrote")
     if found != engine_name:
         names = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
         raise UsageError(
-            f"{path}: is a backup of {names[found]}, and the database is on {names[engine_name]}; restore it on "
+            f"{path}: is a backup of {names[found]}, but the database is on {names[engine_name]}; restore it on "
             f"{names[found]}, then: shuffleboard db move"
         )
 
@@ -151,7 +151,7 @@ def _require_backup_of(engine_name: str, path: Path) -> None:
 
 def _sqlite_path(url: URL) -> Path:
     if not url.database or url.database == ":memory:":
-        raise UsageError("a database in memory cannot be backed up or restored; use a file")
+        raise UsageError("an in-memory database cannot be backed up or restored; use a file")
     return Path(url.database)
 
 
@@ -178,7 +178,7 @@ def _fill_sqlite(url: URL, path: Path) -> None:
         except sqlite3.DatabaseError:
             objects = 1  # something else
         if objects:
-            raise DatabaseError(f"{target}: is not empty; move the file away, with {target.name}-wal if that is there")
+            raise DatabaseError(f"{target}: is not empty; move the file away, with {target.name}-wal if that exists")
     _known_revision(path)
     with _beside(target) as scratch:
         _copy_sqlite(path, scratch)
@@ -192,7 +192,7 @@ def _known_revision(path: Path) -> None:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except (sqlite3.Error, TypeError):
-        raise UsageError(f"{path}: is an SQLite file, but no registry; name a file that `db backup` wrote") from None
+        raise UsageError(f"{path}: is an SQLite file, but not a registry; give a file that `db backup` wrote") from None
     history.require_known(str(path), revision)
 
 
@@ -223,7 +223,7 @@ def client_program(name: str, at_least: int) -> Path:
     if not found:
         raise DatabaseError(f"{name} is not installed here; install PostgreSQL's client programs, {at_least} or newer")
     raise DatabaseError(
-        f"{name} is of PostgreSQL {max(found)}, older than the server's {at_least}; install the client programs of "
+        f"{name} is from PostgreSQL {max(found)}, older than the server's {at_least}; install the client programs of "
         f"PostgreSQL {at_least}"
     )
 
@@ -256,7 +256,7 @@ def _run(program: Path, arguments: Sequence[str], url: URL | None, doing: str) -
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "error:" in line] or done.stderr.splitlines()
         reason = lines[0].removeprefix(f"{program.name}: ") if lines else f"status {done.returncode}"
-        raise DatabaseError(f"{doing} failed: {program.name}: {reason}; mend that and run it again")
+        raise DatabaseError(f"{doing} failed: {program.name}: {reason}; fix that and run it again")
     return done.stdout
 
 
@@ -270,13 +270,13 @@ def _fill_postgresql(url: str, path: Path) -> None:
     with engine.connect() as connection:
         objects = connection.scalar(_OBJECTS)
     if objects:
-        raise DatabaseError(f"database {history.shown(engine)} is not empty; make an empty one and name that")
+        raise DatabaseError(f"database {history.shown(engine)} is not empty; create an empty one and use that")
     program = client_program("pg_restore", _server_version(url))
     listing = ["--file=-", "--data-only", "--table=alembic_version", str(path)]
     said = _run(program, listing, None, "reading the backup")
     revision = re.search(r"^COPY \S*alembic_version .*\n(\w+)$", said, re.MULTILINE)
     if revision is None:
-        raise UsageError(f"{path}: holds no registry; name a file that `db backup` wrote")
+        raise UsageError(f"{path}: does not contain a registry; give a file that `db backup` wrote")
     history.require_known(str(path), revision[1])
     # In one transaction. Tables are filled before their triggers are made. Owners and rights are those of another
     # server's roles: `db roles` makes this one's.

@@ -1,7 +1,7 @@
 """Maintenance: what has to be done again and again, whether or not anything is being scored.
 
-Every worker does it beside its work, and `shuffleboard beat` does nothing else. Any number may do it at once: each part
-takes its rows under a lock, passes by what another holds, and repeats its condition before it writes.
+Every worker does it between shards, and `shuffleboard beat` does nothing else. Any number may do it at once: each part
+locks its rows, skips those locked by others, and repeats its condition before it writes.
 """
 
 import threading
@@ -75,7 +75,7 @@ class Maintenance:
             log.info("evaluation_sealed")
 
     def tell(self) -> None:
-        """Moves submissions on, and sends webhooks what they wait for."""
+        """Advances submissions, and sends webhooks their pending deliveries."""
         advance(self.engine)
         if self._telling.acquire(blocking=False):  # else another thread of this process is at it
             try:
@@ -92,5 +92,5 @@ class Maintenance:
 
 
 def log_trouble(error: DBAPIError) -> None:
-    """Says that the database is in trouble, which is waited for."""
+    """Logs that the database is in trouble, and that this process waits for it."""
     log.warning("database_trouble", error=str(error.orig).splitlines()[0] if str(error.orig) else str(error))

@@ -64,7 +64,7 @@ def upgrade(url: str) -> str:
                 session.flush()
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
-        remedy = "; stop workers and website, which use its tables, and run it again" if _is_held(error) else ""
+        remedy = "; stop workers and website, which are using its tables, and run it again" if _is_held(error) else ""
         raise DatabaseError(
             f"upgrade of {history.shown(engine)} from {before or 'an empty database'} failed and was rolled back: "
             f"{reason}{remedy}"

@@ -101,7 +101,7 @@ def move(source_url: str, target_url: str, say: Say = lambda _line: None) -> Mov
     """
     source, target = get_engine(source_url), get_engine(target_url)
     if source.url == target.url:
-        raise UsageError(f"{history.shown(target)}: is where the registry is; name another database")
+        raise UsageError(f"{history.shown(target)}: is the registry's own database; give another one")
     history.require_current(source)
     with _left_as_it_was(target), _snapshot(source) as read, target.begin() as write:
         _prepare(write)
@@ -127,7 +127,7 @@ def _left_as_it_was(target: Engine) -> Iterator[None]:
         if isinstance(error, DBAPIError):
             reason = str(error.orig).splitlines()[0]
             raise DatabaseError(
-                f"the move to {history.shown(target)} failed and was rolled back: {reason}; mend that and run it again"
+                f"the move to {history.shown(target)} failed and was rolled back: {reason}; fix that and run it again"
             ) from error
         raise
     target.dispose()
@@ -141,7 +141,7 @@ def _require_free(target: Engine) -> None:
         for table in _tables():
             if table.name not in SHIPPED and _count(connection, table):
                 raise DatabaseError(
-                    f"database {history.shown(target)} is not empty: {table.name} has rows; name an empty database"
+                    f"database {history.shown(target)} is not empty: {table.name} has rows; give an empty database"
                 )
 
 
@@ -222,7 +222,7 @@ def _copy(read: Connection, write: Connection, say: Say) -> dict[str, int]:
         if arrived != given[table.name] or arrived.rows != _count(read, table):
             raise DatabaseError(
                 f"the move failed and was rolled back: {table.name} arrived with {arrived.rows} of "
-                f"{given[table.name].rows} rows, or with other contents; report this as a bug"
+                f"{given[table.name].rows} rows, or with different contents; report this as a bug"
             )
     return {name: contents.rows for name, contents in given.items()}
 
@@ -325,6 +325,6 @@ def _verified(source: Engine, write: Connection) -> tuple[int, list[str]]:
         new = [problem for problem in problems if problem not in known]
         if new:
             raise DatabaseError(
-                f"the move failed and was rolled back: what arrived does not verify ({new[0]}); report this as a bug"
+                f"the move failed and was rolled back: the copy does not verify ({new[0]}); report this as a bug"
             )
     return len(report["evaluations"]), problems

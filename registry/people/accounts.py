@@ -30,10 +30,10 @@ ROLES: Final = ("reader", "submitter", "maintainer", "admin")
 
 SCOPES: Final[dict[str, str]] = {
     "read": "Read what members may see.",
-    "sql": "Ask the SQL page and keep queries.",
-    "submit": "Ask for evaluations of a model.",
-    "maintain": "Decide on submissions, keep benchmarks, models, boards and evaluations, see what is hidden.",
-    "admin": "Keep accounts, tokens of others and webhooks; read the audit trail.",
+    "sql": "Run and save queries on the SQL page.",
+    "submit": "Submit models for evaluation.",
+    "maintain": "Decide on submissions, manage benchmarks, models, boards and evaluations, see hidden benchmarks.",
+    "admin": "Manage accounts, all tokens and webhooks; read the audit trail.",
 }
 
 _LOWEST_ROLE: Final = {
@@ -63,7 +63,7 @@ def scopes_of(role: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Viewer:
-    """Who asks, and what they may do. `account_id` None: nobody signed in."""
+    """The caller, and what they may do. `account_id` None: not signed in."""
 
     name: str
     scopes: frozenset[str]
@@ -80,7 +80,7 @@ class Viewer:
 
     @property
     def signed_in(self) -> bool:
-        """Whether an account stands behind it."""
+        """Whether it is an account."""
         return self.account_id is not None
 
     def may(self, scope: str) -> bool:
@@ -91,20 +91,20 @@ class Viewer:
         """Raises AuthenticationError when nobody is signed in, ForbiddenError when they may not."""
         if self.may(scope):
             return
-        needed = f"this takes the scope {scope!r}, which roles from {_LOWEST_ROLE[scope]!r} on have"
+        needed = f"this needs the scope {scope!r}, which {_LOWEST_ROLE[scope]!r} and higher roles have"
         if not self.signed_in:
-            raise AuthenticationError(f"nobody is signed in, and {needed}; sign in or send a token")
+            raise AuthenticationError(f"you are not signed in, and {needed}; sign in or send a token")
         if self.token_id is not None and self.role is not None and scope in scopes_of(self.role):
-            raise ForbiddenError(f"the token of {self.name} has not the scope {scope!r}; use one that has")
+            raise ForbiddenError(f"the token of {self.name} does not have the scope {scope!r}; use one that does")
         raise ForbiddenError(f"{self.name} is {self.role}; {needed}")
 
 
 OPERATOR: Final = Viewer("command line", frozenset(SCOPES), role="operator")
-"""Whoever runs commands on the machine: the database is theirs."""
+"""The operator at the command line, who may do everything."""
 
 
 def anonymous(*, reading: bool, sql: bool) -> Viewer:
-    """Somebody who has not signed in."""
+    """An anonymous visitor."""
     return Viewer("anonymous", frozenset(["read"] * reading + ["sql"] * (reading and sql)))
 
 
@@ -124,13 +124,13 @@ def _nobodys_hash() -> str:
 
 
 def check_password(password: str) -> str:
-    """The password, if it is fit to be one. Raises UsageError, which never holds it."""
+    """The password, if it is acceptable. Raises UsageError, which never contains it."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise UsageError(
             f"a password of {len(password)} characters; use one of {MIN_PASSWORD} to {MAX_PASSWORD:,} characters"
         )
     if len(set(password)) < 4:
-        raise UsageError("the password repeats fewer than four different characters; use another one")
+        raise UsageError("the password uses fewer than four different characters; choose another one")
     return password
 
 
@@ -144,11 +144,11 @@ def check_role(role: str) -> str:
 def create_account(session: Session, name: str, role: str, password: str | None = None) -> Account:
     """A new account. password None: it cannot sign in, only use tokens.
 
-    Raises UsageError for a name, role or password that cannot be, or a name that is taken.
+    Raises UsageError for an invalid name, role or password, or a name that is taken.
     """
     check_name("account", name)
     if session.scalar(select(Account.id).filter_by(name=name)) is not None:
-        raise UsageError(f"account {name!r} exists already; choose another name")
+        raise UsageError(f"account {name!r} already exists; choose another name")
     account = Account(
         name=name, role=check_role(role), password_hash=password and _hasher().hash(check_password(password))
     )
@@ -161,7 +161,7 @@ def find_account(session: Session, name: str) -> Account:
     """The account of that name; NotFoundError where there is none."""
     account = session.scalar(select(Account).filter_by(name=name))
     if account is None:
-        raise NotFoundError(f"no account {name!r}; `shuffleboard accounts list` lists those there are")
+        raise NotFoundError(f"no account {name!r}; `shuffleboard accounts list` lists the existing ones")
     return account
 
 
@@ -200,13 +200,13 @@ def _require_another_admin(session: Session, account: Account) -> None:
         Account.id != account.id,
     )
     if session.scalars(other.limit(1)).first() is None:
-        raise UsageError(f"{account.name} is the only admin who can sign in; make another one first")
+        raise UsageError(f"{account.name} is the only admin who can sign in; create another one first")
 
 
 def sign_in(session: Session, name: str, password: str) -> Account:
     """The account of that name and password.
 
-    Raises AuthenticationError, with the same words and after the same time whatever was wrong.
+    Raises AuthenticationError, with the same message and after the same time whatever was wrong.
     """
     account = session.scalar(select(Account).filter_by(name=name))
     known = account.password_hash if account is not None and account.disabled_at is None else None
@@ -215,7 +215,7 @@ def sign_in(session: Session, name: str, password: str) -> Account:
     except (VerificationError, InvalidHashError):
         known = None
     if account is None or known is None:
-        raise AuthenticationError("no account has this name and password; check both, or ask an admin to set a new one")
+        raise AuthenticationError("wrong name or password; check both, or ask an admin to set a new password")
     if _hasher().check_needs_rehash(known):
         account.password_hash = _hasher().hash(password)
     account.last_login_at = session.scalar(select(database_now()))
@@ -233,7 +233,7 @@ def viewer_of_account(account: Account) -> Viewer:
 def issue_token(
     session: Session, account: Account, name: str, scopes: Iterable[str], days: int | None = None
 ) -> tuple[ApiToken, str]:
-    """A new token and its secret, which is nowhere kept: only its SHA-256 is. days: until it expires; None: never.
+    """A new token and its secret, which is not stored: only its SHA-256 is. days: until it expires; None: never.
 
     Raises UsageError for scopes that there are none of, or that the account's role does not have.
     """
@@ -243,12 +243,12 @@ def issue_token(
         raise UsageError(f"scopes {', '.join(unknown) or '(none)'}: use some of {', '.join(SCOPES)}")
     missing = [scope for scope in asked if scope not in scopes_of(account.role)]
     if missing:
-        raise UsageError(f"{account.name} is {account.role} and may not {', '.join(missing)}; leave the scope out")
+        raise UsageError(f"{account.name} is {account.role} and may not {', '.join(missing)}; leave out that scope")
     if days is not None and not 1 <= days <= MAX_TOKEN_DAYS:
-        raise UsageError(f"{days} days: a token may live for 1 to {MAX_TOKEN_DAYS:,} days")
+        raise UsageError(f"{days} days: a token may be valid for 1 to {MAX_TOKEN_DAYS:,} days")
     label = name.strip()
     if not label or len(label) > 100 or not label.isprintable():
-        raise UsageError("a token needs a name of 1 to 100 printable characters that says where it is used")
+        raise UsageError("a token needs a name of 1 to 100 printable characters that says where it will be used")
     secret = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
     token = ApiToken(account_id=account.id, name=label, hint=secret[:8], digest=_digest(secret), scopes=asked)
     if days is not None:
@@ -283,9 +283,9 @@ def viewer_of_token(session: Session, secret: str) -> Viewer:
     now = session.scalar(select(database_now()))
     assert now is not None
     if token.revoked_at is not None:
-        raise AuthenticationError(f"token {token.hint}… was revoked; make another one")
+        raise AuthenticationError(f"token {token.hint}… was revoked; create a new one")
     if token.expires_at is not None and token.expires_at <= now:
-        raise AuthenticationError(f"token {token.hint}… expired on {token.expires_at:%Y-%m-%d}; make another one")
+        raise AuthenticationError(f"token {token.hint}… expired on {token.expires_at:%Y-%m-%d}; create a new one")
     if account.disabled_at is not None:
         raise AuthenticationError(f"the account of token {token.hint}… is disabled; ask an admin")
     scopes = scopes_of(account.role) & frozenset(token.scopes)
@@ -293,7 +293,7 @@ def viewer_of_token(session: Session, secret: str) -> Viewer:
 
 
 def used_lately(session: Session, token_id: int) -> bool:
-    """Whether a token's use was written down within the last minute."""
+    """Whether a token's use was recorded within the last minute."""
     used = session.get_one(ApiToken, token_id).last_used_at
     now = session.scalar(select(database_now()))
     assert now is not None
@@ -301,12 +301,12 @@ def used_lately(session: Session, token_id: int) -> bool:
 
 
 def note_use(session: Session, token_id: int) -> None:
-    """Writes down that a token was used just now."""
+    """Records that a token was used just now."""
     session.get_one(ApiToken, token_id).last_used_at = session.scalar(select(database_now()))
 
 
 def revoke_token(session: Session, token: ApiToken) -> datetime | None:
-    """Stops a token from working, for good."""
+    """Revokes a token permanently."""
     if token.revoked_at is None:
         token.revoked_at = session.scalar(select(database_now()))
     return token.revoked_at
@@ -341,7 +341,7 @@ def record(
 
 
 def _storable(value: Any) -> Any:
-    """Texts as PostgreSQL can keep them: what is refused may hold anything."""
+    """Texts as PostgreSQL can store them: a refused request may contain anything."""
     if isinstance(value, str):
         return value.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
     return value

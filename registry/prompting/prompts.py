@@ -73,8 +73,8 @@ def few_shot_examples(pool: Sequence[QuestionText], subject: str | None, shots: 
     source = of_subject if len(of_subject) >= shots else pool
     if len(source) < shots:
         raise ProtocolError(
-            f"{shots} shots asked for, but the benchmark's few-shot pool holds {len(pool)} examples; import it with "
-            "--fewshot FILE or ask for fewer"
+            f"{shots} shots requested, but the benchmark's few-shot pool has {len(pool)} examples; import it with "
+            "--fewshot FILE or request fewer"
         )
     return tuple(source[:shots])
 
@@ -192,7 +192,7 @@ def _labelled(definition: Mapping[str, Any], scheme: str | None, n_shown: int, e
     if by_label and "{label}" not in definition["option"]:
         return _Labelled(labels, own, template)
     if by_label and LABEL_SCHEMES[scheme].uniform:
-        raise ProtocolError(f"labels {scheme!r} are the same for every option; {name} needs distinct")
+        raise ProtocolError(f"labels {scheme!r} are the same for every option; {name} needs distinct labels")
     if definition["format"] == "first-letter" and any(len(re.findall(r"[^\W_]", label)) != 1 for label in labels):
         raise ProtocolError(
             f"labels {scheme!r}: {name} reads one letter or digit, and not all of these have exactly one"

@@ -218,7 +218,7 @@ def _divergent_types(subset: str) -> tuple[str, ...]:
     for type_ in types:
         if type_ not in DIVERGENT_TYPES:
             raise VariantError(
-                f"divergent: subset {type_!r} is no type; use all, same-size, or types joined by '+': "
+                f"divergent: subset {type_!r} is not a type; use all, same-size, or types joined by '+': "
                 f"{', '.join(DIVERGENT_TYPES)}"
             )
     return types
@@ -256,7 +256,7 @@ def relabel(question: QuestionShape, labels: str) -> list[VariantShown]:
     for scheme in chosen:
         if scheme not in LABEL_SCHEMES:
             raise VariantError(
-                f"relabel: labels {scheme!r} is no scheme; use distinct, or schemes joined by '+': "
+                f"relabel: labels {scheme!r} is not a scheme; use distinct, or schemes joined by '+': "
                 f"{', '.join(LABEL_SCHEMES)}"
             )
     for ordinal, scheme in enumerate(LABEL_SCHEMES, start=1):
@@ -305,7 +305,7 @@ def adversarial(question: QuestionShape) -> list[VariantShown]:
 
 def imported(question: QuestionShape, inserted: str) -> list[VariantShown]:  # noqa: ARG001
     """Whatever orders someone else used: they come with the outputs and cannot be asked for."""
-    raise VariantError("variants 'imported' come with imported outputs; to ask a model, use another kind")
+    raise VariantError("variants 'imported' are only for imported outputs; to ask a model, use another kind")
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,7 @@ def parse_variants(text: str) -> VariantSetDefinition:
         key, equals, value = item.partition("=")
         if not equals or key not in defaults:
             allowed = ", ".join(defaults) or "none"
-            raise VariantError(f"variants {text!r}: {item!r} is no parameter of {kind} (it takes: {allowed})")
+            raise VariantError(f"variants {text!r}: {item!r} is not a parameter of {kind} (it takes: {allowed})")
         default = defaults[key]
         try:
             given[key] = int(value) if isinstance(default, int) else value

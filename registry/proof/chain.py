@@ -1,8 +1,8 @@
 """The chain: every seal, withdrawal and snapshot of a registry, each link's digest covering the one before.
 
-Whoever can write the database can change rows and compute their seal anew. The chain then lacks the new seal; and a
-chain that is computed anew ends in another digest than the one that was published. So publish its head now and then:
-`shuffleboard chain` prints it.
+Anyone who can write the database can change rows and recompute their seal. The chain then lacks the new seal; and a
+recomputed chain ends in another digest than the published one. So publish its head now and then: `shuffleboard chain`
+prints it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,23 +75,23 @@ class ChainReport:
 
 
 def check_chain(session: Session, published: str | None = None) -> ChainReport:
-    """Computes every link anew. published: a head that was noted elsewhere, which the chain must still hold."""
+    """Recomputes every link. published: a head that was noted elsewhere, which the chain must still contain."""
     problems: list[str] = []
     previous, position, held = BEGINNING, 0, False
     for link in _streamed(session):
         position += 1
         if link.position != position:
-            problems.append(f"chain: link {position} is missing, {link.position} follows")
+            problems.append(f"chain: link {position} is missing, the next one is {link.position}")
             position = link.position
         if link.previous != previous:
             problems.append(f"chain: link {link.position} does not follow the link before it")
         if link_digest(link) != link.digest:
-            problems.append(f"chain: link {link.position} is not what its digest was taken over")
+            problems.append(f"chain: link {link.position} does not match its digest")
         previous, held = link.digest, held or link.digest == published
     if published is not None and not held:
         problems.append(
-            f"chain: {published} is not among its {position} digests; the chain was written anew since that head was "
-            "published, or it is another registry's"
+            f"chain: {published} is not among its {position} digests; the chain was rewritten since that head was "
+            "published, or the head is another registry's"
         )
     return ChainReport(position, previous if position else None, problems)
 

@@ -1,8 +1,9 @@
-"""What a seal is taken over: the specification, who scored the shards, and one leaf digest for each question.
+"""What a seal covers: the specification, who scored the shards, and one leaf digest for each question.
 
 Rows are keyed by external question id and variant ordinal and hold no database ids, so the same evaluation has the
-same seal in every registry, and a changed row is named by its question. What a registry says of it besides (who asked
-for it, the number of the model's revision, the version name of the benchmark) is left to the chain: see `local_labels`.
+same seal in every registry, and a changed row is named by its question. What a registry says about it besides (who
+requested it, the number of the model's revision, the version name of the benchmark) is left to the chain: see
+`local_labels`.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ from registry.tables import (
 
 SEAL_VERSION: Final = 3
 """What a new seal covers. Seals of version 1 leave out what a model wrote; those of version 2 the questions' texts
-and where copies came from. They are checked as they were made."""
+and where copies came from. They are checked by the rules of their version."""
 
 POINTERS: Final = frozenset({"evaluation_id", "question_id", "reused_from_evaluation_id"})
 """Database ids: another registry has others. A copied result names its source by the source's seal."""
@@ -86,7 +87,7 @@ def encode(value: Any) -> bytes:
         return b"S" + _LENGTH(len(raw)) + raw
     if kind is list or kind is tuple:
         return b"L" + _LENGTH(len(value)) + b"".join([encode(item) for item in value])
-    message = f"{type(value).__name__} has no place in a seal"
+    message = f"{type(value).__name__} cannot be part of a seal"
     raise TypeError(message)
 
 

@@ -58,7 +58,7 @@ def seal(session: Session, evaluation_id: int) -> bool:
         .limit(1)
     ).first()
     if missing is not None:
-        raise SealError(f"evaluation {evaluation_id}: question {missing} has not all of its predictions; not sealed")
+        raise SealError(f"evaluation {evaluation_id}: question {missing} lacks some of its predictions; not sealed")
     renew_statistics(session, evaluation.prompts)
     write_question_pride(session, evaluation_id)
     evaluation.seal_version = SEAL_VERSION
@@ -73,7 +73,7 @@ def seal(session: Session, evaluation_id: int) -> bool:
 def complete(
     session: Session, evaluation: Evaluation, digest: str, leaves_of: Iterable[Leaf], sealed_at: datetime
 ) -> None:
-    """Writes down that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
+    """Records that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
     # Read before the first change: once the seal is stored, triggers refuse any other.
     for name, value in asked(session, evaluation.id).items():
         setattr(evaluation, name, value)
@@ -82,7 +82,7 @@ def complete(
     session.execute(insert(EvaluationMetric), metric_rows(session, evaluation.id))
     keep_leaves(session, evaluation.id, leaves_of)
     notices.evaluation_complete(session, evaluation)
-    # Last: whoever appends to the chain makes all others wait.
+    # Last: appending to the chain makes all others wait.
     chain.append(session, "seal", digest, labels=local_labels(evaluation))
 
 

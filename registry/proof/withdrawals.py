@@ -1,8 +1,8 @@
 """Evaluations that no longer count: withdrawn because they were wrong, or superseded by another.
 
-A sealed evaluation never changes, so it is said beside it, with a reason. Its page and its numbers stay, under a
-banner; it leaves the leaderboard and the boards, nothing is copied from it any more, and copies that were made are
-flagged.
+A sealed evaluation never changes, so a withdrawal is a separate row, with a reason. Its page and numbers stay,
+under a banner; it is removed from the leaderboard and the boards, nothing is copied from it any more, and existing
+copies are flagged.
 """
 
 from typing import Any, Final
@@ -27,19 +27,19 @@ MAX_REASON: Final = 2000
 def withdraw(session: Session, evaluation_id: int, reason: str, *, actor: str = "command line") -> Withdrawal:
     """Withdraws a sealed evaluation.
 
-    Raises QueueError for one that is not sealed or that no longer counts already, UsageError without a reason.
+    Raises QueueError for one that is not sealed or already no longer counts, UsageError without a reason.
     """
     return _add(session, evaluation_id, "withdrawn", None, reason, actor)
 
 
 def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, actor: str = "command line") -> Withdrawal:
-    """Says that another sealed evaluation of the same model and benchmark stands for this one.
+    """Replaces an evaluation with another sealed one of the same model and benchmark.
 
     Raises UsageError where `by` is the same, of another model or benchmark, or does not count itself.
     """
     evaluation, other = find_evaluation(session, evaluation_id), find_evaluation(session, by)
     if evaluation.id == other.id:
-        raise UsageError(f"evaluation {by} cannot supersede itself; name another with --by, or withdraw it")
+        raise UsageError(f"evaluation {by} cannot supersede itself; give another with --by, or withdraw it")
     for what, names in (
         ("models", [item.model_revision.model.name for item in (evaluation, other)]),
         ("benchmarks", [item.benchmark_version.benchmark.name for item in (evaluation, other)]),
@@ -47,12 +47,12 @@ def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, act
         if names[0] != names[1]:
             raise UsageError(
                 f"evaluations {evaluation_id} and {by} are of different {what}, {names[0]} and {names[1]}: neither "
-                "stands for the other; withdraw it instead"
+                "can replace the other; withdraw it instead"
             )
     if other.seal is None:
         raise QueueError(f"evaluation {by} is {other.state}; wait until it is complete")
     if withdrawal_of(session, by) is not None:
-        raise UsageError(f"evaluation {by} does not count itself any more; name another with --by")
+        raise UsageError(f"evaluation {by} no longer counts itself; give another with --by")
     return _add(session, evaluation_id, "superseded", other.seal, reason, actor)
 
 
@@ -66,12 +66,12 @@ def _add(
     evaluation = find_evaluation(session, evaluation_id)
     if evaluation.seal is None:
         raise QueueError(
-            f"evaluation {evaluation_id} is {evaluation.state}, and only sealed ones are withdrawn; to give it up: "
+            f"evaluation {evaluation_id} is {evaluation.state}, and only sealed ones can be withdrawn; to stop it: "
             f"shuffleboard evaluations cancel {evaluation_id}"
         )
     known = withdrawal_of(session, evaluation_id)
     if known is not None:
-        raise QueueError(f"evaluation {evaluation_id} was {known.kind} already ({known.reason})")
+        raise QueueError(f"evaluation {evaluation_id} was already {known.kind} ({known.reason})")
     now = session.scalar(select(database_now()))
     row = Withdrawal(
         evaluation_id=evaluation_id, kind=kind, superseded_by=superseded_by, reason=text, actor=actor, at=now

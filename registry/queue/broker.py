@@ -1,7 +1,7 @@
-"""Redis, as the settings name it: one place that opens it and says what is wrong with its address.
+"""Redis, as the settings name it: the one place that opens it and reports problems with its URL.
 
-An address `rediss://…` is Redis behind TLS. What its certificate is checked against stands in the address, in words
-that redis-py and kombu share: `?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis-ca.pem`.
+A URL `rediss://…` is Redis over TLS. The URL says what its certificate is checked against, in parameters that redis-py
+and kombu share: `?ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis-ca.pem`.
 """
 
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ def broker_shown(settings: Settings) -> str:
 
 
 def broker_address(settings: Settings) -> str:
-    """The address as Celery is given it: where it is silent, a certificate is checked.
+    """The URL as Celery is given it: by default a certificate is checked.
 
-    kombu would else check none, and hand the password to whoever listens.
+    Otherwise kombu would check none, and send the password to any server.
     """
     url = settings.broker_url
     parts = urlsplit(url)
@@ -56,7 +56,7 @@ def celery_app(settings: Settings, patience: Mapping[str, Any], **configuration:
 
 
 def open_broker(settings: Settings) -> "Redis":
-    """A client that has not connected yet. Raises UsageError for an address that is none of Redis, or names no file."""
+    """A client that has not connected yet. Raises UsageError for an invalid URL, or one that names a missing file."""
     from redis import Redis
 
     for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
@@ -67,7 +67,7 @@ def open_broker(settings: Settings) -> "Redis":
         return Redis.from_url(broker_address(settings), **BROKER_OPTIONS)
     except (ValueError, TypeError) as error:
         raise UsageError(
-            f"SHUFFLEBOARD_BROKER_URL: {broker_shown(settings)} is no address of Redis ({error}); write "
+            f"SHUFFLEBOARD_BROKER_URL: {broker_shown(settings)} is not a Redis URL ({error}); write "
             "redis://host:6379/0, or rediss:// for TLS"
         ) from None
 
@@ -75,7 +75,7 @@ def open_broker(settings: Settings) -> "Redis":
 def require_admission(settings: Settings) -> None:
     """Raises UsageError, on one line, for a broker that will never let this process in as it is set up.
 
-    That is a wrong password, or a certificate that does not check. One that is down is no error: it may come back.
+    That is a wrong password, or an invalid certificate. A broker that is down is not an error: it may come back.
     """
     from redis.exceptions import AuthenticationError, RedisError
 
@@ -89,7 +89,7 @@ def require_admission(settings: Settings) -> None:
     except (RedisError, OSError) as error:
         if "certificate" in str(error).lower():
             raise UsageError(
-                f"{broker_shown(settings)} shows a certificate that does not check ({_one_line(error)}); name the file "
+                f"{broker_shown(settings)} has an invalid certificate ({_one_line(error)}); give the file "
                 "of the authority that signed it: SHUFFLEBOARD_BROKER_URL=rediss://…?ssl_ca_certs=FILE"
             ) from None
     finally:

@@ -27,7 +27,7 @@ MAX_CRASHES: Final = 10
 BACK_OFF_SECONDS: Final = 5.0
 """Wait before the second try of a failed shard; doubled with each further failure."""
 ALIVE_SECONDS: Final = 30.0
-"""A worker that was silent for longer counts as dead. Workers say that they live every 10 seconds or oftener."""
+"""A worker that was silent for longer counts as dead. Workers send a sign of life every 10 seconds or more often."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class ShardResult:
-    """What scoring one shard came to; `rows` are columns of `prediction` by name, `generations` of `generation`.
+    """The result of scoring one shard; `rows` are columns of `prediction` by name, `generations` of `generation`.
 
     matching_s: seconds of elapsed_s that matching answers with options took; None where none are matched.
     """
@@ -119,7 +119,7 @@ def heartbeat(session: Session, shard_claim: Claim, lease_seconds: float) -> boo
 def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
     """Stores a shard's predictions; False, with nothing stored, when the claim is lost.
 
-    A key that is there already or a wrong number of rows is a bug: the database's error rolls the transaction back.
+    A duplicate key or a wrong number of rows is a bug: the database's error rolls the transaction back.
     """
     if not _update_held(
         session,
@@ -224,8 +224,8 @@ def reconcile(session: Session) -> list[tuple[int, str]]:
 
     Returns the (shard id, queue) of all that a worker could claim now, best first, to be hinted at.
 
-    Harmless when it runs twice at once: each UPDATE repeats its condition. A shard whose row is locked is passed by:
-    somebody is just finishing it, or was frozen while doing so, and nobody shall wait for that.
+    Safe to run concurrently: each UPDATE repeats its condition. A shard whose row is locked is skipped:
+    another process is finishing it, or was frozen while doing so, and nobody should wait for that.
     """
     other = aliased(Shard)
     expired = Shard.id.in_(
@@ -284,7 +284,7 @@ def ready_to_seal(session: Session) -> list[int]:
 def lock_unsealed(session: Session, evaluation_id: int) -> bool:
     """Locks an evaluation for sealing; False when it is sealed or another worker is about to.
 
-    Passing by rather than waiting: whoever holds the lock may be frozen.
+    It skips rather than waits: the holder of the lock may be frozen.
     """
     query = select(Evaluation.id).where(Evaluation.id == evaluation_id, Evaluation.seal.is_(None))
     return session.scalar(query.with_for_update(skip_locked=True)) is not None

@@ -159,9 +159,9 @@ def _estimate(item: _Planned, tokenise: Tokenise | str, rate: float | None, queu
         shared += shared_tokens(sequences)
     tokens_shared = round(shared * left / item.sampled)
     model = f"{item.facts['model']} revision {item.facts['revision']}"
-    reason = f"no shard of {model} was scored on the queue {queue} yet" if rate is None else None
+    reason = f"no shard of {model} has been scored on the queue {queue} yet" if rate is None else None
     if item.writes:
-        rate, reason = None, "how much the model will write is not known; tokens are those of the prompts"
+        rate, reason = None, "the length of the generated texts is unknown; tokens are those of the prompts"
     return Estimate(
         **item.facts,
         prompts_sampled=item.sampled,

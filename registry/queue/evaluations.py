@@ -67,9 +67,9 @@ class PlannedQuestion:
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
     """Queues an evaluation and returns it, with whether it is new.
 
-    The same specification is the evaluation that is there already, unless a new replicate is asked for or all that are
-    there were withdrawn.
-    Raises a ShuffleboardError that names what is unknown or does not fit; then nothing is stored.
+    The same specification is the existing evaluation, unless a new replicate is requested or all existing ones were
+    withdrawn.
+    Raises a ShuffleboardError that names the problem; then nothing is stored.
     """
     definition = parse_variants(request.variants)
     one_at_a_time(session, "submit")
@@ -87,8 +87,8 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     check_askable(revision, protocol_json)
     if request.shots > version.few_shot_examples:
         raise ProtocolError(
-            f"{request.shots} shots asked for, but the few-shot pool of {version.benchmark.name} holds "
-            f"{version.few_shot_examples}; import it with --fewshot FILE or ask for fewer"
+            f"{request.shots} shots requested, but the few-shot pool of {version.benchmark.name} holds "
+            f"{version.few_shot_examples}; import it with --fewshot FILE or request fewer"
         )
     questions = select_questions(
         session, version, limit=request.limit, subjects=request.subjects, options=request.options
@@ -139,7 +139,7 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
         )
     if revision.kind == "openai" and "answer" not in protocol:
         raise ProtocolError(
-            f"protocol {protocol['name']}: {name} is on an endpoint, which writes conversations down by itself and "
+            f"protocol {protocol['name']}: {name} is on an endpoint, which formats conversations itself and "
             "gives no log-probabilities of what follows; use a protocol without chat template, or one that generates"
         )
 
@@ -147,8 +147,8 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
 def _check_prompts(session: Session, evaluation: Evaluation, questions: Iterable[Question]) -> None:
     """Builds the prompts of one question of each number of options.
 
-    Raises ProtocolError where the protocol cannot ask under these variants, such as labels that it does not tell apart:
-    said to whoever submits, and not to the worker that scores.
+    Raises ProtocolError where the protocol cannot ask under these variants, such as labels that it cannot distinguish:
+    reported on submission, not by the worker that scores.
     """
     one_of_each = {question.n_options: question for question in questions}
     for _ in prompts_of(session, evaluation, list(one_of_each.values())):
@@ -215,7 +215,7 @@ def select_questions(
     found = list(session.scalars(query.limit(limit) if limit is not None else query))
     if not found and options is not None:
         raise NotFoundError(
-            f"benchmark {version.benchmark.name} has no question of {options} options that is asked for"
+            f"benchmark {version.benchmark.name} has no question of {options} options in this selection"
         )
     return found
 
@@ -340,7 +340,7 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
         raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; {action} works on: {', '.join(allowed)}")
     of_evaluation = update(Shard).where(Shard.evaluation_id == evaluation_id)
     if action == "cancel":
-        # The raised fence makes whoever is scoring one of them discard its result.
+        # The raised fence makes a worker that is scoring one of them discard its result.
         session.execute(
             of_evaluation.where(Shard.state.in_(("queued", "leased", "failed"))).values(
                 state="cancelled", lease_until=None, fence=Shard.fence + 1

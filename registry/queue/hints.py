@@ -45,7 +45,7 @@ def send_hints(settings: Settings, shards: Iterable[tuple[int, str]]) -> int:
                 app.send_task(SCORE_TASK, args=[shard_id], queue=queue, producer=producer, retry=False)
                 sent += 1
     except (OperationalError, RedisError, OSError) as error:
-        log.warning("broker_unreachable", error=str(error), remedy="workers pick the work up once it is back")
+        log.warning("broker_unreachable", error=str(error), remedy="workers pick up the work once it is back")
     return sent
 
 

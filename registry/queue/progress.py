@@ -275,7 +275,7 @@ def _note(progress: Progress, *, helped: bool) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them, to two units."""
+    """Seconds in readable form, to two units."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -4,7 +4,7 @@ Variant sets overlap: the original is in all of them, `cyclic` lies inside `full
 that could change its number: the model revision (weights, tokenizer, precision), the protocol, the prompt's digest and
 the engine fingerprint (code, packages, device, settings). Only sealed evaluations that were not withdrawn are copied
 from, and only where results do not vary from run to run: replicate 0 of protocols that read log-probabilities. A
-replicate asks anew.
+replicate asks again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +82,7 @@ def reusable(
                 Prediction.question_id.in_(ids[start : start + _CHUNK]),
                 Prediction.prompt_digest.is_not(None),
                 Prediction.label_logprobs.is_not(None),
-                # What was withdrawn is not to be trusted, or another stands for it.
+                # A withdrawn evaluation is not trusted, or another replaces it.
                 stands(),
                 # A copy points to where the number was made, never to another copy.
                 Prediction.reused_from_evaluation_id.is_(None),

@@ -1,4 +1,4 @@
-"""The leaderboard a page at a time: which evaluations stand on it, in which order, with which rank.
+"""The leaderboard a page at a time: which evaluations are on it, in which order, with which rank.
 
 The view `leaderboard` pivots every metric of every evaluation, which takes seconds over thousands of them. Here the
 database counts groups, orders one page, and ranks only its rows; the rows say the same as those of the view. Functions
@@ -113,12 +113,12 @@ def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
 
 @cache
 def _superseded() -> Select[Any]:
-    """Evaluations that a replicate stands before: the newest sealed one; the newest, where none is sealed.
+    """Evaluations hidden behind a replicate: all but the newest sealed one, or the newest where none is sealed.
 
-    A withdrawn one stands before none.
+    A withdrawn one hides none.
 
     It starts at replicates other than the first, which are few: comparing every evaluation with its siblings costs more
-    than all the rest of a page.
+    than the rest of a page.
     """
     again, loser, winner = aliased(Evaluation), aliased(Evaluation), aliased(Evaluation)
     later_winner = and_(winner.seal.is_not(None) == loser.seal.is_not(None), winner.replicate > loser.replicate)
@@ -261,7 +261,7 @@ def _grouped_ids(
             part = _FILTER if parts else literal_column("NULL")
             query = _members(asked, ordering, *_KEY, part.label("part"))
             query = query.where(Evaluation.id.in_(_partial()) if parts else _WHOLE)
-            if len(kept) < len(found):  # a long list would only lead the planner astray
+            if len(kept) < len(found):  # a long list would only mislead the planner
                 query = query.where(tuple_(*_KEY).in_(keys))
             for row in rows_of(session, query):
                 members.setdefault(_place(row), []).append(row["id"])

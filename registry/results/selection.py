@@ -25,7 +25,7 @@ from registry.tables import (
 
 @dataclass(frozen=True)
 class Selection:
-    """Which evaluations are asked for; None keeps all. q: a part of the model's name. Times are inclusive.
+    """Which evaluations are wanted; None keeps all. q: part of the model's name. Times are inclusive.
 
     subject: only benchmarks that have it, with metrics over its questions alone.
     """
@@ -51,7 +51,7 @@ class Selection:
 
 
 def evaluation_conditions(asked: Selection) -> list[ColumnElement[bool]]:
-    """What a selection demands of the columns of `evaluation` alone, so that counting joins nothing."""
+    """A selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
     models = {Model.name: asked.model, Model.family: asked.family, ModelRevision.kind: asked.kind}
     of_model = _equal(models)
     if asked.q is not None:

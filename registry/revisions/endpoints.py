@@ -1,4 +1,4 @@
-"""Endpoints: which servers models may be asked on, and what their answers leave unknown.
+"""Endpoints: which servers may serve models, and what their answers leave unknown.
 
 A deployment lists them in a TOML file that SHUFFLEBOARD_ENDPOINTS names, one table for each:
 
@@ -9,8 +9,8 @@ A deployment lists them in a TOML file that SHUFFLEBOARD_ENDPOINTS names, one ta
     url_prefix = "https://api.example.org/v1"
     key_env = "EXAMPLE_API_KEY"
 
-A model of kind `openai` is at a location that one of them covers. The registry knows an endpoint's name and address and
-never its key: only a worker reads that, and sends it nowhere but to the addresses of that endpoint.
+A model of kind `openai` is at a location that one of them covers. The registry knows an endpoint's name and URL but
+never its key: only a worker reads that, and sends it only to URLs of that endpoint.
 """
 
 import ipaddress
@@ -74,16 +74,16 @@ def load_endpoints(path: str) -> dict[str, Endpoint]:
     except OSError as error:
         raise UsageError(f"SHUFFLEBOARD_ENDPOINTS={path}: cannot be read ({error.strerror}); check the path") from None
     except ValueError as error:  # of TOML and of UTF-8; the message has a line number and no content
-        where = error if isinstance(error, tomllib.TOMLDecodeError) else "it is not UTF-8"
-        raise UsageError(f"SHUFFLEBOARD_ENDPOINTS={path}: is no TOML ({where}); correct the file") from None
+        where = error if isinstance(error, tomllib.TOMLDecodeError) else "not UTF-8"
+        raise UsageError(f"SHUFFLEBOARD_ENDPOINTS={path}: not valid TOML ({where}); correct the file") from None
     endpoints = {name: _endpoint(name, table, path) for name, table in tables.items()}
     owners: dict[str, str] = {}
     for name, endpoint in endpoints.items():
         other = owners.setdefault(endpoint.url_prefix, name)
         if other != name:
             raise UsageError(
-                f"SHUFFLEBOARD_ENDPOINTS={path}: {other} and {name} have the same url_prefix, so that it would be open "
-                "which key goes there; keep one"
+                f"SHUFFLEBOARD_ENDPOINTS={path}: {other} and {name} have the same url_prefix, so it is ambiguous "
+                "which key to send; keep one"
             )
     return endpoints
 
@@ -92,7 +92,7 @@ def _endpoint(name: str, table: Any, path: str) -> Endpoint:
     where = f"SHUFFLEBOARD_ENDPOINTS={path}, [{name}]"
     check_name("endpoint", name)
     if not isinstance(table, dict):
-        raise UsageError(f"{where}: is no table; each endpoint is a table with a url_prefix")
+        raise UsageError(f"{where}: is not a table; write each endpoint as a table with a url_prefix")
     if "key" in table:
         raise UsageError(f"{where}: a key does not belong in this file; give key_env or key_file instead of key")
     try:
@@ -109,31 +109,29 @@ def _endpoint(name: str, table: Any, path: str) -> Endpoint:
 
 
 def canonical_url(url: str) -> str:
-    """An address in the one form that is stored and compared: lower-case host, no default port, no slash at the end.
+    """A URL in the one form that is stored and compared: lower-case host, no default port, no slash at the end.
 
     Raises ModelError for anything but http and https, and for user names, queries, fragments, escapes and dots in the
-    path, with which one address could pass for another.
+    path, with which one URL could pass for another.
     """
     scheme, separator, _ = url.partition("://")
     if not separator or scheme.lower() not in _PORTS:
-        raise ModelError(
-            f"{scheme.split(':')[0][:20]!r}: is no http or https address; give one such as https://host/v1"
-        )
+        raise ModelError(f"{scheme.split(':')[0][:20]!r}: not an http or https URL; give one such as https://host/v1")
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ModelError("the address cannot be read; give one such as https://host/v1") from None
-    # Until these are ruled out the address may hold a secret, so it is not shown.
+        raise ModelError("not a valid URL; give one such as https://host/v1") from None
+    # Until these are ruled out the URL may contain a secret, so it is not shown.
     if "@" in parts.netloc:
-        raise ModelError(f"address of {parts.hostname}: has a user name or password in it; use a named key instead")
+        raise ModelError(f"URL on {parts.hostname}: contains a user name or password; use a named key instead")
     if "?" in url or "#" in url:
-        raise ModelError(f"address of {parts.hostname}: has a query or fragment; leave out what follows ? or #")
+        raise ModelError(f"URL on {parts.hostname}: has a query or fragment; leave out what follows ? or #")
     if not parts.hostname or any(not "!" <= character <= "~" or character in _UNWISE for character in url):
-        raise ModelError(f"{url!r}: has no host, or characters that an address cannot have; write it plainly")
+        raise ModelError(f"{url!r}: has no host, or characters that a URL cannot have; correct it")
     path = parts.path.rstrip("/")
     if any(segment in ("", ".", "..") for segment in path.split("/")[1:]):
-        raise ModelError(f"{url}: has empty segments or dots in its path; write it without")
+        raise ModelError(f"{url}: has empty segments or dots in its path; remove them")
     return f"{parts.scheme}://{_host(parts, port)}{path}"
 
 
@@ -167,7 +165,7 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: s
     if not covering:
         known = ", ".join(sorted(endpoints)) or "none"
         raise ModelError(
-            f"{location}: is on no endpoint of this deployment (known: {known}); add a table with "
+            f"{location}: is not on an endpoint of this deployment (known: {known}); add a table with "
             f'url_prefix = "{location}" to the file that SHUFFLEBOARD_ENDPOINTS names, for every process'
         )
     found = max(covering, key=lambda endpoint: len(endpoint.url_prefix))
@@ -178,7 +176,7 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: s
         )
     if location.startswith("http:") and not (is_loopback(location) or found.allow_http):
         raise ModelError(
-            f"{location}: is plain HTTP, which shows prompts and keys to the network; use https, or set "
+            f"{location}: is plain HTTP, which exposes prompts and keys to the network; use https, or set "
             f"allow_http = true for endpoint {found.name}"
         )
     return found

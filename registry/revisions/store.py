@@ -23,7 +23,7 @@ PICKLES: Final = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
 
 @dataclass(frozen=True)
 class RevisionRequest:
-    """What a user says of a model revision; the digests come from the files.
+    """A user's description of a model revision; the digests come from the files.
 
     revision: for kind openai the model's name on its server. key_reference: the endpoint that a location of kind openai
     is expected to belong to; the location alone says which it is, so it is checked and not stored.
@@ -45,7 +45,7 @@ class RevisionRequest:
         if self.kind not in MODEL_KINDS:
             raise UsageError(f"model kind {self.kind!r}: use one of {', '.join(MODEL_KINDS)}")
         if self.kind != "openai" and self.key_reference is not None:
-            raise UsageError(f"a key is for models of kind openai; leave it out for kind {self.kind}")
+            raise UsageError(f"only models of kind openai have a key; leave it out for kind {self.kind}")
         if self.kind == "external":
             return RevisionRequest("external", self.location, self.revision, self.dtype, self.quantisation)
         if self.kind == "openai":
@@ -64,11 +64,13 @@ class RevisionRequest:
 
     def _checked_endpoint(self) -> "RevisionRequest":
         if not self.location:
-            raise UsageError("an openai model needs --location: the address of its server, such as https://host/v1")
+            raise UsageError("an openai model needs --location: the URL of its server, such as https://host/v1")
         if not self.revision:
             raise UsageError("an openai model needs --revision: its name on the server")
         if self.adapter is not None:
-            raise UsageError("an adapter of an openai model is its server's to load; name what it serves: --revision")
+            raise UsageError(
+                "an openai model's adapter must be loaded by its server; give the name it serves: --revision"
+            )
         location = canonical_url(self.location)
         find_endpoint(load_endpoints(get_settings().endpoints), location, self.key_reference)
         # Precision is whatever the server has: what is said of it is kept as it was said.
@@ -108,8 +110,8 @@ def is_local(location: str) -> bool:
 def check_location(kind: str, location: str) -> str:
     """The location in the form it is stored: an absolute path, or a hub name as given.
 
-    Raises ModelError when a local folder holds no weights, only pickles, no configuration or no tokenizer, and when a
-    GGUF file is none. Pickles are refused because loading one runs whatever code is in it.
+    Raises ModelError when a local folder holds no weights, only pickles, no configuration or no tokenizer, and for an
+    invalid GGUF file. Pickles are refused because loading one runs whatever code is in it.
     """
     if not is_local(location):
         if kind == "gguf":
@@ -122,14 +124,16 @@ def check_location(kind: str, location: str) -> str:
         raise ModelError(f"{location}: no such file or folder; check the path")
     if kind == "gguf":
         if not path.is_file():
-            raise ModelError(f"{location}: is a folder; name the .gguf file in it")
+            raise ModelError(f"{location}: is a folder; give the .gguf file in it")
         with path.open("rb") as stream:
             magic = stream.read(4)
         if magic != b"GGUF":
-            raise ModelError(f"{location}: is no GGUF file (it begins with {magic!r}); check the path")
+            raise ModelError(f"{location}: not a GGUF file (it begins with {magic!r}); check the path")
         return str(path)
     if not path.is_dir():
-        raise ModelError(f"{location}: is a file; name the folder that holds the model (for a .gguf file: --kind gguf)")
+        raise ModelError(
+            f"{location}: is a file; give the folder that contains the model (for a .gguf file: --kind gguf)"
+        )
     if not any(path.glob("*.safetensors")):
         pickles = sorted(file.name for pattern in PICKLES for file in path.glob(pattern))
         if pickles:
@@ -137,11 +141,11 @@ def check_location(kind: str, location: str) -> str:
                 f"{location}: weights are a pickle ({pickles[0]}), which can run code when loaded; convert them to "
                 "safetensors"
             )
-        raise ModelError(f"{location}: holds no weights (*.safetensors); check the folder")
+        raise ModelError(f"{location}: contains no weights (*.safetensors); check the folder")
     if not (path / "config.json").is_file():
-        raise ModelError(f"{location}: holds no config.json; name the folder of a transformers model")
+        raise ModelError(f"{location}: contains no config.json; give the folder of a transformers model")
     if not any((path / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")):
-        raise ModelError(f"{location}: holds no tokenizer (tokenizer.json); save it beside the weights")
+        raise ModelError(f"{location}: contains no tokenizer (tokenizer.json); save it next to the weights")
     return str(path)
 
 
@@ -154,7 +158,7 @@ def add_revision(
 ) -> tuple[ModelRevision, bool]:
     """Registers a revision under `name` and returns it, with whether it is new.
 
-    An identical request is the revision that is there; another one under the same name is its next revision. Without
+    An identical request is the existing revision; a different one under the same name is its next revision. Without
     `files` it waits for a worker to hash them.
     description: family, developer, parameters, licence, url; given values replace those of the model.
     """
@@ -172,7 +176,7 @@ def add_revision(
         if request == request_of(existing):
             if files is not None and existing.state != "ready":
                 files.record(existing)
-            elif existing.state == "failed":  # what was wrong may be mended: a worker looks again
+            elif existing.state == "failed":  # the problem may be fixed by now: a worker checks again
                 existing.state, existing.error = "registered", None
             return existing, False
     revision = ModelRevision(

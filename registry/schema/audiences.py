@@ -1,17 +1,16 @@
 """Who may see which benchmark: for each audience the same tables and views, less what it may not see.
 
-A benchmark version is `public`, for `members` (everyone with an account) or `hidden` (maintainers and the command line
-alone), since questions that are published leak into training data. An **audience** sees the registry through filtered
+A benchmark version is `public`, for `members` (everyone with an account) or `hidden` (only maintainers and the command
+line), since published questions leak into training data. An **audience** sees the registry through filtered
 copies: every table that leads to a benchmark becomes a view of the rows it may see, and every documented view is
 created again over those. A query is the same for every audience; only where its names lead differs, so no query can
 forget to filter.
 
 PostgreSQL: four schemas that migrations make, in migrations/frozen.py. `shuffleboard_public_tables` and
 `shuffleboard_members_tables` hold the filtered tables with the documented views over them, and a search path puts them
-before `public` for the website. `shuffleboard_public` and `shuffleboard_members` hold the documented views alone, which
-reader roles are granted. Those are security barriers: a stranger's condition is asked of a row only after the filter,
-or an error in it (such as a division by zero where a benchmark has a certain name) would tell of rows that nobody may
-see.
+before `public` for the website. `shuffleboard_public` and `shuffleboard_members` hold only the documented views, which
+reader roles are granted. Those are security barriers: a query's condition is evaluated on a row only after the filter,
+or an error in it (such as a division by zero where a benchmark has a certain name) would reveal hidden rows.
 SQLite: TEMP views on the connection, which its names resolve to first.
 """
 

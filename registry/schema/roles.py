@@ -5,8 +5,8 @@
     <prefix>_reader         SELECT on the documented views of what is public, and nothing else
     <prefix>_member_reader  the same of what members see
 
-Whoever owns a table can disable the triggers that keep what is sealed, so what works all day owns none. Readers are
-what strangers' queries run as, and every limit that a role can be given stands on the role. All of it can be run again.
+The owner of a table can disable the triggers that protect sealed data, so website and workers own none. Untrusted
+queries run as readers, and every limit that a role can have is set on the role. All of it can be run again.
 """
 
 # Names in these statements are this file's, a checked prefix, or quoted.
@@ -95,9 +95,9 @@ def apply_roles(engine: Engine, names: RoleNames, seconds: float, passwords: Map
     the password. Raises UsageError for SQLite and for passwords of other roles, DatabaseError when it is refused.
     """
     if engine.dialect.name != "postgresql":
-        raise UsageError("roles are PostgreSQL's; on SQLite queries are held by the process that asks them")
+        raise UsageError("only PostgreSQL has roles; on SQLite the process that runs queries limits them")
     if unknown := set(passwords) - set(names.all):
-        raise UsageError(f"{min(unknown)} is none of the roles {', '.join(names.all)}; correct the passwords")
+        raise UsageError(f"{min(unknown)} is not one of the roles {', '.join(names.all)}; correct the passwords")
     database = make_url(engine.url).database
     assert database is not None
     try:
@@ -112,8 +112,8 @@ def apply_roles(engine: Engine, names: RoleNames, seconds: float, passwords: Map
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
         raise DatabaseError(
-            f"the roles were not made ({reason}), and nothing was changed; run it as a superuser, or let one run what "
-            "`shuffleboard db roles --sql` prints"
+            f"the roles were not created ({reason}), and nothing was changed; run it as a superuser, or have one run "
+            "what `shuffleboard db roles --sql` prints"
         ) from None
     return superuser
 

@@ -69,9 +69,9 @@ def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int
 def _checked(values: Floats, dimensions: int) -> Floats:
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != dimensions:
-        raise MetricInputError(f"values of shape {values.shape}; {dimensions} dimension(s) are expected")
+        raise MetricInputError(f"values of shape {values.shape}; {dimensions} dimension(s) expected")
     if np.isinf(values).any():
-        raise MetricInputError("an infinite value among those to resample; give NaN where a question is undefined")
+        raise MetricInputError("an infinite value among those to resample; use NaN where a question is undefined")
     return values
 
 

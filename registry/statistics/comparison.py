@@ -209,10 +209,10 @@ def _constant(values: NDArray[np.float64]) -> bool:
 def _finite(values: Sequence[float]) -> NDArray[np.float64]:
     array = np.asarray(values, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise MetricInputError(f"a number that is not finite among {array.size} to compare; leave undefined ones out")
+        raise MetricInputError(f"a non-finite number among {array.size} to compare; leave out undefined ones")
     return np.round(array, DIGITS)
 
 
 def _check_lengths(first: Sequence[object], second: Sequence[object]) -> None:
     if len(first) != len(second):
-        raise MetricInputError(f"{len(first)} values beside {len(second)}; give pairs")
+        raise MetricInputError(f"{len(first)} values and {len(second)}; give pairs")

@@ -1,4 +1,4 @@
-"""Two evaluations beside each other on the questions that both have, and replicates beside each other."""
+"""Comparing two evaluations on the questions that both have, and replicates with each other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -279,7 +279,7 @@ def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str
     if len(counts) != 1:
         raise UsageError(
             f"evaluation {evaluation_id}: its questions have {min(counts)} to {max(counts)} variants; resampling the "
-            "same variants for all needs one number"
+            "same variants for all needs the same number"
             if counts
             else f"evaluation {evaluation_id} has no variant that shows the question"
         )

@@ -1,4 +1,4 @@
-"""Drift: what changed between two evaluations that put the same prompts to the same model.
+"""Drift: what changed between two evaluations that gave the same model the same prompts.
 
 Replicates over time, library versions, devices or batches; or two revisions of one model, such as two precisions, also
 where the same files were registered under two names.
@@ -116,7 +116,7 @@ def _models(one: Evaluation, other: Evaluation) -> list[str]:
 
 
 def largest_change(one: list[float] | None, other: list[float] | None) -> float | None:
-    """The largest difference of a probability between two lists by position; None where one is missing."""
+    """The largest difference in a probability between two lists by position; None where one is missing."""
     if one is None or other is None:
         return None
     return max(abs(first - second) for first, second in zip(one, other, strict=True))

@@ -180,7 +180,7 @@ def compare_protocols(
     protocols = [parse_protocol(first), parse_protocol(second)]
     names = [f"{name}:{shots}" for name, shots in protocols]
     if protocols[0] == protocols[1]:
-        raise UsageError(f"protocol {names[0]} is given twice; name two that differ")
+        raise UsageError(f"protocol {names[0]} is given twice; give two different ones")
     definition = parse_variants(variants)
     digest = specification_digest(definition.specification())
     ids = [_protocol_id(session, name, shots) for name, shots in protocols]

@@ -1,4 +1,4 @@
-"""Verification: everything that is stored of a sealed evaluation is computed again and compared."""
+"""Verification: everything that is stored of a sealed evaluation is recomputed and compared."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_ev
 
 
 def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None = None) -> dict[str, Any]:
-    """Computes anew what is stored of a sealed evaluation, and lists what does not match.
+    """Recomputes what is stored of a sealed evaluation, and lists what does not match.
 
     Prompts, leaves, seal, question scores, PriDe, metrics with their intervals, analyses, copies, the newest snapshots
     of boards that it is on, and its place in the chain. head: a head of the chain that was published.
@@ -72,7 +72,7 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
     check_copies(session, evaluation, found)
     check_scores(session, evaluation.id, found)
     if found.questions:
-        found.add("prompts, PriDe, metrics and analyses were not computed again: they rest on what has changed")
+        found.add("prompts, PriDe, metrics and analyses were not recomputed: they depend on what has changed")
     elif as_specified:
         check_variants(session, evaluation, found)
         check_prompts(session, evaluation, found)

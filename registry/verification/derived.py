@@ -62,13 +62,13 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
                 try:
                     built |= _built(session, evaluation, [question])
                 except (ShuffleboardError, LookupError) as error:
-                    problem = f"its prompts cannot be built again ({error})"
+                    problem = f"its prompts cannot be rebuilt ({error})"
                     wrong.setdefault(problem, set()).add(question.external_id)
         for question in questions:
             if question.id in built and any(
                 built[question.id].get(variant) != asked for variant, asked in stored[question.id].items()
             ):
-                problem = "what its prompts come to now is not what was asked"
+                problem = "its rebuilt prompts are not what was asked"
                 wrong.setdefault(problem, set()).add(question.external_id)
             # Ten thousand questions with their options are much to keep.
             for option in question.options:
@@ -153,7 +153,7 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
             }
             row = stored.pop((scope, name), None)
             if row is None:
-                found.add(f"metric {name} ({scope}): is missing")
+                found.add(f"metric {name} ({scope}): missing")
             elif not alike(row, computed):
                 different = [key for key in _STATED if not alike(row[key], computed[key])]
                 listed = "; ".join(f"{key} stored {row[key]}, computed {computed[key]}" for key in different)
@@ -182,11 +182,11 @@ def check_analyses(session: Session, evaluation_id: int, found: Findings) -> Non
     rows = session.scalars(select(Analysis).filter_by(evaluation_id=evaluation_id).order_by(Analysis.id)).all()
     for row in rows:
         if row.kind not in computed:
-            found.add(f"analysis {row.kind}: no such analysis is known")
+            found.add(f"analysis {row.kind}: unknown kind of analysis")
             continue
         if specification_digest(row.parameters) != row.parameters_digest:
-            found.add(f"analysis {row.kind}: its parameters are not those that their digest was taken over")
+            found.add(f"analysis {row.kind}: its parameters do not match their digest")
             continue
         parameters, result = computed[row.kind](row.parameters)
         if not alike(row.parameters, parameters) or not alike(row.result, result):
-            found.add(f"analysis {row.kind}: it comes to something else now")
+            found.add(f"analysis {row.kind}: recomputing it gives another result")

@@ -45,7 +45,7 @@ def check_references(session: Session, evaluation: Evaluation, found: Findings) 
         )
         missing = [what for what, table, row_id in named if session.get(table, row_id) is None]
     for what in missing:
-        found.add(f"{what}: what it points to is not there")
+        found.add(f"{what}: what it refers to is missing")
     return not missing
 
 
@@ -53,12 +53,12 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
     """Whether everything that the specification names is what it names."""
     specification, before = evaluation.specification, len(found.problems)
     if specification_digest(specification) != evaluation.specification_digest:
-        found.add("specification: its digest is not the one that is stored")
+        found.add("specification: it does not match the stored digest")
     if model_identity(evaluation.model_revision) != specification["model"]:
         found.add("model: the revision's digests or settings are not those that the specification names")
     template, digest = evaluation.model_revision.chat_template, evaluation.model_revision.chat_template_digest
     if (None if template is None else sha256_text(template)) != digest:
-        found.add("model: its chat template is not the one that its digest was taken over")
+        found.add("model: its chat template does not match its digest")
     version = evaluation.benchmark_version
     named = {"name": version.benchmark.name, "content_digest": version.content_digest}
     if named != specification["benchmark"]:
@@ -115,10 +115,10 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
         )
     counted = (len(parts[False]), len(parts[True]))
     if content_digest(parts[False], parts[True]) != version.content_digest:
-        found.add("benchmark: its questions, options or examples are not those that its digest was taken over")
+        found.add("benchmark: its questions, options or examples do not match its digest")
     elif (version.questions, version.few_shot_examples) != counted:
-        found.add("benchmark: its numbers of questions or examples are not those that it holds")
-    strangers = (
+        found.add("benchmark: its stored numbers of questions or examples are wrong")
+    foreign = (
         select(Question.external_id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
         .where(
@@ -126,7 +126,7 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
             or_(Question.benchmark_version_id != version.id, Question.few_shot),
         )
     )
-    found.of_questions(session.scalars(strangers), "is not one of the benchmark version that was evaluated")
+    found.of_questions(session.scalars(foreign), "does not belong to the benchmark version that was evaluated")
 
 
 def check_variants(session: Session, evaluation: Evaluation, found: Findings) -> None:
@@ -169,4 +169,4 @@ def check_fingerprints(session: Session, evaluation: Evaluation, found: Findings
     )
     for digest, document in session.execute(query):
         if specification_digest(document) != digest:
-            found.add(f"engine: fingerprint {digest[:12]}… is not what its digest was taken over")
+            found.add(f"engine: fingerprint {digest[:12]}… does not match its digest")

@@ -21,11 +21,11 @@ def check_link(session: Session, evaluation: Evaluation, found: Findings) -> Non
     assert evaluation.seal is not None
     linked, same = chain.is_linked(session, "seal", evaluation.seal, local_labels(evaluation))
     if not linked:
-        found.add("chain: it holds no such seal; the seal was replaced")
+        found.add("chain: it does not contain this seal; the seal was replaced")
     elif not same:
         found.add(
-            "chain: who asked for it, when, or what this registry calls its model, benchmark or protocol is not as it "
-            "was when it was sealed"
+            "chain: its requester, time of request, or the names of its model, benchmark or protocol are not as they "
+            "were when it was sealed"
         )
 
 
@@ -36,10 +36,10 @@ def check_withdrawals(session: Session, evaluation: Evaluation, found: Findings)
     for other, row in session.execute(query):
         digest = withdrawal_digest(other, row)
         if digest not in linked and other.id == evaluation.id:
-            found.add(f"withdrawal: that it was {row.kind}, or why, is not what the chain holds")
+            found.add(f"withdrawal: that it was {row.kind}, or why, is not what the chain says")
         linked.discard(digest)
     for digest in sorted(linked):
-        found.add(f"chain: withdrawal {digest} is not in the registry any more, or is another than it was")
+        found.add(f"chain: withdrawal {digest} is no longer in the registry, or has changed")
 
 
 def newest_snapshots(session: Session, evaluation: Evaluation) -> Iterator[BoardSnapshot]:
@@ -67,7 +67,7 @@ def misplaced_snapshots(session: Session) -> Iterator[str]:
     )
     for row in session.execute(stored.order_by(BoardSnapshot.id)):
         if (row.digest, snapshot_labels(row.board, row.as_of)) not in linked:
-            yield f"chain: it does not hold snapshot {row.digest} of this board and this time"
+            yield f"chain: it does not contain snapshot {row.digest} of this board and this time"
 
 
 def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
@@ -76,9 +76,9 @@ def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
     name = f"board {document['board']}, snapshot {snapshot.digest[:12]}…"
     problems = []
     if snapshot_digest(document) != snapshot.digest:
-        return [f"{name}: it is not what its digest was taken over"]
+        return [f"{name}: it does not match its digest"]
     if document["board_digest"] != snapshot.board.digest:
-        problems.append(f"{name}: it is not of this version of the board")
+        problems.append(f"{name}: it does not belong to this version of the board")
     columns = [column for column in BoardStanding.__table__.columns if column.key != "board_snapshot_id"]
     stored = {
         (row["model_revision_id"], row["column_name"]): dict(row)
@@ -89,7 +89,7 @@ def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
     try:
         rows = standing_rows(session, snapshot)
     except ShuffleboardError as error:
-        return [*problems, f"{name}: its standings cannot be computed again ({error})"]
+        return [*problems, f"{name}: its standings cannot be recomputed ({error})"]
     computed = {
         (row["model_revision_id"], row["column_name"]): {
             key: value for key, value in row.items() if key != "board_snapshot_id"
@@ -97,12 +97,12 @@ def snapshot_problems(session: Session, snapshot: BoardSnapshot) -> list[str]:
         for row in rows
     }
     if not alike(stored, computed):
-        problems.append(f"{name}: its standings in SQL are not those of its document")
+        problems.append(f"{name}: its standings in SQL differ from its document")
     return problems
 
 
 def gone(session: Session) -> Iterator[str]:
-    """Subjects of links that the registry does not hold any more, and what it holds without a link."""
+    """Subjects of links that are no longer in the registry, and rows in it without a link."""
     held: dict[str, Counter[Any]] = {
         "seal": Counter(session.scalars(select(Evaluation.seal).where(Evaluation.seal.is_not(None)))),
         "snapshot": Counter(session.scalars(select(BoardSnapshot.digest))),
@@ -110,6 +110,6 @@ def gone(session: Session) -> Iterator[str]:
     for kind, counted in held.items():
         linked = Counter(session.scalars(select(ChainLink.subject).filter_by(kind=kind)))
         for subject in linked - counted:
-            yield f"chain: {kind} {subject} is not in the registry any more"
+            yield f"chain: {kind} {subject} is no longer in the registry"
         for subject in counted - linked:
-            yield f"chain: {kind} {subject} is in the registry without a link"
+            yield f"chain: {kind} {subject} is in the registry but has no link"

@@ -1,4 +1,4 @@
-"""Scoring a sample of a sealed evaluation's prompts again, to see whether the numbers come out as they did."""
+"""Scoring a sample of a sealed evaluation's prompts again, to see whether the numbers are the same."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ Key = tuple[int, int]
 
 
 class Rescorer(Protocol):
-    """What puts prompts to a model again: the module `workers.rescoring`, which the caller brings."""
+    """What gives a model prompts again: the module `workers.rescoring`, which the caller passes in."""
 
     def score_again(
         self,
@@ -51,7 +51,7 @@ class Rescorer(Protocol):
 def rescore_evaluation(
     engine: Engine, settings: Settings, evaluation_id: int, prompts: int, seed: int, rescorer: Rescorer
 ) -> dict[str, Any]:
-    """Puts some prompts to the model again, drawn by `seed`, and compares with what is stored.
+    """Gives the model some prompts again, drawn by `seed`, and compares the results with what is stored.
 
     largest_difference: of a probability; None where only texts are written. flips: answers that differ. Where both
     sides were computed canonically on equal engines, every bit must be equal. ok: within the tolerance, and where there
@@ -65,8 +65,8 @@ def rescore_evaluation(
             raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
         if evaluation.specification["engine"]["name"] == "replay" or evaluation.model_revision.kind == "external":
             raise UsageError(
-                f"evaluation {evaluation_id} holds outputs that were recorded elsewhere: there is no model here to put "
-                "its prompts to"
+                f"evaluation {evaluation_id} has outputs that were recorded elsewhere: there is no model here to "
+                "score its prompts"
             )
         sample = _sample(session, evaluation, prompts, seed)
         stored = _stored(session, evaluation_id, sample)
@@ -89,7 +89,7 @@ def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -
     )
     keys = [(row.question_id, row.variant) for row in session.execute(query.order_by(*query.selected_columns))]
     if not keys:
-        raise UsageError(f"evaluation {evaluation.id}: nothing says what was asked, so it cannot be asked again")
+        raise UsageError(f"evaluation {evaluation.id}: its prompts were not recorded, so it cannot be scored again")
     return sorted(random.Random(seed).sample(keys, min(prompts, len(keys))))  # noqa: S311 - a sample, not a secret
 
 
@@ -170,7 +170,7 @@ def _compared(
         elif flipped and change is None:
             problems.append(f"{name}: the answer was option {before['chosen_option']}, and is {after['chosen_option']}")
     if exact and unequal:
-        problems.append(f"{unequal} results differ in some bit, although both engines are canonical and equal")
+        problems.append(f"{unequal} results are not bit-identical, although both engines are canonical and equal")
     more = len(problems) - LISTED
     return {
         "prompts": len(sample),

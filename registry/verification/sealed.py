@@ -24,7 +24,7 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
         )
     }
     found.of_questions(
-        (stored[key][2] for key in stored.keys() - computed.keys()), "was sealed, and is not among those asked any more"
+        (stored[key][2] for key in stored.keys() - computed.keys()), "was sealed, but is no longer among those asked"
     )
     found.of_questions(
         (computed[key].external_id for key in computed.keys() - stored.keys()), "the digest that was sealed is missing"
@@ -32,9 +32,9 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
     both = stored.keys() & computed.keys()
     found.of_questions(
         (computed[key].external_id for key in both if stored[key][0] != computed[key].leaf),
-        "its text, options, predictions or what was written are not what was sealed"
+        "its text, options, predictions or generated texts are not what was sealed"
         if seal != evaluation.seal
-        else "the digest that is stored beside the seal is not the one that was sealed",
+        else "the digest stored with the seal is not the one that was sealed",
     )
     found.of_questions(
         (
@@ -42,7 +42,7 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
             for key in both
             if stored[key][0] == computed[key].leaf and stored[key][1] != computed[key].prompts
         ),
-        "the digest over its prompts is not that of its predictions",
+        "the digest of its prompts does not match its predictions",
     )
     if seal != evaluation.seal:
         found.add(
@@ -87,4 +87,4 @@ def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> N
     sources = select(EvaluationSource.seal, EvaluationSource.predictions).filter_by(evaluation_id=evaluation.id)
     stored = {row.seal: row.predictions for row in session.execute(sources)}
     if stored != copied_from(session, evaluation.id):
-        found.add("copies: the list of evaluations that results were copied from is not that of its predictions")
+        found.add("copies: the list of evaluations that results were copied from does not match its predictions")

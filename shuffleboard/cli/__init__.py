@@ -1,4 +1,4 @@
-"""The command line. Commands are loaded when they are called, so that `--help` answers at once."""
+"""The command line. Commands are loaded when they are called, so that `--help` is fast."""
 
 import gc
 import sys
@@ -15,31 +15,31 @@ COMMANDS: Final = {
     "benchmarks": "Import, generate and list benchmarks.",
     "models": "Register and list models.",
     "protocols": "Import and list protocols: how models are asked.",
-    "evaluations": "Submit, watch and steer evaluations.",
+    "evaluations": "Submit, watch and control evaluations.",
     "suites": "Import and list suites: what is asked of every model.",
     "boards": "Import and list boards: the tables you publish.",
     "metrics": "Show an evaluation's metrics.",
     "leaderboard": "Show the leaderboard.",
     "compare-protocols": "Compare two ways of asking.",
     "assess": "Find the cheapest variant set that stands for all orders.",
-    "published": "Show numbers that papers print.",
+    "published": "Show results published in papers.",
     "statistics": "Compare evaluations; noise, PriDe, bootstraps, guessing.",
     "export": "Write results as files for other programs.",
-    "submissions": "Decide on what submitters ask for.",
-    "webhooks": "Keep the addresses that are told of what happens.",
+    "submissions": "Review submissions.",
+    "webhooks": "Manage webhooks.",
     "provenance": "Show where an evaluation's numbers come from.",
     "verify": "Check an evaluation against its seal.",
     "chain": "List or verify the chain of seals.",
     "drift": "Show what changed between two runs of the same prompts.",
-    "accounts": "Keep accounts, tokens and the audit trail.",
-    "doctor": "Check a deployment and say what to do.",
+    "accounts": "Manage accounts, tokens and the audit trail.",
+    "doctor": "Check a deployment and suggest fixes.",
     "worker": "Score queued evaluations until stopped.",
-    "beat": "Keep the queue moving while no worker does; score nothing.",
-    "alive": "End with status 1 unless a worker, or beat, of this host is alive.",
+    "beat": "Keep the queue moving when no worker runs; score nothing.",
+    "alive": "Exit with status 1 unless a worker, or beat, on this host is alive.",
     "serve": "Serve the leaderboard on the web.",
     "demo": "Score two small benchmarks with a real model and show the leaderboard.",
 }
-"""Commands and what `--help` says of them, in the order in which a newcomer meets them."""
+"""Commands and their line in `--help`, in the order in which a newcomer needs them."""
 
 
 RENAMED: Final = {"protocol": "assess"}
@@ -47,7 +47,7 @@ RENAMED: Final = {"protocol": "assess"}
 
 
 def load(name: str) -> click.Command:
-    """Imports one command of COMMANDS. `worker` brings the worker's packages, `serve` the web's, the others neither."""
+    """Imports one command of COMMANDS. `worker` imports its packages, `serve` the website's, the others neither."""
     command: click.Command
     match name:
         case "db":
@@ -166,7 +166,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Runs the command line: 0 done, 1 a problem with what was asked, 2 a usage error. No traceback for either."""
+    """Runs the command line: 0 for success, 1 for a problem with the request, 2 for a usage error. No traceback."""
     # Hardly anything that importing makes is garbage, and looking for it takes a fifth of the start-up.
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""`shuffleboard accounts`: the first admin, and everything about accounts that the website does too."""
+"""`shuffleboard accounts`: creates the first admin and manages accounts, as the website also does."""
 
 import getpass
 import sys
@@ -18,26 +18,26 @@ password_file_option = click.option(
     "--password-file",
     type=click.Path(path_type=Path, dir_okay=False, exists=True, allow_dash=True),
     default=None,
-    help="File with the password on its first line; - for stdin. Default: asked for. Never an argument: others on the "
+    help="File with the password on its first line; - for stdin. Default: ask for it. Never an argument: others on the "
     "machine can read those.",
 )
 
 
 @click.group()
 def accounts() -> None:
-    """Keep accounts, tokens and the audit trail.
+    """Manage accounts, tokens and the audit trail.
 
-    The first admin is made here; an admin can do all the rest on the website as well.
+    The first admin is created here; everything else an admin can also do on the website.
     """
 
 
 def _password(path: Path | None, name: str) -> str:
     if path is None:
         if not sys.stdin.isatty():
-            raise UsageError("no terminal to ask for a password on; give --password-file FILE, or - for stdin")
+            raise UsageError("no terminal to prompt for a password; give --password-file FILE, or - for stdin")
         first = getpass.getpass(f"Password for {name}: ")
         if getpass.getpass("Again: ") != first:
-            raise UsageError("the password was typed differently the second time; run the command again")
+            raise UsageError("the two passwords differ; run the command again")
         return first
     text = sys.stdin.readline() if str(path) == "-" else path.read_text(encoding="utf-8").split("\n", 1)[0]
     return text.removesuffix("\n")
@@ -46,13 +46,16 @@ def _password(path: Path | None, name: str) -> str:
 @accounts.command("add")
 @click.argument("name")
 @click.option(
-    "--role", type=click.Choice(ROLES), required=True, help="What it may do; each may what those before it may."
+    "--role",
+    type=click.Choice(ROLES),
+    required=True,
+    help="What it may do; each role may also do what the ones before it may.",
 )
-@click.option("--no-password", is_flag=True, help="It cannot sign in, only use tokens: for programs.")
+@click.option("--no-password", is_flag=True, help="Tokens only, no sign-in: for programs.")
 @password_file_option
 @json_option
 def add_command(name: str, role: str, no_password: bool, password_file: Path | None, as_json: bool) -> None:
-    """Make an account, such as the first admin: accounts add ada --role admin."""
+    """Create an account, such as the first admin: accounts add ada --role admin."""
     engine = engine_of(settings_of())
     password = None if no_password else _password(password_file, name)
     with write_session(engine) as session:
@@ -75,14 +78,14 @@ def list_command(as_json: bool) -> None:
         "account": "Account", "role": "Role", "password": "Password", "disabled": "Disabled",
         "last_login_at": "Signed in",
     }  # fmt: skip
-    print_table(rows, headings, "no account yet; make the first: shuffleboard accounts add NAME --role admin")
+    print_table(rows, headings, "no account yet; create the first: shuffleboard accounts add NAME --role admin")
 
 
 @accounts.command("role")
 @click.argument("name")
 @click.argument("role", type=click.Choice(ROLES))
 def role_command(name: str, role: str) -> None:
-    """Give an account another role. Scopes that it loses stop working in its tokens at once."""
+    """Change an account's role. Scopes that it loses stop working in its tokens at once."""
     with write_session(engine_of(settings_of())) as session:
         people.set_role(session, people.find_account(session, name), role)
         people.record(session, OPERATOR, "account.role", name, details={"role": role})
@@ -93,7 +96,7 @@ def role_command(name: str, role: str) -> None:
 @click.argument("name")
 @password_file_option
 def password_command(name: str, password_file: Path | None) -> None:
-    """Set an account's password and sign its browsers out."""
+    """Set an account's password and sign it out of every browser."""
     engine = engine_of(settings_of())
     with read_session(engine) as session:
         people.find_account(session, name)
@@ -107,7 +110,7 @@ def password_command(name: str, password_file: Path | None) -> None:
 @accounts.command("disable")
 @click.argument("name")
 def disable_command(name: str) -> None:
-    """Stop an account's password and tokens from working. What it did stays."""
+    """Stop an account's password and tokens from working. Its history stays."""
     with write_session(engine_of(settings_of())) as session:
         people.disable(session, people.find_account(session, name))
         people.record(session, OPERATOR, "account.disable", name)
@@ -117,21 +120,21 @@ def disable_command(name: str) -> None:
 @accounts.command("enable")
 @click.argument("name")
 def enable_command(name: str) -> None:
-    """Let a disabled account work again."""
+    """Enable a disabled account again."""
     with write_session(engine_of(settings_of())) as session:
         people.enable(people.find_account(session, name))
         people.record(session, OPERATOR, "account.enable", name)
-    click.echo(f"account {name} works again")
+    click.echo(f"account {name} is enabled")
 
 
 @accounts.group("tokens")
 def tokens() -> None:
-    """Make, list and revoke API tokens."""
+    """Create, list and revoke API tokens."""
 
 
 @tokens.command("add")
 @click.argument("account")
-@click.option("--name", required=True, help="Where the token is used.")
+@click.option("--name", required=True, help="Where the token will be used.")
 @click.option(
     "--scope",
     "scopes",
@@ -145,7 +148,7 @@ def tokens() -> None:
 )
 @json_option
 def add_token_command(account: str, name: str, scopes: tuple[str, ...], days: int | None, as_json: bool) -> None:
-    """Make a token and print it, this once: only its digest is kept."""
+    """Create a token and print it. It cannot be shown again: only its digest is stored."""
     with write_session(engine_of(settings_of())) as session:
         token, secret = people.issue_token(session, people.find_account(session, account), name, scopes, days)
         people.record(session, OPERATOR, "token.make", f"{account} {token.hint}", details={"scopes": list(scopes)})
@@ -153,7 +156,7 @@ def add_token_command(account: str, name: str, scopes: tuple[str, ...], days: in
     if as_json:
         print_json(document)
     else:
-        note(f"token {document['id']} of {account} may {', '.join(token.scopes)}; it is shown this once:")
+        note(f"token {document['id']} of {account} may {', '.join(token.scopes)}; it will not be shown again:")
         click.echo(secret)
 
 
@@ -176,18 +179,18 @@ def list_tokens_command(account: str | None, as_json: bool) -> None:
         "last_used_at": "Last used", "expires_at": "Expires", "revoked_at": "Revoked",
     }  # fmt: skip
     print_table(
-        shown, headings, "no token yet; make one: shuffleboard accounts tokens add ACCOUNT --name N --scope read"
+        shown, headings, "no token yet; create one: shuffleboard accounts tokens add ACCOUNT --name N --scope read"
     )
 
 
 @tokens.command("revoke")
 @click.argument("token_id", type=click.IntRange(1, MAX_ROW_ID))
 def revoke_token_command(token_id: int) -> None:
-    """Stop a token from working, for good."""
+    """Revoke a token permanently."""
     with write_session(engine_of(settings_of())) as session:
         token = session.get(ApiToken, token_id)
         if token is None:
-            raise NotFoundError(f"no token {token_id}; `shuffleboard accounts tokens list` lists those there are")
+            raise NotFoundError(f"no token {token_id}; `shuffleboard accounts tokens list` lists the existing ones")
         people.revoke_token(session, token)
         people.record(session, OPERATOR, "token.revoke", token.hint)
     click.echo(f"token {token_id} is revoked")

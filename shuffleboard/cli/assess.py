@@ -25,17 +25,17 @@ TARGETS = {
     type=float,
     default=assessment.DEFAULT_TOLERANCE,
     show_default=True,
-    help="How much R² may be given up for a cheaper set of variants.",
+    help="Acceptable loss of R² for a cheaper set of variants.",
 )
 @json_option
 def assess(
     benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str | None, tolerance: float, as_json: bool
 ) -> None:
-    """Find the cheapest variant set that stands for all orders.
+    """Find the cheapest variant set that can stand in for all orders.
 
-    From every sealed evaluation under `--variants full`: how well each metric on each smaller set of orders follows the
+    From every sealed evaluation under `--variants full`: how well each metric on each smaller set of orders tracks the
     fluctuation rate over all orders and the accuracy on the original one (R² over models and benchmarks), and how much
-    a metric moves with the draw of the orders. Nothing is asked again.
+    a metric depends on which orders are drawn. No model is asked again.
     """
     with read_session(engine_of(settings_of())) as session:
         document = assessment.assess(
@@ -107,7 +107,7 @@ def _print_stability(stability: dict[str, Any]) -> None:
 
 
 def _print_recommendations(recommendations: list[dict[str, Any]]) -> None:
-    """What is recommended for each target; what holds for all of them is said once, at the end."""
+    """The recommendation for each target; caveats that apply to all of them are printed once, at the end."""
     caveats = [item["caveats"] for item in recommendations if item["recommended"] is not None]
     shared = [caveat for caveat in caveats[0] if all(caveat in other for other in caveats)] if len(caveats) > 1 else []
     for item in recommendations:

@@ -17,7 +17,7 @@ from shuffleboard.cli.common import json_option, note, print_json, settings_of
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def backup_command(file: Path, as_json: bool) -> None:
-    """Write the whole database into one new file, while workers and website go on.
+    """Write the whole database into one new file; workers and website keep running.
 
     SQLite: a database file, copied by SQLite itself. PostgreSQL: pg_dump's custom format, by the client programs that
     are installed here, which must not be older than the server. The file holds secrets; only its owner may read it.
@@ -35,7 +35,7 @@ def backup_command(file: Path, as_json: bool) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @json_option
 def restore_command(file: Path, as_json: bool) -> None:
-    """Fill an empty database with a backup and verify all that is sealed in it; status 1 when anything differs.
+    """Restore a backup into an empty database and verify every seal; status 1 when anything differs.
 
     A backup of an older schema is upgraded. On PostgreSQL run `db roles` afterwards: rights are not part of a backup.
     """
@@ -62,18 +62,18 @@ def restore_command(file: Path, as_json: bool) -> None:
 @click.option("--to", "target", required=True, metavar="URL", help="The database to fill: sqlite:/// or postgresql://.")
 @json_option
 def move_command(target: str, as_json: bool) -> None:
-    """Copy everything into an empty database of either engine and verify every seal there; then use that one.
+    """Copy everything into an empty database of either engine, verify every seal there, and switch to it.
 
-    All or nothing, from one snapshot; ids are kept. What workers and people store meanwhile is not moved, so stop them
-    first. The registry that is copied stays as it is. A password need not stand in the URL: PGPASSWORD and ~/.pgpass
-    are read. Status 1 when something does not verify that did not verify before either.
+    All or nothing, from one snapshot; ids are kept. Anything stored meanwhile is not moved, so stop workers and website
+    first. The source stays unchanged. A password need not be in the URL: PGPASSWORD and ~/.pgpass are read. Status
+    1 when something fails to verify, even if it already failed before.
     """
     from registry.operations.moving import move
     from registry.settings import Settings
 
     source = settings_of().resolved_database_url()
     if not target.startswith(("sqlite:///", "postgresql://", "postgres://", "postgresql+psycopg://")):
-        raise UsageError("--to is neither a sqlite:/// nor a postgresql:// address; name the database to fill")
+        raise UsageError("--to is not a sqlite:/// or postgresql:// URL; give that of the database to fill")
     with read_session(get_engine(source)) as session:
         alive = live_workers(session)
     if alive:

@@ -24,21 +24,21 @@ from registry.tables import Worker
 from shuffleboard.cli.common import engine_of, settings_of
 
 GRACE_SECONDS: Final = 7.0
-"""How long a round may go on once it was told to stop; whatever it leaves is done by the next one, anywhere."""
+"""How long a round may continue after it was told to stop; the next round, on any host, does the rest."""
 ROUNDS: Final = 10
-"""A beat that completed no round for so many periods is taken to hang."""
+"""A beat that has completed no round for this many periods counts as hung."""
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Do everything once and end; for cron.")
+@click.option("--once", is_flag=True, help="Do everything once and exit; for cron.")
 def beat(once: bool) -> None:
     """Keep the queue moving until stopped; score nothing.
 
     Every SHUFFLEBOARD_RECONCILE_SECONDS: queue shards of dead workers again, send lost messages again, seal complete
-    evaluations and renew boards, move submissions on, deliver webhooks. Workers do the same beside their work, so this
-    is for times when none runs, or when all are busy. Several may run at once. It needs no torch.
+    evaluations and renew boards, move submissions on, deliver webhooks. Workers do the same between shards, so this is
+    for times when none runs or all are busy. Several may run at once. It does not need torch.
 
-    SIGTERM and Ctrl-C end it with status 0.
+    SIGTERM and Ctrl-C stop it with status 0.
     """
     settings = settings_of()
     engine = engine_of(settings)
@@ -50,14 +50,14 @@ def beat(once: bool) -> None:
             maintenance.maintain()
         except DBAPIError as error:
             reason = str(error.orig).splitlines()[0]
-            raise DatabaseError(f"the database cannot be used: {reason}; mend it and run this again") from error
+            raise DatabaseError(f"the database cannot be used: {reason}; fix that and run this again") from error
         return
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
     threading.Thread(target=_leave_in_time, args=(stopping,), name="leaving", daemon=True).start()
     sign = sign_of_life(settings)
-    _write(sign)  # before the first round: a folder that cannot be written to is said at once
+    _write(sign)  # before the first round, so that a folder that cannot be written to is reported at once
     log.info("beat_started", seconds=settings.reconcile_seconds)
     while not stopping.is_set():
         try:
@@ -72,7 +72,7 @@ def beat(once: bool) -> None:
 def _leave_in_time(stopping: threading.Event) -> None:
     stopping.wait()
     time.sleep(GRACE_SECONDS)
-    log.warning("beat_leaves", reason="the round does not end; the next one does what it leaves")
+    log.warning("beat_leaves", reason="the round did not finish in time; the next one does the rest")
     os._exit(0)
 
 
@@ -97,13 +97,13 @@ def _write(sign: Path) -> None:
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
     default=None,
-    help="Silence that counts as dead. Default: 30 for a worker, ten times SHUFFLEBOARD_RECONCILE_SECONDS for beat.",
+    help="Seconds of silence that count as dead. Default: 30 for worker, 10 × SHUFFLEBOARD_RECONCILE_SECONDS for beat.",
 )
 def alive(what: str, seconds: float | None) -> None:
-    """End with status 0 when a worker, or beat, of this host is alive; with 1 when none is.
+    """Exit with status 0 when a worker, or beat, on this host is alive; with 1 when none is.
 
-    A worker says so in the database three times in 30 seconds, beat in its data directory after each round. For health
-    checks of containers; `shuffleboard doctor` looks at all hosts.
+    A worker records a sign of life in the database three times in 30 seconds, beat in its data directory after each
+    round. For health checks of containers; `shuffleboard doctor` checks all hosts.
     """
     settings = settings_of()
     if what == "worker":
@@ -113,10 +113,10 @@ def alive(what: str, seconds: float | None) -> None:
         limit = seconds or ROUNDS * settings.reconcile_seconds
         silent, said = _silence_of_beat(sign_of_life(settings)), f"no beat in {settings.home}"
     if silent is None or silent > limit:
-        ago = "" if silent is None else f"; the last sign was {silent:.0f} s ago"
-        click.echo(f"{said} has shown life for {limit:g} s{ago}: look at its log", err=True)
+        ago = "" if silent is None else f"; the last one was {silent:.0f} s ago"
+        click.echo(f"{said} has shown a sign of life for {limit:g} s{ago}: check its log", err=True)
         sys.exit(1)
-    click.echo(f"alive: {max(0.0, silent):.0f} s since the last sign")
+    click.echo(f"alive: {max(0.0, silent):.0f} s since the last sign of life")
 
 
 def _silence_of_worker(engine: Engine) -> float | None:

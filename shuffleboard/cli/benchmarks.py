@@ -20,8 +20,8 @@ def benchmarks() -> None:
 @benchmarks.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", required=True, help="Name in the registry: letters, digits, '.', '_' and '-'.")
-@click.option("--version", default=None, help="Name of this content. Default: the start of its digest.")
-@click.option("--split", default=None, help="Which lines are questions, where the file marks several splits.")
+@click.option("--version", default=None, help="Name of this version. Default: the start of its digest.")
+@click.option("--split", default=None, help="Which split holds the questions, if the file has several.")
 @click.option("--fewshot", type=click.Path(path_type=Path), default=None, help="File of few-shot examples.")
 @click.option("--language", default="en", show_default=True, help="Language of the questions (ISO 639).")
 @click.option("--licence", default=None, help="Licence of the questions, such as MIT.")
@@ -37,7 +37,7 @@ def benchmarks() -> None:
     "--visibility",
     type=click.Choice(VISIBILITIES),
     default=None,
-    help="Who may see it.  [default: as the newest version, public for the first]",
+    help="Who may see it.  [default: as the newest version; public for the first]",
 )
 @json_option
 def import_command(
@@ -56,12 +56,12 @@ def import_command(
     """Import a benchmark from FILE: .jsonl, .jsonl.gz, .csv or .parquet.
 
     \b
-    One JSON object a line:
+    One JSON object per line:
       {"id": "q1", "subject": "physics", "question": "…", "options": ["…", "…"], "answer": 0}
     `answer` is the 0-based index of the right option. Optional: "context", and "split"
-    ("fewshot" lines form the pool of examples). The file is checked as a whole before
-    anything is stored; the same content twice is stored once. The questions of a run folder
-    of HELM, or of a log of Inspect AI (.eval, .json), are read from it as well.
+    ("fewshot" lines form the pool of examples). The whole file is checked before anything
+    is stored; identical content is stored only once. The questions of a run folder of HELM,
+    or of a log of Inspect AI (.eval, .json), are read from it as well.
     """  # noqa: D301
     from registry.benchmarks import import_benchmark, read_benchmark
     from registry.exchange.outputs import log_file, log_questions
@@ -93,14 +93,14 @@ def _print_stored(document: dict[str, Any], new: bool, done: str, as_json: bool)
     if as_json:
         print_json(document | {done: new})
         return
-    state = done if new else "is there already:"
+    state = done if new else "already exists:"
     counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
     click.echo(f"{document['benchmark']}@{document['version']} {state} {counts}")
 
 
 @benchmarks.group("generate")
 def generate() -> None:
-    """Make a benchmark that is drawn, not collected."""
+    """Generate a synthetic benchmark."""
 
 
 @generate.command("nonsenseqa")
@@ -109,11 +109,12 @@ def generate() -> None:
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed gives other questions.")
 @json_option
 def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> None:
-    """Make NonsenseQA: questions and options of random English words.
+    """Generate NonsenseQA: questions and options of random English words.
 
-    Four options, answers spread evenly over the positions, and a few-shot pool. Nothing can be known, so accuracy above
+    Four options, answers spread evenly over the positions, and a few-shot pool. There is nothing to know, so accuracy
+    above
     25 % is a shortcut through labels, positions or examples. The same seed gives the same questions on every machine,
-    and fewer questions are the first of more.
+    and a smaller benchmark is the start of a larger one.
     """
     from registry.benchmarks import generate_nonsenseqa, import_benchmark, nonsenseqa_source
 
@@ -167,10 +168,10 @@ def list_command(as_json: bool) -> None:
 @click.argument("visibility", type=click.Choice(VISIBILITIES))
 @json_option
 def visibility_command(name: str, visibility: str, as_json: bool) -> None:
-    """Change who may see benchmark NAME (all versions, or NAME@VERSION) and all that was measured on it.
+    """Change who may see benchmark NAME (all versions, or NAME@VERSION) and everything measured on it.
 
-    public: everybody; members: everybody with an account; hidden: maintainers and the command line alone. What was
-    shown before may have been copied.
+    public: everyone; members: everyone with an account; hidden: only maintainers and the command line. What was
+    visible before may have been copied.
     """
     from registry.benchmarks import set_visibility
     from registry.people.accounts import OPERATOR, record
@@ -210,4 +211,6 @@ def show_command(name: str, as_json: bool) -> None:
     for key, value in document.items():
         shown = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else value
         click.echo(f"{key.replace('_', ' '):20} {shown if shown not in (None, '') else '–'}")
-    note("refers to options and sorted numeric: questions that permuting bends; metrics exist with and without them")
+    note(
+        "refers to options and sorted numeric: questions that reordering distorts; metrics exist with and without them"
+    )

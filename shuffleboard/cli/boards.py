@@ -51,7 +51,7 @@ def import_suite_command(file: Path, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        click.echo(f"suite {document['suite']} version {document['version']} {'loaded' if new else 'is there already'}")
+        click.echo(f"suite {document['suite']} version {document['version']} {'loaded' if new else 'already exists'}")
     _note_older(definition.name, version, newest)
 
 
@@ -154,12 +154,12 @@ def import_board_command(file: Path, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        click.echo(f"board {document['board']} version {document['version']} {'loaded' if new else 'is there already'}")
+        click.echo(f"board {document['board']} version {document['version']} {'loaded' if new else 'already exists'}")
     _note_older(definition.name, version, newest)
 
 
 def _note_older(name: str, version: int, newest: int) -> None:
-    """Loading an old file again does not go back to it: said, since nothing else would show it."""
+    """Loading an old file again does not go back to it: the note is the only thing that shows it."""
     if version != newest:
         note(f"{name} still means version {newest}, this one is {name}@{version}; to go back to it, change its title")
 
@@ -207,7 +207,7 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
 @click.argument("name")
 @json_option
 def list_snapshots(name: str, as_json: bool) -> None:
-    """List every snapshot of a board, newest first: one whenever an evaluation of it was sealed."""
+    """List every snapshot of a board, newest first; one is taken whenever one of its evaluations is sealed."""
     with read_session(engine_of(settings_of())) as session:
         rows = [
             {
@@ -233,7 +233,7 @@ def list_snapshots(name: str, as_json: bool) -> None:
 
 
 def parse_time(value: str | None) -> datetime | None:
-    """A date (its end) or a time, UTC where no zone is given. Raises UsageError for what is neither."""
+    """A date (its end) or a time, UTC where no zone is given. Raises UsageError for anything else."""
     if value is None:
         return None
     try:

@@ -17,7 +17,9 @@ from registry.logs import log_to_stderr
 from registry.schema.history import current, require_current
 from registry.settings import Settings, get_settings
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout; all else on stderr.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="One JSON document on stdout, everything else on stderr."
+)
 
 
 def settings_of() -> Settings:
@@ -28,7 +30,7 @@ def settings_of() -> Settings:
 
 
 def engine_of(settings: Settings) -> Engine:
-    """The engine on a database of this code's revision. An empty SQLite file is set up on the way."""
+    """The engine on a database of this code's revision. An empty SQLite file is set up first."""
     url = settings.resolved_database_url()
     engine = get_engine(url)
     if engine.dialect.name == "sqlite" and current(engine) is None:
@@ -93,7 +95,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], e
         table.add_column(heading, justify="right" if numeric else "left", no_wrap=key in ("model", "benchmark"))
     for row in rows:
         table.add_row(*(Text(show(row[key])) for key in columns))
-    # A pipe has no width of its own: wide enough that nothing is cut.
+    # A pipe has no width: wide enough that nothing is cut.
     width = None if sys.stdout.isatty() else 240
     Console(width=width, highlight=False, soft_wrap=False).print(table)
 

@@ -21,7 +21,7 @@ def db() -> None:
 @db.command("upgrade")
 @json_option
 def upgrade_command(as_json: bool) -> None:
-    """Bring the database to the newest schema, and what ships with it (suites, printed results) up to date."""
+    """Bring the database to the newest schema, and what ships with it (suites, published results) up to date."""
     from registry.operations.migrate import upgrade
 
     revision = upgrade(settings_of().resolved_database_url())
@@ -43,7 +43,7 @@ def current_command(as_json: bool) -> None:
 @db.command("check")
 @json_option
 def check_command(as_json: bool) -> None:
-    """End with status 1 unless the database answers and is at the newest schema; say what is missing."""
+    """Exit with status 1 unless the database answers and is at the newest schema; say what is missing."""
     engine = get_engine(settings_of().resolved_database_url())
     at = current(engine)
     if as_json:
@@ -72,7 +72,7 @@ db.add_command(move_command)
 
 
 @db.command("roles")
-@click.option("--prefix", default="shuffleboard", show_default=True, help="What the names of the roles begin with.")
+@click.option("--prefix", default="shuffleboard", show_default=True, help="Prefix of the roles' names.")
 @click.option("--sql", "only_print", is_flag=True, help="Print the statements for a superuser; change nothing.")
 @click.option(
     "--passwords",
@@ -82,10 +82,10 @@ db.add_command(move_command)
 @click.option("--prompt", is_flag=True, help="Ask for a password for each role.")
 @json_option
 def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, prompt: bool, as_json: bool) -> None:
-    """Make or refresh the roles on PostgreSQL: owner, application, and readers for strangers' queries.
+    """Create or refresh the roles on PostgreSQL: owner, application, and readers for queries from anonymous visitors.
 
     Run it as a superuser, with SHUFFLEBOARD_DATABASE_URL set to that login, after `db upgrade`. It may be run again at
-    any time. Roles without a new password keep the one they have; a role that never had one cannot log in with one.
+    any time. Roles without a new password keep their old one; a role that never had one cannot log in with a password.
     """
     from registry.schema.roles import RoleNames, apply_roles, script
 
@@ -93,7 +93,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
     names = RoleNames(prefix)
     url = make_url(settings.resolved_database_url())
     if url.get_backend_name() != "postgresql" or url.database is None:
-        raise UsageError("roles are PostgreSQL's; set SHUFFLEBOARD_DATABASE_URL to a database there")
+        raise UsageError("only PostgreSQL has roles; set SHUFFLEBOARD_DATABASE_URL to a PostgreSQL database")
     if only_print:
         click.echo(
             "".join(f"{statement};\n" for statement in script(names, url.database, settings.sql_seconds)), nl=False
@@ -117,7 +117,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
     }
     upgrade_url = f"postgresql://{names.owner}:{place}"
     if not superuser:
-        note("Not a superuser: readers have no bound on temporary files, and no function was taken from them.")
+        note("Not a superuser: readers have no limit on temporary files, and no function was revoked from them.")
     if as_json:
         print_json(
             {"roles": list(names.all), "superuser": superuser, "settings": values, "upgrade_database_url": upgrade_url}
@@ -130,7 +130,7 @@ def roles_command(prefix: str, only_print: bool, passwords: TextIO | None, promp
 
 
 def _passwords(lines: TextIO | None) -> dict[str, str]:
-    """Role to password, from lines `ROLE=PASSWORD`; empty lines are passed by. Messages do not repeat a password."""
+    """Role to password, from lines `ROLE=PASSWORD`; empty lines are skipped. Messages do not repeat a password."""
     found = {}
     for number, line in enumerate(lines or (), start=1):
         role, sign, password = line.rstrip("\r\n").partition("=")
@@ -143,16 +143,14 @@ def _passwords(lines: TextIO | None) -> dict[str, str]:
 
 
 @db.command("prune")
-@click.option(
-    "--older-than", "days", type=int, required=True, metavar="DAYS", help="Days since anything was done on it."
-)
+@click.option("--older-than", "days", type=int, required=True, metavar="DAYS", help="Days since the last activity.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")
 @json_option
 def prune_command(days: int, dry_run: bool, as_json: bool) -> None:
-    """Remove answers of evaluations that were given up long ago; never anything of a sealed one.
+    """Remove the answers of evaluations abandoned long ago; never anything of a sealed one.
 
-    Of cancelled evaluations all answers, of failed ones those that were written, with their texts; and workers that
-    were silent for as long and scored nothing that is stored. A retry asks for what was removed again.
+    For cancelled evaluations all answers, for failed ones the generated answers with their texts; and workers that
+    have been silent as long and scored nothing that is stored. A retry scores again what was removed.
     """
     from registry.operations.retention import prune
 

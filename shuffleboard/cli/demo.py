@@ -1,4 +1,4 @@
-"""`shuffleboard demo`: the whole path on the embedded default, with a real model on real questions."""
+"""`shuffleboard demo`: the whole pipeline on the default SQLite setup, with a real model on real questions."""
 
 import hashlib
 import os
@@ -38,7 +38,7 @@ COLUMNS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A GGUF file that comes inside a package. Only the file is read: none of the package's code runs.
+    """A GGUF file shipped inside a package. Only the file is read: none of the package's code runs.
 
     files: in the package, to be joined in this order. sha256: of the joined file.
     """
@@ -97,8 +97,8 @@ BENCHMARKS: Final = (
 @click.command()
 @click.option("--limit", type=click.IntRange(min=1), default=40, show_default=True, help="Questions of each benchmark.")
 @click.option("--full", is_flag=True, help="All questions of the samples.")
-@click.option("--models", type=click.Choice(list(MODELS)), default="default", help="all: a second family as well.")
-@click.option("--exit", "exit_after", is_flag=True, help="End after the leaderboard instead of serving it.")
+@click.option("--models", type=click.Choice(list(MODELS)), default="default", help="all: adds a second family.")
+@click.option("--exit", "exit_after", is_flag=True, help="Exit after printing the leaderboard instead of serving it.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Port to serve on.")
 def demo(limit: int, full: bool, models: str, exit_after: bool, host: str, port: int) -> None:
@@ -106,7 +106,7 @@ def demo(limit: int, full: bool, models: str, exit_after: bool, host: str, port:
 
     Imports samples of MMLU and CommonsenseQA, registers SmolLM2-135M-Instruct in float32 and with int8 weights, asks
     every question under all rotations of its options, and shows what is left of the accuracy when the options move.
-    Runs on SQLite with no server to install. What is there already is used again.
+    Runs on SQLite with no server to install. What already exists is reused.
     """
     settings = settings_of()
     engine = engine_of(settings)
@@ -158,7 +158,7 @@ def prepare_benchmarks(engine: Engine) -> None:
         content = read_benchmark(SAMPLES / file)
         with write_session(engine) as session:
             row, new = import_benchmark(session, content, name=name, licence=licence, source=source)
-        note(f"{name}: {row.questions} questions {'imported' if new else 'are there already'}")
+        note(f"{name}: {row.questions} questions {'imported' if new else 'already imported'}")
 
 
 def prepare_models(engine: Engine, settings: Settings, choice: str) -> None:
@@ -175,13 +175,13 @@ def prepare_models(engine: Engine, settings: Settings, choice: str) -> None:
         files = inspect_here(request, settings)
         with write_session(engine) as session:
             _, new = add_revision(session, name, request, description, files)
-        note(f"{name}: {'registered' if new else 'is there already'}")
+        note(f"{name}: {'registered' if new else 'already registered'}")
 
 
 def packaged_file(packaged: PackagedModel, home: Path) -> Path:
     """The model's GGUF file, joined from its parts where it comes in several.
 
-    Raises ModelError when the package is not installed or the file is not the one whose digest is known.
+    Raises ModelError when the package is not installed or the file has another digest.
     """
     parts = [_locate(package, file, packaged.install) for package, file in packaged.files]
     if len(parts) == 1:
@@ -191,7 +191,7 @@ def packaged_file(packaged: PackagedModel, home: Path) -> Path:
         path = home / "models" / f"{packaged.package}.gguf"
         digest = sha256_file(path) if path.exists() else _join(parts, path)
     if digest != packaged.sha256:
-        raise ModelError(f"{path}: is not the file of {packaged.package} that is known; {packaged.install}")
+        raise ModelError(f"{path}: not the expected file of {packaged.package}; {packaged.install}")
     return path
 
 
@@ -199,11 +199,11 @@ def _locate(package: str, name: str, install: str) -> Path:
     try:
         files = metadata.files(package) or []
     except metadata.PackageNotFoundError:
-        raise ModelError(f"the package {package}, which holds the model, is not installed; {install}") from None
+        raise ModelError(f"the package {package}, which contains the model, is not installed; {install}") from None
     for file in files:
         if file.name == name:
             return Path(str(file.locate()))
-    raise ModelError(f"the package {package} holds no {name}; {install}")
+    raise ModelError(f"the package {package} contains no {name}; {install}")
 
 
 def _join(parts: list[Path], target: Path) -> str:

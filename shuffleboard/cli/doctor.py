@@ -17,14 +17,14 @@ MARKS = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
     type=click.FloatRange(min=0),
     default=1.0,
     show_default=True,
-    help="Less room than this on a disk is a problem, less than five times as much a warning.",
+    help="Less free disk space than this is a problem; less than five times as much, a warning.",
 )
 @json_option
 def doctor(free_gib: float, as_json: bool) -> None:
-    """Check a deployment, as this process is set to use it, and say what to do; status 1 when there is a problem.
+    """Check the deployment that this process is configured for and suggest fixes; status 1 when there is a problem.
 
     Database, schema, triggers, views, rights; broker and clocks; workers, queues, leases and seals; models' files,
-    endpoints, disks, keys and accelerator. Nothing is changed. Run it on every host, with the settings of what runs
+    endpoints, disks, keys and accelerator. Nothing is changed. Run it on every host, with the settings of the processes
     there.
     """
     from registry.code_identity import code_version

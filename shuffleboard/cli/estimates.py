@@ -25,15 +25,13 @@ def print_estimate(document: dict[str, Any]) -> None:
     print_table(timed, HEADINGS, "nothing is asked for")
     for row in document["estimates"]:
         if row["evaluation"] is not None:
-            note(f"evaluation {row['evaluation']} is there already, with {row['prompts_left']} prompts left")
+            note(f"evaluation {row['evaluation']} already exists, with {row['prompts_left']} prompts left")
     for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
-        note(f"not known: {reason}")
+        note(f"unknown: {reason}")
     sampled = sum(row.get("prompts_sampled", 0) for row in document["estimates"])
     if 0 < sampled < document["prompts_left"]:
         note(f"tokens were counted on {sampled} of {document['prompts_left']} prompts")
     if document["seconds"]:
         workers = document["workers"]
-        with_all = (
-            f"; with the {workers} that are alive {duration(document['seconds'] / workers)}" if workers > 1 else ""
-        )
-        note(f"the time is that of one worker{with_all}")
+        with_all = f"; with the {workers} live workers {duration(document['seconds'] / workers)}" if workers > 1 else ""
+        note(f"the time is for one worker{with_all}")

@@ -27,12 +27,12 @@ NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
 
 
 CRATE_METADATA: Final = "ro-crate-metadata.json"
-"""By this file an RO-Crate is recognised. Reading and writing them takes libraries that nothing else here needs."""
+"""The file that marks an RO-Crate. Reading and writing crates takes libraries that nothing else here needs."""
 
 
 @click.group()
 def evaluations() -> None:
-    """Submit, watch and steer evaluations."""
+    """Submit, watch and control evaluations."""
 
 
 _ASKED = (
@@ -40,23 +40,23 @@ _ASKED = (
     click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION."),
     click.option("--variants", default=None, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}."),
     click.option(
-        "--suite", default=None, help="All that this suite asks for and is not there yet: NAME, or NAME@VERSION."
+        "--suite", default=None, help="Everything in this suite that is still missing: NAME, or NAME@VERSION."
     ),
-    click.option("--board", default=None, help="All that this board lacks of the model."),
+    click.option("--board", default=None, help="Everything that this board still needs of the model."),
     click.option("--protocol", default=None, help="How the model is asked.  [default: symbols]"),
     click.option("--shots", type=int, default=None, help="Examples from the few-shot pool.  [default: 0]"),
     click.option("--limit", type=int, default=None, help="Only the first questions in file order."),
     click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated."),
-    click.option("--options", "n_options", type=int, default=None, help="Only questions with so many options."),
+    click.option("--options", "n_options", type=int, default=None, help="Only questions with this many options."),
     click.option(
         "--priority",
         type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
         default=0,
         show_default=True,
-        help="Higher is scored earlier.",
+        help="Higher is scored first.",
     ),
     click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device."),
-    click.option("--replicate", is_flag=True, help="Score again what has been scored already."),
+    click.option("--replicate", is_flag=True, help="Score again even if already scored."),
 )
 
 
@@ -84,7 +84,7 @@ def _plan(**asked: Any) -> Plan:
     contradicting = [name for name, value in given.items() if value is not None]
     if (suite or board) and contradicting:
         asker = "a board" if board else "a suite"
-        raise UsageError(f"{asker} says itself what is asked; leave out {', '.join(contradicting)}")
+        raise UsageError(f"{asker} already defines what is asked; leave out {', '.join(contradicting)}")
     if not (suite or board) and (len(benchmarks) != 1 or variants is None):
         raise UsageError("give one --benchmark and --variants, or --suite, or --board")
     from registry.boards.store import plan_of
@@ -99,9 +99,9 @@ def _plan(**asked: Any) -> Plan:
 def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - it always prints JSON
     """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
 
-    With --suite or --board, everything that is missing there is queued, and {"evaluations": [ID, …]} printed; for a
-    suite on any benchmarks, --benchmark names them. The same specification is one evaluation: submitting it again shows
-    the one that is there. With --wait and no worker running, the embedded default starts one for as long as there is
+    With --suite or --board, everything still missing is queued, and {"evaluations": [ID, …]} printed; for a suite on
+    any benchmarks, --benchmark names them. A specification is evaluated once: submitting it again shows the existing
+    evaluation. With --wait and no worker running, the default setup starts one for as long as there is
     work.
     """
     settings = settings_of()
@@ -116,7 +116,7 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
         note(
             f"evaluation {evaluation_id}: {prompts} prompts queued"
             if new
-            else f"evaluation {evaluation_id} of this specification is there already"
+            else f"evaluation {evaluation_id} already has this specification"
             + ("" if several else "; --replicate scores it again")
         )
     if wait:
@@ -128,10 +128,11 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
 @_asks
 @json_option
 def estimate_command(as_json: bool, **asked: Any) -> None:
-    """Say what `submit` with the same options would cost; nothing is queued.
+    """Estimate what `submit` with the same options would cost; nothing is queued.
 
-    Prompts are counted, tokens are counted on some of them with the model's tokenizer, and seconds follow from the
-    measured rate of the model's finished shards on that kind of device. What cannot be known is null, with the reason.
+    Prompts are counted, tokens are counted on a sample of them with the model's tokenizer, and seconds follow from
+    the measured rate of the model's finished shards on that kind of device. What cannot be estimated is null, with the
+    reason.
     """
     settings = settings_of()
     plan = _plan(**asked)
@@ -171,12 +172,12 @@ def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> N
         if not progress.complete:
             reason = f": {progress.error}" if progress.error else ""
             if not progress.finished:
-                reason = "; its worker ended, see its messages above"
+                reason = "; its worker exited, see its messages above"
             raise QueueError(f"evaluation {progress.evaluation_id} is {progress.state}{reason}")
 
 
 def start_worker() -> "subprocess.Popen[bytes]":
-    """A worker process for as long as there is work; quiet, since a progress bar speaks for it."""
+    """A worker process for as long as there is work; quiet, since the progress bar already shows what it does."""
     quiet = {**os.environ, "SHUFFLEBOARD_LOG_LEVEL": os.environ.get("SHUFFLEBOARD_LOG_LEVEL", "warning")}
     return subprocess.Popen([sys.executable, "-m", "shuffleboard.cli", "worker", "--until-idle"], env=quiet)
 
@@ -188,15 +189,15 @@ def _progress(engine: Engine, ids: list[int]) -> list[Progress]:
 
 @evaluations.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--model", default=None, help="Model NAME the outputs are of; register it with --kind external.")
+@click.option("--model", default=None, help="Model NAME that produced the outputs; register it with --kind external.")
 @click.option("--benchmark", default=None, help="Benchmark NAME, or NAME@VERSION.")
-@click.option("--variants", default=None, help="Kind of variants shown, or imported for any orders.")
+@click.option("--variants", default=None, help="Kind of variants shown; `imported` for arbitrary orders.")
 @click.option("--protocol", default="symbols", show_default=True, help="How the model was asked.")
-@click.option("--shots", type=int, default=0, show_default=True, help="Few-shot examples it was shown.")
+@click.option("--shots", type=int, default=0, show_default=True, help="Few-shot examples it was given.")
 @click.option(
     "--select", default=None, help="Variant types of IBM/cat's layout, such as standard_MC:0,standard_MC_shuffled."
 )
-@click.option("--column", default=None, help="The model's column in a CSV of letters.")
+@click.option("--column", default=None, help="The model's column in a CSV file of letters.")
 @json_option
 def import_command(
     file: Path,
@@ -209,26 +210,26 @@ def import_command(
     column: str | None,
     as_json: bool,  # noqa: ARG001 - it always prints JSON
 ) -> None:
-    """Import other people's outputs from FILE; prints {"evaluation": ID}.
+    """Import recorded outputs from FILE; prints {"evaluation": ID}.
 
     \b
     One JSON object per prompt:
       {"question_id": "q1", "variant": 0, "order": [2, 0, 1], "position": 1}
     order[p] is the option shown at position p, position the answered one (null: no valid
-    answer). Optional: probabilities, logprobs, logprobs_without_question, text. Recognised by
-    their form as well: lm-evaluation-harness --log_samples files, run folders of HELM, logs of
+    answer). Optional: probabilities, logprobs, logprobs_without_question, text. Also
+    recognised: lm-evaluation-harness --log_samples files, run folders of HELM, logs of
     Inspect AI (.eval, .json), IBM/cat's layout, and CSV tables of letters with one column a
-    model. The file is checked as a whole before anything is stored; importing again makes a
-    new replicate. What HELM and Inspect state as their score is compared with ours.
+    model. The whole file is checked before anything is stored; importing again makes a new
+    replicate. The score that HELM and Inspect report is compared with ours.
 
     A folder that `evaluations export` wrote (an RO-Crate) needs no options: its evaluation is
-    stored with the seal it had, if that comes out again.
+    stored with its seal, provided that the seal can be reproduced.
     """  # noqa: D301
     if (file / CRATE_METADATA).is_file() or file.name == CRATE_METADATA:
         from registry.exchange.crates import import_crate
 
         if any(value is not None for value in (model, benchmark, variants, select, column)):
-            raise UsageError("an RO-Crate says itself what it holds; leave all options out")
+            raise UsageError("an RO-Crate describes its own contents; leave out all options")
         print_json({"evaluation": import_crate(engine_of(settings_of()), file)})
         return
     if model is None or benchmark is None or variants is None:
@@ -332,7 +333,7 @@ def _action(name: str, summary: str) -> None:
     type=click.Choice(AUDIENCES),
     default="public",
     show_default=True,
-    help="Whose benchmarks may go along, with their questions.",
+    help="Whose benchmarks may be included, with their questions.",
 )
 @json_option
 def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) -> None:
@@ -356,10 +357,10 @@ def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) 
 @click.option("--reason", required=True, help="Why; shown wherever the evaluation is.")
 @json_option
 def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
-    """Say that a sealed evaluation no longer counts.
+    """Withdraw a sealed evaluation: it no longer counts.
 
-    Its page and its numbers stay, under a banner. It leaves the leaderboard and the boards, and results that were
-    copied from it are flagged.
+    Its page and numbers stay, under a banner. It is removed from the leaderboard and the boards, and results that
+    were copied from it are flagged.
     """
     from registry.proof.withdrawals import copies_of, withdraw
 
@@ -372,11 +373,11 @@ def withdraw_command(evaluation_id: int, reason: str, as_json: bool) -> None:
 
 @evaluations.command("supersede")
 @click.argument("evaluation_id", type=int)
-@click.option("--by", type=int, required=True, help="The evaluation that stands for it.")
+@click.option("--by", type=int, required=True, help="The evaluation that replaces it.")
 @click.option("--reason", required=True, help="Why; shown wherever the evaluation is.")
 @json_option
 def supersede_command(evaluation_id: int, by: int, reason: str, as_json: bool) -> None:
-    """Say that another sealed evaluation of the same model and benchmark stands for this one."""
+    """Replace this evaluation with another sealed one of the same model and benchmark."""
     from registry.proof.withdrawals import copies_of, supersede
 
     engine = engine_of(settings_of())
@@ -397,10 +398,10 @@ def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int],
     if boards:
         note(f"boards brought up to date: {', '.join(boards)}")
     if copies:
-        note(f"flagged, since they hold copies of its results: {', '.join(map(str, copies))}")
+        note(f"flagged, since they contain copies of its results: {', '.join(map(str, copies))}")
 
 
-_action("pause", "Begin no further shard; those being scored finish.")
-_action("resume", "Go on with a paused evaluation.")
-_action("cancel", "Give an evaluation up; what is stored stays.")
+_action("pause", "Start no further shard; those being scored finish.")
+_action("resume", "Resume a paused evaluation.")
+_action("cancel", "Cancel an evaluation; stored answers stay.")
 _action("retry", "Queue the parked and cancelled shards of an evaluation again, their counts at zero.")

@@ -24,7 +24,7 @@ from shuffleboard.cli.common import engine_of, json_option, note, print_json, se
     type=click.Choice(AUDIENCES),
     default="public",
     show_default=True,
-    help="Whose benchmarks go along: everyone's, members' too, or hidden ones too.",
+    help="Which benchmarks are included: public ones, members' too, or hidden ones too.",
 )
 @click.option("--organisation", default=None, help="Who publishes the results, for every-eval-ever.")
 @json_option
@@ -38,13 +38,13 @@ def export_command(
     organisation: str | None,
     as_json: bool,
 ) -> None:
-    """Write results as files for analysts, with a manifest and a README that says how to read them.
+    """Write results as files for analysts, with a manifest and a README that explains them.
 
-    The formats parquet, csv and jsonl hold one file for each relation: evaluations, metrics, questions, predictions and
-    more. every-eval-ever is the schema of the project of that name, single answers included.
+    The formats parquet, csv and jsonl write one file for each relation: evaluations, metrics, questions, predictions
+    and more. every-eval-ever is the schema of the project of that name, single answers included.
 
-    What is exported is the registry as it stood at one moment, and the folder appears when it is complete. Questions
-    carry a canary, by which training data that holds them can be found.
+    The export shows the registry at one moment, and the folder appears once it is complete. Questions carry a canary
+    string, so that training data containing them can be found.
     """
     from registry.code_identity import code_version
 
@@ -65,4 +65,4 @@ def export_command(
         return
     rows = sum(entry["rows"] for entry in manifest["files"])
     click.echo(f"{out}: {len(manifest['files'])} files, {rows} rows of {manifest['evaluations']} evaluations")
-    note(f"README.md there says what the columns are; audience: {audience}")
+    note(f"its README.md explains the columns; audience: {audience}")

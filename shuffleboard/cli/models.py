@@ -27,14 +27,16 @@ def models() -> None:
     help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported; "
     "openai: an endpoint that speaks OpenAI's protocol.",
 )
-@click.option("--location", default=None, help="Folder, .gguf file, hub name, or address of an endpoint.")
+@click.option("--location", default=None, help="Folder, .gguf file, hub name, or URL of an endpoint.")
 @click.option(
     "--revision",
     default=None,
     help="Hub branch, tag or commit, resolved to a commit; for openai: the model's name on its server.",
 )
 @click.option(
-    "--key", default=None, help="For openai: name of the endpoint whose key is sent; refused where another one's is."
+    "--key",
+    default=None,
+    help="For openai: name of the endpoint whose key is to be sent; refused if another endpoint's would be.",
 )
 @click.option("--dtype", default=None, help=f"{', '.join(DTYPES)}. Default: float32.")
 @click.option("--quantisation", default=None, help=f"{', '.join(QUANTISATIONS)}. Default: none.")
@@ -59,11 +61,11 @@ def add_command(
 ) -> None:
     """Register model NAME. The same name with other files or another precision is its next revision.
 
-    Weights must be safetensors or GGUF: pickles can run code when loaded and are refused, as is code that a model
-    brings along. The files are hashed before the revision can be used.
+    Weights must be safetensors or GGUF: pickles can run code when loaded and are refused, as is code that comes
+    with a model. The files are hashed before the revision can be used.
 
-    An endpoint must stand in the file that SHUFFLEBOARD_ENDPOINTS names, and is asked whether it serves the model. Its
-    key is never given here: the file says where workers find it.
+    An endpoint must be listed in the file that SHUFFLEBOARD_ENDPOINTS names, and is asked whether it serves the model.
+    Its key is never given here: the file says where workers find it.
     """
     settings = settings_of()
     request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter, key).checked()
@@ -75,17 +77,17 @@ def add_command(
     if as_json:
         print_json(document | {"added": new})
         return
-    state = "registered" if new else "is there already"
+    state = "registered" if new else "is already registered"
     click.echo(f"{name}@{row.number} {state}; {row.state}")
     if row.state != "ready":
-        next_step = "asks its endpoint for it" if kind == "openai" else "hashes its files"
+        next_step = "checks its endpoint" if kind == "openai" else "hashes its files"
         note(f"a worker {next_step} next; it can be used after that")
 
 
 def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | None:
-    """Hashes the files in this process where they are at hand; hub models of a deployment are left to its workers.
+    """Hashes local files in this process; a deployment's hub models are left to its workers.
 
-    So are endpoints of a deployment, since only its workers need their keys.
+    So are its endpoints, since only its workers need their keys.
     """
     if request.kind == "external" or request.location is None:
         return None

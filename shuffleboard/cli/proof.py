@@ -24,7 +24,7 @@ FLIPS_SHOWN = 20
 @click.argument("other_id", type=int, required=False)
 @json_option
 def provenance(evaluation_id: int, other_id: int | None, as_json: bool) -> None:
-    """Show where an evaluation's numbers come from, or what differs from another's.
+    """Show where an evaluation's numbers come from, or how they differ from another's.
 
     With one id: specification, files, prompts, seeds, engines, workers, copies, seal, its place in the chain. With two:
     every fact that differs between them, by group, and how many are the same.
@@ -48,7 +48,7 @@ def _print_provenance(document: Mapping[str, Any]) -> None:
     for row in document["withdrawals"]:
         note(f"{row['kind']}: {row['reason']}")
     if document["copies"]["withdrawn"]:
-        note("some of its results were copied from an evaluation that was withdrawn since")
+        note("some of its results were copied from an evaluation that has since been withdrawn")
     for key, value in document.items():
         if key == "shards":
             for shard in value:
@@ -93,25 +93,25 @@ def _check_digest(digest: str | None) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every sealed evaluation, every snapshot, the whole chain.")
 @click.option("--head", default=None, metavar="DIGEST", help="A head of the chain that was published elsewhere.")
 @click.option(
-    "--rescore", type=click.IntRange(min=1), default=None, help="Score so many prompts again, drawn at random."
+    "--rescore", type=click.IntRange(min=1), default=None, help="Score this many prompts again, drawn at random."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Which prompts --rescore draws.")
 @json_option
 def verify(
     evaluation_id: int | None, everything: bool, head: str | None, rescore: int | None, seed: int, as_json: bool
 ) -> None:
-    """Compute anew what is stored of a sealed evaluation; status 1 when anything differs.
+    """Recompute what is stored of a sealed evaluation; status 1 when anything differs.
 
     Prompts, leaf digests, seal, question scores, PriDe, metrics with their intervals, analyses, copies, snapshots, and
-    the chain. What differs is said with the evaluation and the question that it is about. --rescore puts some of its
-    prompts to the model again and says by how much the probabilities differ.
+    the chain. Every difference is reported with its evaluation and question. --rescore gives the model some of the
+    prompts again and reports how much the probabilities differ.
     """
     from registry.verification import verify_all, verify_evaluation
 
     if (evaluation_id is None) != everything:
         raise UsageError("give the id of an evaluation, or --all")
     if everything and rescore is not None:
-        raise UsageError("--rescore is for one evaluation; leave --all out")
+        raise UsageError("--rescore is for one evaluation; leave out --all")
     _check_digest(head)
     settings = settings_of()
     engine = engine_of(settings)
@@ -135,7 +135,7 @@ def verify(
 
 
 def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool) -> None:
-    """Problems on stderr; what is well on stdout, unless that holds the document."""
+    """Problems on stderr; successes on stdout, unless that holds the document."""
     for report in document["evaluations"] if evaluation_id is None else [document]:
         for problem in report["problems"]:
             note(f"evaluation {report['evaluation']}: {problem}")
@@ -147,7 +147,7 @@ def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool)
     again = document.get("rescored")
     if again is not None and not quiet:
         click.echo(
-            f"{again['prompts']} of its prompts scored again: largest difference of a probability "
+            f"{again['prompts']} of its prompts scored again: largest difference in a probability "
             f"{again['largest_difference'] if again['largest_difference'] is not None else '–'} "
             f"(tolerance {again['tolerance']}), {len(again['flips'])} answers differ"
         )
@@ -161,10 +161,10 @@ def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool)
 @click.option("--head", default=None, metavar="DIGEST", help="A head that was published elsewhere; goes with verify.")
 @json_option
 def chain(action: str, head: str | None, as_json: bool) -> None:
-    """List the chain of seals, withdrawals and snapshots, or verify it; status 1 when it does not hold.
+    """List the chain of seals, withdrawals and snapshots, or verify it; status 1 when it is broken.
 
-    The digest of the last link, its head, stands for all of it. Publish it now and then: whoever writes the database
-    could compute a chain anew, but not one that still holds a head that others know.
+    The digest of the last link, its head, covers all of it. Publish it now and then: anyone who can write the database
+    could compute a new chain, but not one that still contains a published head.
     """
     _check_digest(head)
     if action == "list" and head is not None:
@@ -183,7 +183,7 @@ def chain(action: str, head: str | None, as_json: bool) -> None:
         print_table(document["links"], headings, "nothing is sealed yet")
         click.echo(f"head {report.head or '–'}")
     elif not report.problems:
-        click.echo(f"the chain holds: {report.length} links, head {report.head or '–'}")
+        click.echo(f"the chain is intact: {report.length} links, head {report.head or '–'}")
     if action == "verify":
         for problem in report.problems:
             note(problem)
@@ -192,7 +192,7 @@ def chain(action: str, head: str | None, as_json: bool) -> None:
 
 
 def link_row(link: ChainLink) -> dict[str, Any]:
-    """A link as plain JSON, with all that its digest is taken over."""
+    """A link as plain JSON, with everything its digest covers."""
     return {
         "position": link.position,
         "kind": link.kind,
@@ -209,9 +209,9 @@ def link_row(link: ChainLink) -> dict[str, Any]:
 @click.argument("other_id", type=int)
 @json_option
 def drift(evaluation_id: int, other_id: int, as_json: bool) -> None:
-    """Show what changed between two evaluations that put the same prompts to the same model.
+    """Show what changed between two evaluations of the same prompts on the same model.
 
-    Replicates, or two revisions of a model such as two precisions: answers that flipped, the largest change of a
+    Replicates, or two revisions of a model such as two precisions: answers that flipped, the largest change in a
     probability, the effect on every metric, and which parts of the engines' fingerprints differ.
     """
     from registry.studies.drift import drift_document
@@ -222,7 +222,7 @@ def drift(evaluation_id: int, other_id: int, as_json: bool) -> None:
         print_json(document)
         return
     click.echo(
-        f"{document['flipped']} of {document['prompts']} answers differ; largest change of a probability "
+        f"{document['flipped']} of {document['prompts']} answers differ; largest change in a probability "
         f"{show(document['largest_change'])}"
     )
     for fact, values in document["engine"].items():

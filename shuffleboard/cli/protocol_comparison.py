@@ -24,7 +24,7 @@ def compare_protocols(
     FIRST and SECOND are protocols with their number of shots, NAME or NAME:SHOTS (without it: 0). Every model revision
     and benchmark with sealed evaluations under both counts, of several replicates the newest. Shown are the ratio of
     the variances of accuracy (second / first), the difference of SCORE (first - second), what happens to accuracy
-    (second - first, tested over the models of a benchmark), and whether benchmarks still rank the models alike.
+    (second - first, tested over the models of a benchmark), and whether benchmarks still rank the models the same way.
     """
     with read_session(engine_of(settings_of())) as session:
         document = compare(session, first, second, variants=variants, benchmarks=benchmarks, models=models)
@@ -43,7 +43,7 @@ def compare_protocols(
         _print_agreement(document["benchmark_pairs"])
     click.echo(f"\nvariance ratio over all models and benchmarks: {show(document['overall']['variance_ratio'])}")
     if not document["complete"]:
-        note("not every model has every benchmark: compare means over the same ones only; choose with --benchmark")
+        note("not every model has every benchmark: only compare means over the same ones; choose them with --benchmark")
 
 
 def _print_pairs(pairs: list[dict[str, Any]]) -> None:

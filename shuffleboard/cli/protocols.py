@@ -28,7 +28,7 @@ def protocols() -> None:
 def list_command(as_json: bool) -> None:
     """List presets, the protocols made from them that ship, and imported ones.
 
-    A name means its newest definition. Protocols that no worker can ask yet serve for imported outputs.
+    A name means its newest definition. Protocols that workers do not support yet can be used for imported outputs.
     """
     with read_session(engine_of(settings_of())) as session:
         imported = set(session.scalars(select(Protocol.name))) - set(known_definitions())
@@ -91,10 +91,10 @@ def show_command(name: str, shots: int, as_json: bool) -> None:
 def prompt_command(
     name: str, benchmark: str, question: str | None, variants: str, variant: int, shots: int, as_json: bool
 ) -> None:
-    """Show what a model would be shown of a question under protocol NAME; no model is needed and nothing is stored.
+    """Show the prompt that protocol NAME makes of a question; no model is needed and nothing is stored.
 
-    What is scored after the prompt, or what a written answer is read against, follows on stderr. With a chat template
-    the turns are shown, each under its role: the model's own template writes them down.
+    The continuations that are scored, or the answers that a generated text is matched with, follow on stderr. With a
+    chat template the turns are shown, each under its role: the model's own template formats them.
     """
     with read_session(engine_of(settings_of())) as session:
         definition = find_definition(session, name, shots)
@@ -124,7 +124,7 @@ def prompt_command(
         print_json(document)
         return
     click.echo(prompt.text)
-    used = "scored after it" if prompt.continuations else "what is written is read as one of"
+    used = "scored continuations" if prompt.continuations else "generated text is read as one of"
     note(f"{used}: {', '.join(repr(text) for text in prompt.continuations or prompt.answers)}")
 
 
@@ -144,7 +144,8 @@ def import_command(file: Path, as_json: bool) -> None:
       [extraction]
       match = "first"
     Which keys a preset has: shuffleboard protocols show NAME. A changed file of the same name is another protocol with
-    another digest; the name means it from then on, and what was asked before keeps the old one.
+
+    another digest; the name then means the new one, and earlier evaluations keep the old one.
     """  # noqa: D301
     definition = read_protocol_file(file)
     with write_session(engine_of(settings_of())) as session:
@@ -154,6 +155,6 @@ def import_command(file: Path, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        click.echo(f"protocol {definition['name']} {document['digest'][:12]} {'loaded' if new else 'is there already'}")
+        click.echo(f"protocol {definition['name']} {document['digest'][:12]} {'loaded' if new else 'already exists'}")
     if not current:
         note(f"{definition['name']} means a newer definition; to return to this one, import it under another name")

@@ -9,7 +9,7 @@ from shuffleboard.cli.common import engine_of, json_option, print_json, print_ta
 
 @click.group()
 def published() -> None:
-    """Show numbers that papers print."""
+    """Show results published in papers."""
 
 
 @published.command("list")
@@ -17,10 +17,10 @@ def published() -> None:
 @click.option("--metric", default=None, help="Only this metric: the paper's name for it, or this registry's.")
 @json_option
 def list_command(paper: str | None, metric: str | None, as_json: bool) -> None:
-    """List numbers that papers print, with the digits they print. None of them was measured here.
+    """List results published in papers, with the digits they print. None of them was measured here.
 
-    Where a printed metric means the same as one of this registry, its name and its value in this registry's unit stand
-    beside it.
+    Where a published metric means the same as one of this registry, its name and its value in this registry's unit are
+    shown next to it.
     """
     with read_session(engine_of(settings_of())) as session:
         rows = published_rows(session, paper=paper, metric=metric)

@@ -36,7 +36,7 @@ def metrics(evaluation_id: int, per_question: bool, without_flagged: bool, as_js
         if value is not None:
             click.echo(f"  {name:32} {show(value)}")
     undefined = [name for name, value in document["metrics"].items() if value is None]
-    click.echo(f"  undefined here: {', '.join(undefined)}")
+    click.echo(f" undefined here: {', '.join(undefined)}")
     for external_id, values in document.get("per_question", {}).items():
         shown = ", ".join(f"{name} {show(value)}" for name, value in values.items() if value is not None)
         click.echo(f"{external_id}: {shown or 'not scored'}")
@@ -55,7 +55,7 @@ def leaderboard(
     """Show the leaderboard: one row per model revision and evaluation specification, or a board's rows."""
     if board is not None:
         if benchmark is not None or variants is not None:
-            raise UsageError("a board has its own benchmarks and variants; leave --benchmark and --variants out")
+            raise UsageError("a board has its own benchmarks and variants; leave out --benchmark and --variants")
         _board(board, as_of, as_csv=as_csv, as_json=as_json)
         return
     if as_of is not None:

@@ -35,9 +35,9 @@ def serve(host: str, port: int) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises UsageError when the address cannot be had.
+    """A listening socket. Raises UsageError when the address is not available.
 
-    Opened here rather than by gunicorn, which would try a taken port five times and then say little.
+    Opened here rather than by gunicorn, which would retry a port in use five times and then report little.
     """
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -68,7 +68,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
             "workers": processes,
             "threads": THREADS,
             "loglevel": "warning",
-            # Its control socket would lie in the user's home, shared by every server there.
+            # Its control socket would be in the user's home, shared by every server there.
             "control_socket_disable": True,
         }
         super().__init__()

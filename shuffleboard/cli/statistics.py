@@ -70,9 +70,9 @@ def compare(first: int, second: int, as_json: bool) -> None:
 @click.argument("evaluation_ids", type=int, nargs=-1, required=True, metavar="ID...")
 @json_option
 def noise(evaluation_ids: tuple[int, ...], as_json: bool) -> None:
-    """Tell repeat noise from order effects, from replicates of one evaluation.
+    """Separate repeat noise from order effects, using replicates of one evaluation.
 
-    With one ID, all its sealed replicates are taken. Order effect: how much more often two answers differ when the
+    With one ID, all its sealed replicates are used. Order effect: how much more often two answers differ when the
     order differs than when the same prompt is asked again.
     """
     from registry.studies.comparing import noise_document, replicates_of
@@ -98,7 +98,7 @@ def noise(evaluation_ids: tuple[int, ...], as_json: bool) -> None:
 @click.option("--alpha", type=float, default=0.05, show_default=True, help="Share of estimation questions.")
 @json_option
 def pride(evaluation_id: int, alpha: float, as_json: bool) -> None:
-    """Show PriDe's prior and estimation set, with any share of questions; the result is kept.
+    """Show PriDe's prior and estimation set, for any share of questions; the result is stored.
 
     The metric pride_accuracy is always that of the default share.
     """
@@ -119,7 +119,7 @@ def pride(evaluation_id: int, alpha: float, as_json: bool) -> None:
 @click.argument("evaluation_id", type=int)
 @json_option
 def cora(evaluation_id: int, as_json: bool) -> None:
-    """Resample the variants: how much CoRA depends on which of them were asked. The result is kept."""
+    """Resample the variants: how much CoRA depends on which of them were asked. The result is stored."""
     from registry.studies.comparing import cora_document
 
     with write_session(engine_of(settings_of())) as session:
@@ -138,7 +138,7 @@ def cora(evaluation_id: int, as_json: bool) -> None:
 @click.option("--options", "k", type=click.IntRange(2, 1000), required=True, help="Options of each question.")
 @json_option
 def guessing(M: int, k: int, as_json: bool) -> None:
-    """Print how likely a guesser is right on so many variants, and who could be: the guessing table and MSGR."""
+    """Print how likely guessing is to be right on a number of variants: the guessing table and MSGR."""
     from registry.statistics.guessing import guessing_table
 
     if M > 200:
@@ -155,7 +155,7 @@ def guessing(M: int, k: int, as_json: bool) -> None:
     if as_json:
         print_json({"variants": M, "options": k, "rows": rows})
         return
-    headings = {"p": "Right on at least", "probability_at_least": "A guesser is", "shown": "MSGR"}
+    headings = {"p": "Right on at least", "probability_at_least": "Probability by guessing", "shown": "MSGR"}
     print_table(
         [row | {"p": f"{row['p']} of {M}", "shown": f"{row['shown']:.2f}"} for row in rows], headings, "no variants"
     )

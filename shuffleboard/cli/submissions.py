@@ -25,14 +25,14 @@ from shuffleboard.cli.models import inspect_here
 
 @click.group()
 def submissions() -> None:
-    """Decide on what submitters ask for."""
+    """Review submissions."""
 
 
 @submissions.command("list")
 @click.option("--state", type=click.Choice(SUBMISSION_STATES), default=None, help="Only submissions in this state.")
 @json_option
 def list_command(state: str | None, as_json: bool) -> None:
-    """List submissions, those that wait for a decision first."""
+    """List submissions, those awaiting a decision first."""
     with read_session(engine_of(settings_of())) as session:
         found, _ = listed_submissions(session, OPERATOR, state=state, limit=MAX_INTEGER)
         rows = [submission_document(session, row) for row in found]
@@ -45,7 +45,7 @@ def list_command(state: str | None, as_json: bool) -> None:
         "name": "Model",
         "where": "From",
         "suite": "Suite",
-        "requester": "Asked by",
+        "requester": "Requested by",
         "created_at": "Asked",
         "decided_by": "Decided by",
     }
@@ -62,7 +62,7 @@ def _model(model: dict[str, Any]) -> dict[str, Any]:
 @click.argument("submission_id", type=int)
 @json_option
 def show_command(submission_id: int, as_json: bool) -> None:
-    """Show a submission with what it would cost, or what became of it."""
+    """Show a submission with its estimated cost, or its outcome."""
     settings = settings_of()
     with read_session(engine_of(settings)) as session:
         row = find_submission(session, OPERATOR, submission_id)
@@ -85,21 +85,21 @@ def show_command(submission_id: int, as_json: bool) -> None:
 
 @submissions.command("approve")
 @click.argument("submission_id", type=int)
-@click.option("--reason", default=None, help="What the submitter reads.")
+@click.option("--reason", default=None, help="Shown to the submitter.")
 @click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
 @click.option(
     "--priority",
     type=click.IntRange(-MAX_INTEGER, MAX_INTEGER),
     default=0,
     show_default=True,
-    help="Higher is scored earlier.",
+    help="Higher is scored first.",
 )
 @json_option
 def approve_command(submission_id: int, reason: str | None, queue: str, priority: int, as_json: bool) -> None:
-    """Register the model of a submission and queue what its suite lacks of it.
+    """Approve a submission: register its model and queue what the suite still needs of it.
 
-    Without a broker the model's files are fetched and hashed here, as `models add` does; else a worker does that, and
-    what is asked is queued as soon as it has.
+    Without a broker the model's files are fetched and hashed here, as `models add` does; otherwise a worker does that,
+    and the evaluations are queued as soon as it is done.
     """
     settings = settings_of()
     engine = engine_of(settings)
@@ -124,7 +124,7 @@ def approve_command(submission_id: int, reason: str | None, queue: str, priority
 
 @submissions.command("reject")
 @click.argument("submission_id", type=int)
-@click.option("--reason", required=True, help="What the submitter reads.")
+@click.option("--reason", required=True, help="Shown to the submitter.")
 @json_option
 def reject_command(submission_id: int, reason: str, as_json: bool) -> None:
     """Reject a submission, with a reason."""

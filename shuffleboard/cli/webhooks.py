@@ -19,18 +19,18 @@ from shuffleboard.cli.common import engine_of, json_option, note, print_json, pr
 
 @click.group()
 def webhooks() -> None:
-    """Keep the addresses that are told of what happens."""
+    """Manage webhooks."""
 
 
 @webhooks.command("add")
 @click.argument("url")
-@click.option("--account", required=True, help="Account that it belongs to.")
+@click.option("--account", required=True, help="Account that owns it.")
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(list(KINDS)), help="Only these; may be repeated.")
 @json_option
 def add_command(url: str, account: str, kinds: tuple[str, ...], as_json: bool) -> None:
-    """Have URL told of notices, each as a POST of JSON that is signed with the secret printed here, this once.
+    """Notify URL of events, each by a POST of JSON signed with the secret that is printed here and never shown again.
 
-    The address must be of the public internet, unless SHUFFLEBOARD_PRIVATE_WEBHOOKS lists its host.
+    The URL must be on the public internet, unless SHUFFLEBOARD_PRIVATE_WEBHOOKS lists its host.
     """
     settings = settings_of()
     with write_session(engine_of(settings)) as session:
@@ -40,20 +40,20 @@ def add_command(url: str, account: str, kinds: tuple[str, ...], as_json: bool) -
     if as_json:
         print_json(document)
         return
-    click.echo(f"webhook {document['webhook']} added; its secret, shown this once:\n{document['secret']}")
+    click.echo(f"webhook {document['webhook']} added; its secret, which will not be shown again:\n{document['secret']}")
 
 
 @webhooks.command("list")
 @json_option
 def list_command(as_json: bool) -> None:
-    """List webhooks, and what became of the newest deliveries."""
+    """List webhooks and the outcome of recent deliveries."""
     with read_session(engine_of(settings_of())) as session:
         rows = [webhook_document(row) for row in current_webhooks(session)]
         deliveries = recent_deliveries(session)
     if as_json:
         print_json({"webhooks": rows, "deliveries": deliveries})
         return
-    headings = {"webhook": "ID", "url": "Address", "kinds": "Told of", "created_at": "Added"}
+    headings = {"webhook": "ID", "url": "URL", "kinds": "Events", "created_at": "Added"}
     listed = [row | {"kinds": ", ".join(row["kinds"] or ["everything"])} for row in rows]
     print_table(listed, headings, "no webhook yet; add one: shuffleboard webhooks add URL --account NAME")
     if deliveries:
@@ -72,7 +72,7 @@ def list_command(as_json: bool) -> None:
 @click.argument("webhook_id", type=int)
 @json_option
 def remove_command(webhook_id: int, as_json: bool) -> None:
-    """Send a webhook nothing more, what waits included."""
+    """Remove a webhook; pending deliveries are dropped."""
     with write_session(engine_of(settings_of())) as session:
         remove_webhook(session, OPERATOR, webhook_id)
     print_json({"webhook": webhook_id, "removed": True}) if as_json else click.echo(f"webhook {webhook_id} removed")
@@ -82,7 +82,7 @@ def remove_command(webhook_id: int, as_json: bool) -> None:
 @click.argument("webhook_id", type=int)
 @json_option
 def test_command(webhook_id: int, as_json: bool) -> None:
-    """Send a webhook a notice of kind webhook.test now; status 1 when it does not arrive."""
+    """Send a webhook a notice of kind webhook.test now; status 1 when delivery fails."""
     settings = settings_of()
     outcome = try_webhook(engine_of(settings), OPERATOR, webhook_id, settings)
     if as_json:
@@ -90,4 +90,4 @@ def test_command(webhook_id: int, as_json: bool) -> None:
     elif outcome.delivered:
         note(f"webhook {webhook_id} answered {outcome.status}")
     if not outcome.delivered:
-        raise RemoteError(f"webhook {webhook_id}: {outcome.error}; look at the receiver, then try again")
+        raise RemoteError(f"webhook {webhook_id}: {outcome.error}; check the receiver, then try again")

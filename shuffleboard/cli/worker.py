@@ -17,7 +17,7 @@ from workers.stopping import leave_in_time, stop_on_signals
 
 
 @click.command()
-@click.option("--until-idle", is_flag=True, help="End when nothing is left to score.")
+@click.option("--until-idle", is_flag=True, help="Exit when nothing is left to score.")
 @click.option("--queues", default=None, help="Queues to serve, comma-separated: cpu, gpu, match. Default: by device.")
 @click.option(
     "--device",
@@ -38,7 +38,7 @@ from workers.stopping import leave_in_time, stop_on_signals
     "--memory",
     type=click.IntRange(min=1),
     default=None,
-    help="MiB that scoring may take beside the model. Default: 2048; on a GPU, three quarters of what is free.",
+    help="MiB that scoring may use besides the model. Default: 2048; on a GPU, three quarters of what is free.",
 )
 @click.option(
     "--unload-after",
@@ -59,8 +59,8 @@ def worker(
     """Score queued evaluations until stopped.
 
     Pulls tasks from Redis when SHUFFLEBOARD_BROKER_URL is set, and polls the database otherwise or while no task
-    comes. One process scores on one device. SIGTERM and Ctrl-C hand the shard in work back and end with status 0
-    within ten seconds; a killed worker's shard is given to another once its lease has run out.
+    comes. One process scores on one device. SIGTERM and Ctrl-C hand the current shard back and exit with status 0
+    within ten seconds; a killed worker's shard goes to another once its lease has expired.
     """
     served = queues.split(",") if queues else None
     for name in served or ():
@@ -107,7 +107,7 @@ def worker(
 def _one_process_each(devices: Sequence[str], options: Sequence[str]) -> int:
     """Runs a worker for each device, and stops them all when it is stopped; 1 if one of them failed.
 
-    Processes of their own and no forks: a process that was forked after torch hangs. This one does not import it.
+    Separate processes rather than forks: a process forked after importing torch hangs. This one does not import it.
     """
     command = [sys.executable, "-m", "shuffleboard.cli", "worker", *options]
     running = [subprocess.Popen([*command, "--device", device]) for device in devices]  # noqa: S603 - our own command

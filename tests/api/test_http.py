@@ -98,7 +98,7 @@ def test_a_problem_has_the_members_of_rfc_9457(client):
         "type": "about:blank",
         "title": "Not Found",
         "status": 404,
-        "detail": "no evaluation 4711; /queue and /api/v1/evaluations list those there are",
+        "detail": "no evaluation 4711; /queue and /api/v1/evaluations list the existing ones",
         "instance": "/api/v1/evaluations/4711",
     }
 

@@ -15,7 +15,7 @@ from web import create_app
 from web.api import OPERATIONS
 from web.api.openapi import document
 
-# "open": anyone, also where strangers may read nothing; "read": whoever may read; "account": who signed in with a
+# "open": anyone, also where anonymous reading is off; "read": anyone who may read; "account": who signed in with a
 # password, since a token must not make others; else a scope.
 TABLE = {
     ("GET", "/"): "read",
@@ -169,7 +169,7 @@ def app(engine: Engine, tmp_path: Path) -> Flask:
 
 @pytest.fixture
 def closed(engine: Engine, tmp_path: Path) -> Flask:
-    """Where strangers may read nothing."""
+    """With anonymous reading switched off."""
     settings = Settings(home=tmp_path, rate_limits=False, anonymous_reading=False)
     return create_app(settings, database_url=engine.url.render_as_string(hide_password=False))
 
@@ -180,7 +180,7 @@ def address(rule: str) -> str:
 
 
 def ask(app: Flask, method: str, rule: str, headers: dict[str, str] | None) -> int:
-    """The status of a request without a body; a stranger's form has its CSRF token, so that only rights decide."""
+    """The status of a request without a body; an anonymous form has its CSRF token, so that only rights decide."""
     client = app.test_client()
     form = {"csrf_token": csrf_of(client)} if headers is None and method == "POST" and "/api/" not in rule else None
     answer = client.open(address(rule), method=method, headers=headers, data=form)
@@ -223,7 +223,7 @@ def test_who_may_not_is_refused_and_who_may_is_not(app: Flask, tokens: dict[str,
     assert wrong == []
 
 
-def test_where_strangers_may_read_nothing_only_what_is_open_answers_them(closed: Flask) -> None:
+def test_without_anonymous_reading_only_what_is_open_answers_anonymous_visitors(closed: Flask) -> None:
     statuses = {key: ask(closed, *key, None) for key in TABLE if key != ("POST", "/sign-in")}
     wrong = {
         key: status

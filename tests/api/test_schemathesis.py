@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import checks
 from schemathesis.specs.openapi import checks as openapi_checks
 
-from registry.boards.submissions import Wish, request_submission
+from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import get_engine, write_session
 from registry.people.accounts import ROLES, create_account, find_account, scopes_of, viewer_of_account
 from registry.schema.audiences import dispose
@@ -36,7 +36,7 @@ CHECKS = [
     openapi_checks.response_schema_conformance,
     openapi_checks.unsupported_method,
 ]
-STRANGER = "nobody"
+ANONYMOUS = "nobody"
 WEAKEST = {
     scope: next(role for role in ROLES if scope in scopes_of(role)) for scope in ("sql", "submit", "maintain", "admin")
 }
@@ -74,9 +74,10 @@ def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
             create_account(session, role, role)
         create_account(session, "somebody", "reader")
         asking = viewer_of_account(find_account(session, "submitter"))
-        wishes = [Wish(hub="a/b", revision=f"r{number}") for number in range(3)]
+        requests = [ModelRequest(hub="a/b", revision=f"r{number}") for number in range(3)]
         submissions = [
-            request_submission(session, session, asking, wish, "orders", None, options)[0].id for wish in wishes
+            request_submission(session, session, asking, requested, "orders", None, options)[0].id
+            for requested in requests
         ]
     schema = schemathesis.openapi.from_wsgi("/api/v1/openapi.json", create_app(options, database_url=url))
     seeded = sqlite_registry.seeded
@@ -117,7 +118,7 @@ def _opened(sqlite_registry: Site, folder: Path) -> Iterator[Any]:
             for name, value in path_parameters.items()
         }
 
-    schema.tokens = {role: bearer(token_of(engine, role)) for role in ROLES} | {STRANGER: {}}
+    schema.tokens = {role: bearer(token_of(engine, role)) for role in ROLES} | {ANONYMOUS: {}}
     yield schema
     dispose(engine)
 
@@ -182,7 +183,7 @@ def names(operations: list[Operation]) -> list[str]:
 
 @pytest.mark.parametrize("operation", READS, ids=names(READS))
 def test_what_the_document_allows_is_answered_as_it_says(api: Any, operation: Operation) -> None:
-    role = WEAKEST.get(operation.scope, STRANGER)
+    role = WEAKEST.get(operation.scope, ANONYMOUS)
     answered = _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 12)
     assert 200 in answered or operation.name in OF_PAIRS
 
@@ -195,13 +196,13 @@ def test_what_is_sent_as_the_document_says_is_answered_so(changing_api: Any, ope
 
 @pytest.mark.parametrize("operation", WITH_PARAMETERS, ids=names(WITH_PARAMETERS))
 def test_what_the_document_forbids_is_a_documented_problem(changing_api: Any, operation: Operation) -> None:
-    role = WEAKEST.get(operation.scope, STRANGER)
+    role = WEAKEST.get(operation.scope, ANONYMOUS)
     assert _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 8) & {400, 404, 415, 422}
 
 
-@pytest.mark.parametrize("role", [STRANGER, *ROLES])
+@pytest.mark.parametrize("role", [ANONYMOUS, *ROLES])
 def test_no_role_meets_what_is_not_documented(changing_api: Any, role: str) -> None:
-    scopes = {"read"} if role == STRANGER else scopes_of(role)
+    scopes = {"read"} if role == ANONYMOUS else scopes_of(role)
     for operation in OPERATIONS:
         answered = _ask(changing_api, operation, role, schemathesis.GenerationMode.POSITIVE, 2)
         if operation.scope not in scopes:

@@ -156,7 +156,7 @@ def test_a_target_that_never_varies_leaves_nothing_to_recommend() -> None:
     reasons = {
         target: recommend(known, cells, target, 0.02)["reason"] for target in ("fluctuation_rate", "accuracy", "both")
     }
-    assert reasons["fluctuation_rate"] == "fluctuation_rate is 1.000 at every point: there is nothing to tell apart"
+    assert reasons["fluctuation_rate"] == "fluctuation_rate is 1.000 at every point: there is no difference to explain"
     assert reasons["both"] == reasons["fluctuation_rate"]
     assert reasons["accuracy"] is None
 
@@ -165,7 +165,7 @@ def test_metrics_that_never_vary_leave_nothing_to_recommend() -> None:
     known = points(cyclic=[0.5] * 6)
     found = recommend(known, correlations(known), "accuracy", 0.02)
     assert found["recommended"] is None
-    assert found["reason"] == "no metric is defined at every point and differs between them"
+    assert found["reason"] == "no metric is defined at every point and varies between them"
 
 
 def test_caveats_say_what_the_points_are() -> None:
@@ -188,7 +188,7 @@ def test_caveats_say_what_the_points_are() -> None:
     for beginning in (
         "revisions of one model resemble each other",
         "the points were asked in several ways",
-        "1 of 6 points have two options only",
+        "1 of 6 points have only two options",
         "numbers of options differ",
         "it shows as many orders as full",
         "on the original order this metric is that accuracy itself",
@@ -203,7 +203,7 @@ def test_a_metric_that_predicts_no_better_than_the_mean_is_said_to_be_so() -> No
     found = recommend(unrelated, correlations(unrelated), "fluctuation_rate", 0.02)
     error = found["recommended"]["rmse"]["fluctuation_rate"]
     assert error >= found["recommended"]["rmse_without_metric"]["fluctuation_rate"]
-    assert "it predicts fluctuation_rate no better than the mean of the other points does" in found["caveats"]
+    assert "it predicts fluctuation_rate no better than the mean of the other points" in found["caveats"]
 
 
 def test_stability_is_averaged_over_benchmarks_and_then_over_models() -> None:

@@ -1,10 +1,10 @@
 """Scores the same prompts by lm-evaluation-harness, in plain batches and on the token trie: `make bench-scoring`.
 
-Real questions and a real model (SmolLM2-135M, float32). Each engine is a process of its own; they take turns, and the best
-time of each counts. On one thread that is CPU time, so that other work on the machine disturbs little; on several it is
-wall time. lm-evaluation-harness and the plain batches score a sample of the prompts, and their time for all of them is
-extrapolated by tokens: their cost per token is the same for all orders of a question. The trie scores all, and begins
-each time with nothing kept.
+Real questions and a real model (SmolLM2-135M, float32). Each engine is a process of its own; they take turns, and the
+best time of each counts. On one thread that is CPU time, so that other work on the machine disturbs little; on several
+it is wall time. lm-evaluation-harness and the plain batches score a sample of the prompts, and their time for all of
+them is extrapolated by tokens: their cost per token is the same for all orders of a question. The trie scores all, and
+begins each time with nothing kept.
 
 The trie takes part in both of its modes: the canonical one, in which a prompt has the same bits whatever it is scored
 with, and the fast one.
@@ -169,7 +169,7 @@ def measure(cases: Sequence[Case], model: Path, engines: Sequence[str], threads:
     print()
     print(
         "| prompts | engine | prompts/s | speed-up | tokens computed / unique | share of the rate (with attention) "
-        "| peak MiB | largest difference of a probability | first choices changed |\n" + "|---" * 9 + "|"
+        "| peak MiB | largest difference in a probability | first choices changed |\n" + "|---" * 9 + "|"
     )
     for number, case in enumerate(cases):
         trie = build_trie([tokenizer(text)["input_ids"] for text, _, _ in case.prompts])

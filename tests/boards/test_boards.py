@@ -168,7 +168,7 @@ def test_a_board_as_of_a_date_is_what_it_showed_then(strong: Registry) -> None:
         then = snapshot_as_of(session, "main", before.as_of)
         assert then.id == before.id
         assert [row["model"] for row in then.document["rows"]] == ["strong"]
-        with pytest.raises(NotFoundError, match="did not stand at that time: its first snapshot is of"):
+        with pytest.raises(NotFoundError, match="did not exist at that time: its first snapshot is of"):
             snapshot_as_of(session, "main", before.as_of - timedelta(days=1))
         listed = snapshots_of(session, "main")
         assert [row.id for row in listed] == sorted((row.id for row in listed), reverse=True)
@@ -316,7 +316,7 @@ def test_an_unknown_protocol_of_a_suite_queues_nothing(registry: Registry) -> No
         ("robustness-core@7", (), "suite robustness-core has no version '7'; it has: 1"),
         ("robustness-core", (), "is for any benchmarks: name them with --benchmark"),
         ("robustness-core", ("nowhere",), "no benchmark 'nowhere'"),
-        ("gupta-mmlu", ("first",), "names its benchmarks itself"),
+        ("gupta-mmlu", ("first",), "already names its benchmarks"),
     ],
 )
 def test_what_cannot_be_submitted_is_said(
@@ -342,12 +342,12 @@ def test_the_shipped_suites_are_there_after_setting_up(registry: Registry) -> No
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("name = 'x'\nnope", r"suite\.toml: is not TOML: Expected '=' after a key"),
+        ("name = 'x'\nnope", r"suite\.toml: not valid TOML: Expected '=' after a key"),
         ("name = 'x y'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'", "suite name 'x y': use up to"),
         ("name = 'x'\nvariants=['zigzag']\n[[tasks]]\nbenchmark='b'", "unknown variant kind 'zigzag'"),
         (
             "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\nshoots=3",
-            "shoots: is no key here; known: name, benchmarks",
+            "shoots: unknown key; known: name, benchmarks",
         ),
         ("name = 'x'\n[[tasks]]\nbenchmark='b'", "task 1 has no variants"),
         ("name = 'x'\nvariants=['cyclic']", "tasks: Field required"),
@@ -355,7 +355,7 @@ def test_the_shipped_suites_are_there_after_setting_up(registry: Registry) -> No
             "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmarks=['b','c']",
             "a task that joins benchmarks needs a name",
         ),
-        ("name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\n[[tasks]]\nbenchmark='b'", "'b' stands twice"),
+        ("name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\n[[tasks]]\nbenchmark='b'", "'b' is used twice"),
         (
             "name = 'x'\nvariants=['cyclic']\n[[tasks]]\nbenchmark='b'\nshots=-1",
             "shots: Input should be greater than or equal to 0",
@@ -389,9 +389,9 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
         ({"benchmarks": ("nowhere",)}, "no benchmark 'nowhere'"),
         (
             {"columns": ("accuracy@full",)},
-            "the suite has no variants 'full', but: cyclic, divergent:seed=0,subset=all, choice-only",
+            "the suite has no variants 'full'; it has: cyclic, divergent:seed=0,subset=all, choice-only",
         ),
-        ({"columns": ("accuracy@cyclic/cloze",)}, "the suite has no protocol 'cloze' there, but: symbols"),
+        ({"columns": ("accuracy@cyclic/cloze",)}, "the suite has no protocol 'cloze' there; it has: symbols"),
     ],
 )
 def test_a_board_that_does_not_fit_is_refused_and_not_stored(
@@ -410,8 +410,8 @@ def test_a_board_that_does_not_fit_is_refused_and_not_stored(
     [
         ('["accuracy"]', None, "column 'accuracy': write it metric@variants"),
         ('["acuracy@cyclic"]', None, "no metric 'acuracy'; use one of accuracy"),
-        ('["accuracy@cyclic", "accuracy@cyclic"]', None, "column 'accuracy@cyclic' stands twice"),
-        ('["accuracy@cyclic"]', "cora@divergent", "sort 'cora@divergent' is no column"),
+        ('["accuracy@cyclic", "accuracy@cyclic"]', None, "column 'accuracy@cyclic' is listed twice"),
+        ('["accuracy@cyclic"]', "cora@divergent", "sort 'cora@divergent' is not a column"),
         ("[]", None, "columns: Tuple should have at least 1 item"),
     ],
 )

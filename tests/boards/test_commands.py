@@ -65,7 +65,7 @@ def test_a_board_from_a_file_to_a_table(filled: Registry, run, tmp_path: Path) -
     file.write_text(BOARD)
     status, out, _ = run("boards", "import", file, "--json")
     assert (status, json.loads(out)["new"]) == (0, True)
-    assert run("boards", "import", file)[1] == "board main version 1 is there already\n"
+    assert run("boards", "import", file)[1] == "board main version 1 already exists\n"
     assert [item["name"] for item in json.loads(run("boards", "list", "--json")[1])["boards"]] == ["main"]
     document = json.loads(run("leaderboard", "--board", "main", "--json")[1])
     (row,) = document["rows"]
@@ -139,7 +139,7 @@ def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None
     ("command", "status", "message"),
     [
         (("leaderboard", "--board", "nothing"), 1, "no board 'nothing'; known: none"),
-        (("leaderboard", "--board", "x", "--variants", "cyclic"), 2, "leave --benchmark and --variants out"),
+        (("leaderboard", "--board", "x", "--variants", "cyclic"), 2, "leave out --benchmark and --variants"),
         (("leaderboard", "--as-of", "2026-01-01"), 2, "--as-of goes with --board"),
         (("boards", "show", "nothing"), 1, "no board 'nothing'"),
         (("boards", "import", "/nowhere.toml"), 1, "/nowhere.toml: cannot be read"),
@@ -171,4 +171,4 @@ def test_a_suite_whose_outputs_are_there_queues_nothing(filled: Registry, run) -
     status, out, err = run("evaluations", "submit", "--model", "m", "--suite", "robustness-core", "--benchmark", "b")
     assert status == 0
     assert json.loads(out)["evaluations"] == [4, 2, 3]
-    assert err.count("is there already") == 3
+    assert err.count("already has this specification") == 3

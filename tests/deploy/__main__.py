@@ -166,7 +166,7 @@ class Deployment:
                 if container is beat:
                     time.sleep(1.1)
                     done = container.execute("shuffleboard", "alive", "beat", "--seconds", "1", status=1)
-                    assert "has shown life" in done.stderr, done.stderr
+                    assert "has shown a sign of life" in done.stderr, done.stderr
                 else:
                     assert not container.healthy()
         with step("restored into an empty database"):

@@ -60,7 +60,7 @@ def serve(path: str) -> None:
             assert cli.get_command(context, name) is not None
     configure_mappers()
     gc.freeze()  # what is loaded stays as it is: nothing is copied for a fork that looks for garbage
-    assert "torch" not in sys.modules, "a process that was forked after torch hangs"
+    assert "torch" not in sys.modules, "a process forked after importing torch hangs"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that attend to a call
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)

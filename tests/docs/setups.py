@@ -14,7 +14,7 @@ from sqlalchemy import Engine, select
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.boards.definition import SuiteDefinition
 from registry.boards.store import import_suite
-from registry.boards.submissions import Wish, request_submission
+from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import write_session
 from registry.digests import sha256_text
 from registry.exchange.outputs import ImportRequest, import_outputs
@@ -254,7 +254,9 @@ def asked_before(session: "Session") -> None:
     """Submission 1, of somebody else."""
     with write_session(session.engine) as transaction:
         grace = viewer_of_account(create_account(transaction, "grace", "submitter"))
-        request_submission(transaction, transaction, grace, Wish("somebody/custom-code"), "my-suite", None, Settings())
+        request_submission(
+            transaction, transaction, grace, ModelRequest("somebody/custom-code"), "my-suite", None, Settings()
+        )
 
 
 def served(session: "Session") -> None:

@@ -17,7 +17,7 @@ PAGE = DOCS / "variants-and-protocols.md"
 def test_every_preset_has_a_row_and_every_shipped_protocol_too() -> None:
     presets = [name for cell in first_cells(sections(PAGE)["All presets"]) for name in code(cell)]
     assert list(dict.fromkeys(name for name in presets if name in PRESETS)) == list(PRESETS)
-    shipped = {name for cell in first_cells(sections(PAGE)["Protocols of your own"]) for name in code(cell)}
+    shipped = {name for cell in first_cells(sections(PAGE)["Your own protocols"]) for name in code(cell)}
     assert shipped == set(known_definitions()) - set(PRESETS)
 
 

@@ -77,7 +77,7 @@ def test_a_model_without_a_chat_template_is_refused() -> None:
 @pytest.mark.parametrize(
     ("template", "problem"),
     [
-        ("{% for message in messages[:2] %}{{ message['content'] }}{% endfor %}", "leaves out what the user says"),
+        ("{% for message in messages[:2] %}{{ message['content'] }}{% endfor %}", "leaves out the message of the user"),
         ("{{ raise_exception('Only tools are supported') }}", "Only tools are supported"),
         ("{% for message in messages %}", "Unexpected end of template"),
         ("{{ messages[0].tools.name }}", "has no attribute 'tools'"),
@@ -85,9 +85,7 @@ def test_a_model_without_a_chat_template_is_refused() -> None:
     ],
 )
 def test_a_template_that_fails_or_leaves_a_turn_out_is_refused(template: str, problem: str) -> None:
-    with pytest.raises(
-        EngineError, match=rf"cannot write the conversation down \(.*{problem}.*\); correct the template"
-    ):
+    with pytest.raises(EngineError, match=rf"cannot format the conversation \(.*{problem}.*\); correct the template"):
         render_chat(with_template(template), TALK, open_with="")
 
 
@@ -114,7 +112,9 @@ def test_transformers_renders_in_jinja_s_immutable_sandbox() -> None:
     ],
 )
 def test_a_template_that_reaches_beyond_the_conversation_is_refused(attack: str) -> None:
-    with pytest.raises(EngineError, match=r"chat template does what a template may not \(.*\); check where") as refused:
+    with pytest.raises(
+        EngineError, match=r"chat template does something that is not allowed \(.*\); check where"
+    ) as refused:
         render_chat(with_template(CHATML + attack), TALK, open_with="")
     assert refused.value.__cause__ is None
     assert TALK[0] == {"role": "system", "content": "Answer with a letter."}
@@ -124,7 +124,7 @@ def test_a_template_that_reaches_beyond_the_conversation_is_refused(attack: str)
     "attack", ["{% include '/etc/passwd' %}", "{% import 'os' as os %}", "{{ range(10 ** 9) | sum }}"]
 )
 def test_a_template_cannot_read_files_or_count_for_ever(attack: str) -> None:
-    with pytest.raises(EngineError, match="chat template cannot write the conversation down"):
+    with pytest.raises(EngineError, match="chat template cannot format the conversation"):
         render_chat(with_template(CHATML + attack), TALK, open_with="")
 
 

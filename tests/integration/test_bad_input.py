@@ -69,9 +69,9 @@ def without(key: str) -> str:
 
 # Second line of a file whose first is good -> what the message says of place, value and remedy.
 BAD_LINES = {
-    "not JSON": ("{oops", "not JSON", "'{oops'", "give one JSON object a line"),
-    "cut off": (line()[:-10], "not JSON", "give one JSON object a line"),
-    "not an object": ('["a", "b"]', "is not a JSON object", "give one object a line"),
+    "not JSON": ("{oops", "not JSON", "'{oops'", "give one JSON object per line"),
+    "cut off": (line()[:-10], "not JSON", "give one JSON object per line"),
+    "not an object": ('["a", "b"]', "is not a JSON object", "give one object per line"),
     "NaN": (line().replace('"answer": 0', '"answer": NaN'), "NaN is not a number that can be stored", "finite"),
     "Infinity": (line(weight=float("inf")), "Infinity is not a number that can be stored", "finite"),
     "a number beyond all numbers": (
@@ -84,8 +84,8 @@ BAD_LINES = {
     "an answer that is a letter": (line(id="x", answer="A"), "answer 'A' is not a whole number", "0-based index"),
     "an answer that is a fraction": (line(id="x", answer=1.0), "answer '1.0' is not a whole number", "0-based"),
     "an answer that is a truth value": (line(id="x", answer=True), "answer 'true' is not a whole number", "0-based"),
-    "an id that is there already": (line(), "id 'q0' stands on line 1 already", "ids are unique"),
-    "an empty id": (line(id=""), "id is empty", "give each question an id of its own"),
+    "an id that is there already": (line(), "id 'q0' is already used on line 1", "give each question its own id"),
+    "an empty id": (line(id=""), "id is empty", "give each question its own id"),
     "an id that is a list": (line(id=["x"]), "is not text", "quotation marks"),
     "an empty option": (line(id="x", options=["a", ""], answer=0), "option 1 of 'x' is empty", "fill it in or remove"),
     "a blank option": (
@@ -105,7 +105,7 @@ BAD_LINES = {
     "no answer": (without("answer"), "key 'answer' is missing", "add it"),
     "a key given twice": (line(id="x")[:-1] + ', "answer": 1}', "key 'answer' is given twice", "keep one"),
     "context and passage": (line(id="x", context="c", passage="p"), "context and its alias passage", "keep one"),
-    "a NUL character": (line(id="x", question="a\0b"), "question holds a NUL character", "remove it"),
+    "a NUL character": (line(id="x", question="a\0b"), "question contains a NUL character", "remove it"),
     "a NUL character in an unknown key": (line(id="x", note={"a\0": 1}), "NUL character", "remove it"),
     "half a surrogate pair": (line(id="x", question="\ud83d"), "half a surrogate pair", "repair the text"),
     "half a pair in an unknown key": (line(id="x", note=["\udc00"]), "half a surrogate pair", "repair the text"),
@@ -158,9 +158,9 @@ CSV_HEAD = b"id,subject,question,options,answer\n"
 BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "a file that does not exist": (lambda folder: folder / "missing.jsonl", ("missing.jsonl: no such file", "path")),
     "a table that does not exist": (lambda folder: folder / "missing.csv", ("missing.csv: no such file", "path")),
-    "a folder": (made_folder, ("is a folder", "name the file in it")),
-    "an empty file": (written("none.jsonl", b""), ("none.jsonl: holds no question", "at least one line")),
-    "blank lines only": (written("none.jsonl", b"\n \n"), ("none.jsonl: holds no question", "at least one line")),
+    "a folder": (made_folder, ("is a folder", "give a file in it")),
+    "an empty file": (written("none.jsonl", b""), ("none.jsonl: contains no question", "at least one line")),
+    "blank lines only": (written("none.jsonl", b"\n \n"), ("none.jsonl: contains no question", "at least one line")),
     "another kind of file": (written("x.xlsx", b""), ("x.xlsx: unknown kind of file", "use .jsonl")),
     "bytes that are not UTF-8": (
         written("x.jsonl", line(question="caf#").encode().replace(b"#", b"\xe9")),
@@ -170,7 +170,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     "a gzip file that is none": (no_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
     "a table that is none": (written("x.parquet", b"PAR1"), ("x.parquet: cannot be read as a table", "check the file")),
     "an empty table": (written("x.csv", b""), ("x.csv: cannot be read as a table", "check the file")),
-    "a table without rows": (written("x.csv", CSV_HEAD), ("x.csv: holds no question", "at least one line")),
+    "a table without rows": (written("x.csv", CSV_HEAD), ("x.csv: contains no question", "at least one line")),
     "a table whose options are no list": (
         written("x.csv", CSV_HEAD + b"q1,s,Why?,yes;no,0\n"),
         ("x.csv line 2: options 'yes;no' is not a JSON list", 'such as ["yes", "no"]'),
@@ -189,7 +189,7 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     ),
     "several splits": (
         written("x.jsonl", f"{line(split='dev')}\n{line(id='x', split='test')}\n".encode()),
-        ("x.jsonl: holds several splits (dev, test)", "choose one with --split"),
+        ("x.jsonl: has several splits (dev, test)", "choose one with --split"),
     ),
 }
 
@@ -240,7 +240,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
             "test",
         ),
         1,
-        ("x.jsonl: holds no question of split 'test'", "give at least one line"),
+        ("x.jsonl: contains no question of split 'test'", "give at least one line"),
     ),
     "a few-shot file that does not exist": (
         lambda folder: (
@@ -266,7 +266,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
             write_lines(folder / "pool.jsonl", [question(2)]),
         ),
         1,
-        ("x.jsonl: has fewshot lines of its own", "drop --fewshot or those lines"),
+        ("x.jsonl: has fewshot lines already", "remove --fewshot or those lines"),
     ),
     "a seed that is no number": (
         lambda folder: (
@@ -312,7 +312,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "a model folder without weights": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"model.safetensors": None})),
         1,
-        ("model: holds no weights (*.safetensors)", "check the folder"),
+        ("model: contains no weights (*.safetensors)", "check the folder"),
     ),
     "a model whose weights are a pickle": (
         lambda folder: (
@@ -328,22 +328,22 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "a model folder without a configuration": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"config.json": None})),
         1,
-        ("model: holds no config.json", "name the folder of a transformers model"),
+        ("model: contains no config.json", "give the folder of a transformers model"),
     ),
     "a model folder without a tokenizer": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer.json": None})),
         1,
-        ("model: holds no tokenizer", "save it beside the weights"),
+        ("model: contains no tokenizer", "save it next to the weights"),
     ),
     "a model file instead of a folder": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder) / "model.safetensors"),
         1,
-        ("model.safetensors: is a file", "name the folder"),
+        ("model.safetensors: is a file", "give the folder"),
     ),
     "a tokenizer configuration that is not JSON": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder, **{"tokenizer_config.json": b"{oops"})),
         1,
-        ("tokenizer_config.json: is not JSON", "save the tokenizer again"),
+        ("tokenizer_config.json: not valid JSON", "save the tokenizer again"),
     ),
     "a hub name that is none": (
         lambda _: ("models", "add", "m", *HF, "nonsense"),
@@ -366,7 +366,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
             written("x.gguf", b"PK\x03\x04")(folder),
         ),
         1,
-        ("x.gguf: is no GGUF file", "check the path"),
+        ("x.gguf: not a GGUF file", "check the path"),
     ),
     "a GGUF file that is cut off": (
         lambda folder: (
@@ -434,7 +434,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "a parameter that the variants do not take": (
         lambda _: (*SUBMIT, "--variants", "cyclic:seed=1"),
         2,
-        ("variants 'cyclic:seed=1': 'seed=1' is no parameter of cyclic", "it takes: none"),
+        ("variants 'cyclic:seed=1': 'seed=1' is not a parameter of cyclic", "it takes: none"),
     ),
     "an unknown protocol": (
         lambda _: (*SUBMIT, "--variants", "cyclic", "--protocol", "guess"),
@@ -449,7 +449,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "more shots than the pool holds": (
         lambda _: (*SUBMIT, "--variants", "cyclic", "--shots", "3"),
         2,
-        ("3 shots asked for", "few-shot pool of there holds 0", "--fewshot FILE"),
+        ("3 shots requested", "few-shot pool of there holds 0", "--fewshot FILE"),
     ),
     "a limit of none": (lambda _: (*SUBMIT, "--variants", "cyclic", "--limit", "0"), 2, ("limit 0", "from 1")),
     "a limit beyond all numbers": (
@@ -485,7 +485,7 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     "the metrics of an evaluation that is not there": (
         lambda _: ("metrics", "7", "--json"),
         1,
-        ("no evaluation 7", "holds 0", "evaluations list"),
+        ("no evaluation 7", "has 0", "evaluations list"),
     ),
     "an evaluation number that is none": (lambda _: ("verify", "seven"), 2, ("'seven' is not a valid integer",)),
     "an evaluation number beyond all numbers": (lambda _: ("provenance", "9" * 30), 1, ("no evaluation " + "9" * 30,)),
@@ -559,7 +559,7 @@ BAD_SETTINGS: dict[str, tuple[dict[str, Callable[[Path], object]], int, tuple[st
     "another kind of database": (
         {"DATABASE_URL": lambda _: "mysql://localhost/x"},
         2,
-        ("SHUFFLEBOARD_DATABASE_URL", "sqlite:/// nor a postgresql://"),
+        ("SHUFFLEBOARD_DATABASE_URL", "sqlite:/// or postgresql:// URL"),
     ),
     "an address that is none": (
         {"DATABASE_URL": lambda _: "nonsense"},

@@ -234,7 +234,7 @@ def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(
     [
         (("--question", "q999"), "has no question 'q999'"),
         (("--variants", "cyclic", "--variant", "9"), "has no variant 9 under cyclic: use 0, 1, 2, 3"),
-        (("--shots", "7"), "7 shots asked for"),
+        (("--shots", "7"), "7 shots requested"),
     ],
 )
 def test_a_prompt_that_cannot_be_shown_says_why(

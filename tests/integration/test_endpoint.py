@@ -154,9 +154,9 @@ def test_a_model_is_registered_and_asked_for_on_the_command_line(server: str, tm
     }
     assert not shuffleboard_json(*arguments, **settings)["added"]
     absent = shuffleboard(*arguments[:-1], "absent", status=1, **settings)
-    assert f"serves no model 'absent' (it lists: {MODEL})" in absent.stderr
+    assert f"does not serve the model 'absent' (it lists: {MODEL})" in absent.stderr
     refused = shuffleboard(*arguments, status=1, home=tmp_path)
-    assert "is on no endpoint of this deployment (known: none)" in refused.stderr
+    assert "is not on an endpoint of this deployment (known: none)" in refused.stderr
     assert KEY not in "".join((json.dumps(added), absent.stderr, refused.stderr))
 
 
@@ -172,10 +172,10 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"location": None}, "needs --location: the address"),
+        ({"location": None}, "needs --location: the URL"),
         ({"revision": None}, "needs --revision: its name"),
-        ({"adapter": "lora"}, "is its server's to load"),
-        ({"kind": "gguf"}, "a key is for models of kind openai"),
+        ({"adapter": "lora"}, "must be loaded by its server"),
+        ({"kind": "gguf"}, "only models of kind openai have a key"),
     ],
 )
 def test_a_request_that_cannot_be_right_is_refused(environment: str, changes: dict[str, Any], problem: str) -> None:
@@ -221,7 +221,7 @@ def test_a_worker_asks_for_a_model_and_looks_again_when_it_is_added_again(
             revision = revision_of(sqlite_database)
             states.append((revision.state, (revision.error or "").partition(": ")[2]))
         assert states == [
-            ("failed", "serves no model 'tiny' (it lists: none); correct --revision"),
+            ("failed", "does not serve the model 'tiny' (it lists: none); correct --revision"),
             ("ready", ""),
         ]
         assert (revision.weights_digest, revision.requested_revision) == (None, "tiny")
@@ -239,7 +239,7 @@ def test_a_worker_does_not_trust_an_address_in_the_database(
         assert evil.asked == []
     revision = revision_of(sqlite_database)
     assert revision.state == "failed"
-    assert "is on no endpoint of this deployment" in (revision.error or "")
+    assert "is not on an endpoint of this deployment" in (revision.error or "")
 
 
 def test_a_worker_without_a_readable_file_of_endpoints_says_so_and_goes_on(
@@ -286,6 +286,6 @@ def test_a_key_stands_nowhere_but_in_requests(
 
 
 def test_an_address_with_a_password_is_refused_without_showing_it(environment: str) -> None:
-    with pytest.raises(ModelError, match="has a user name or password") as refused:
+    with pytest.raises(ModelError, match="contains a user name or password") as refused:
         RevisionRequest("openai", f"http://me:{KEY}@127.0.0.1:9/v1", "tiny").checked()
     assert KEY not in str(refused.value)

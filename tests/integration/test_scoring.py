@@ -126,7 +126,7 @@ def test_stored_probabilities_equal_the_one_prompt_reference(scored: Scored, loa
     ).logprobs
     stored = [scored.predictions[key]["label_probabilities"] for key in keys]
     difference = largest_difference(stored, [probabilities(values) for values in reference])
-    print(f"largest difference of a probability from the reference: {difference:.1e}")
+    print(f"largest difference in a probability from the reference: {difference:.1e}")
     assert difference < REFERENCE_TOLERANCE
     logprob_difference = largest_difference([scored.predictions[key]["label_logprobs"] for key in keys], reference)
     print(f"largest difference of a log-probability from the reference: {logprob_difference:.1e}")
@@ -146,7 +146,7 @@ def test_stored_probabilities_equal_those_of_lm_evaluation_harness(
     stored = [scored.predictions[key]["label_probabilities"] for key in keys]
     expected = [probabilities(values) for values in witness]
     difference = largest_difference(stored, expected)
-    print(f"largest difference of a probability from lm-evaluation-harness: {difference:.1e}")
+    print(f"largest difference in a probability from lm-evaluation-harness: {difference:.1e}")
     assert difference < HARNESS_TOLERANCE
     near = 0
     for key, values in zip(keys, expected, strict=True):
@@ -238,7 +238,7 @@ def test_scoring_stops_between_batches_when_asked(loaded: LoadedModel) -> None:
 def test_a_prompt_longer_than_the_model_s_context_is_refused(loaded: LoadedModel) -> None:
     assert loaded.max_length is not None
     prompt = ScoringPrompt("word " * (loaded.max_length + 1), (" A", " B"))
-    with pytest.raises(EngineError, match=rf"tokens, the model's context holds {loaded.max_length}"):
+    with pytest.raises(EngineError, match=rf"tokens, but the model's context is {loaded.max_length}"):
         score_batched(loaded, [prompt])
     with pytest.raises(EngineError, match="context holds"):
         score_reference(loaded, [prompt])

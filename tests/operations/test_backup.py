@@ -129,7 +129,7 @@ def test_a_backup_of_an_older_schema_is_upgraded(sqlite_url: str, tmp_path: Path
 
 def test_a_backup_is_never_written_over_another_file(sqlite_filled: Engine, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(UsageError, match="is there already; name another file"):
+    with pytest.raises(UsageError, match="already exists; give another file"):
         backup(url_of(sqlite_filled), tmp_path / "file")
     assert (tmp_path / "file").read_text() == "precious"
 
@@ -146,8 +146,8 @@ def test_only_an_empty_database_is_restored_into(filled: Engine, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"hello", "is no backup .*b'hello'.*; name a file that `db backup` wrote"),
-        (b"SQLite format 3\0" + b"rubbish" * 99, "no registry; name a file"),
+        (b"hello", "is no backup .*b'hello'.*; give a file that `db backup` wrote"),
+        (b"SQLite format 3\0" + b"rubbish" * 99, "not contain a registry; give a file"),
         (b"PGDMP", "is a backup of PostgreSQL, and the database is on SQLite; .*shuffleboard db move"),
     ],
 )
@@ -167,7 +167,7 @@ def test_a_damaged_postgresql_backup_leaves_the_database_empty(
     backup(url_of(postgresql_filled), file)
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) * 2 // 3])
-    with pytest.raises(DatabaseError, match=r"pg_restore: error: .*; mend that and run it again"):
+    with pytest.raises(DatabaseError, match=r"pg_restore: error: .*; fix that and run it again"):
         restore(postgresql_url, file)
     assert history.current(get_engine(postgresql_url)) is None
     assert inspect(get_engine(postgresql_url)).get_table_names() == []
@@ -231,7 +231,7 @@ def test_a_missing_client_is_named(programs: Callable[[str, int], Path]) -> None
 
 def test_a_client_that_is_older_than_the_server_is_named(programs: Callable[[str, int], Path]) -> None:
     programs("path", 14)
-    with pytest.raises(DatabaseError, match="pg_dump is of PostgreSQL 14, older than the server's 15; install"):
+    with pytest.raises(DatabaseError, match="pg_dump is from PostgreSQL 14, older than the server's 15; install"):
         client_program("pg_dump", 15)
 
 
@@ -370,13 +370,13 @@ def test_a_move_never_adds_to_a_registry(sqlite_filled: Engine, database: str) -
     with write_session(get_engine(database)) as session:
         add_model(session, "of-somebody")
     before = table_counts(get_engine(database))
-    with pytest.raises(DatabaseError, match="is not empty: model has rows; name an empty database"):
+    with pytest.raises(DatabaseError, match="is not empty: model has rows; give an empty database"):
         move(url_of(sqlite_filled), database)
     assert table_counts(get_engine(database)) == before
 
 
 def test_a_move_to_itself_is_refused(sqlite_filled: Engine) -> None:
-    with pytest.raises(UsageError, match="is where the registry is"):
+    with pytest.raises(UsageError, match="own database"):
         move(url_of(sqlite_filled), url_of(sqlite_filled))
 
 
@@ -392,7 +392,7 @@ def change_a_value(write: Connection) -> None:
     ("fault", "problem", "engine_name"),
     [
         (lose_a_row, "webhook_delivery arrived with 0 of 1 rows", "sqlite"),
-        (change_a_value, "account arrived with 1 of 1 rows, or with other contents", "postgresql"),
+        (change_a_value, "account arrived with 1 of 1 rows, or with different contents", "postgresql"),
     ],
 )
 def test_a_move_that_fails_leaves_the_target_as_it_was(
@@ -437,7 +437,7 @@ def test_a_failed_move_leaves_the_triggers_of_a_database_at_head(
 def test_a_text_that_postgresql_cannot_hold_is_named(sqlite_filled: Engine, postgresql_url: str) -> None:
     with write_session(sqlite_filled) as session:
         add_model(session, "model").model.developer = "nul \0 byte"
-    with pytest.raises(DatabaseError, match=r"rolled back: .*NUL.*; mend that and run it again"):
+    with pytest.raises(DatabaseError, match=r"rolled back: .*NUL.*; fix that and run it again"):
         move(url_of(sqlite_filled), postgresql_url)
     assert history.current(get_engine(postgresql_url)) is None
 

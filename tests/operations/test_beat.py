@@ -93,7 +93,7 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
     long_ago = time.time() - 1000
     os.utime(tmp_path / "home" / "beat", (long_ago, long_ago))
     silent = CliRunner().invoke(alive, ["beat", "--seconds", "500"])
-    assert (silent.exit_code, "has shown life for 500 s; the last sign was 10" in silent.stderr) == (1, True)
+    assert (silent.exit_code, "has shown a sign of life for 500 s; the last one was 10" in silent.stderr) == (1, True)
     with read_session(engine) as session:
         assert verify_evaluation(session, sealed_later)["problems"] == []
         assert session.get_one(Shard, held.shard_id).crashes == 1
@@ -150,11 +150,11 @@ def test_a_worker_is_alive_from_its_first_sign_until_it_signs_off(
     loop.start()
     found = CliRunner().invoke(alive, ["worker"])
     assert found.exit_code == 0
-    assert re.fullmatch(r"alive: \d+ s since the last sign\n", found.stdout)
+    assert re.fullmatch(r"alive: \d+ s since the last sign of life\n", found.stdout)
     with write_session(engine) as session:
         session.execute(update(Worker).values(last_seen=database_now(-1000)))
     silent = CliRunner().invoke(alive, ["worker", "--seconds", "500"])
-    assert (silent.exit_code, "the last sign was 10" in silent.stderr) == (1, True)
+    assert (silent.exit_code, "the last one was 10" in silent.stderr) == (1, True)
     loop.stop()
     assert CliRunner().invoke(alive, ["worker"]).exit_code == 1
 

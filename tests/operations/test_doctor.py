@@ -111,7 +111,7 @@ def a_schema_from_before_the_first_release(here: Deployment, _request: pytest.Fi
     here.run("UPDATE alembic_version SET version_num = '202611212008'")
 
 
-@fault("sqlite", "schema", "problem", "299912312359 is newer than this code's", "install the code that made it")
+@fault("sqlite", "schema", "problem", "299912312359 is newer than this code's", "install the version of the code")
 def a_schema_of_newer_code(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("UPDATE alembic_version SET version_num = '299912312359'")
 
@@ -122,7 +122,11 @@ def a_missing_trigger(here: Deployment, _request: pytest.FixtureRequest) -> None
 
 
 @fault(
-    "sqlite", "triggers", "problem", "not as they were made: sealed_shard_delete", "registry/schema/triggers/sqlite.sql"
+    "sqlite",
+    "triggers",
+    "problem",
+    "changed since they were created: sealed_shard_delete",
+    "registry/schema/triggers/sqlite.sql",
 )
 def a_trigger_that_does_nothing(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP TRIGGER sealed_shard_delete")
@@ -138,14 +142,14 @@ def a_disabled_trigger(here: Deployment, _request: pytest.FixtureRequest) -> Non
     "postgresql",
     "triggers",
     "problem",
-    "not as they were made: refuse_sealed$",
+    "changed since they were created: refuse_sealed$",
     "registry/schema/triggers/postgresql.sql",
 )
 def a_trigger_function_that_does_nothing(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("CREATE OR REPLACE FUNCTION refuse_sealed() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
 
 
-@fault("sqlite", "views", "problem", "missing: board_headlines", "make them again.*restore a backup")
+@fault("sqlite", "views", "problem", "missing: board_headlines", "recreate them.*restore a backup")
 def a_missing_view(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.run("DROP VIEW board_headlines")
 
@@ -165,7 +169,7 @@ def a_database_on_a_network_file_system(here: Deployment, request: pytest.Fixtur
     request.getfixturevalue("monkeypatch").setattr(database, "file_system", lambda _path: "nfs4")
 
 
-@fault("sqlite", "writing", "problem", "database is locked", "end what holds it")
+@fault("sqlite", "writing", "problem", "database is locked", "stop the process that holds the lock")
 def a_writer_that_never_ends(here: Deployment, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("monkeypatch").setattr(database, "BUSY_SECONDS", 0.0)
     holding = here.engine.connect()
@@ -197,7 +201,7 @@ def a_redis_that_is_down(here: Deployment, _request: pytest.FixtureRequest) -> N
     here.settings["broker_url"] = f"redis://:secret-of-redis@127.0.0.1:{free_port()}/0"
 
 
-@fault("sqlite", "broker", "warning", "throws messages away .*allkeys-lru", "maxmemory-policy noeviction")
+@fault("sqlite", "broker", "warning", "drops messages .*allkeys-lru", "maxmemory-policy noeviction")
 def a_redis_that_evicts(here: Deployment, request: pytest.FixtureRequest) -> None:
     server: RedisServer = request.getfixturevalue("private_redis_server")
     here.settings["broker_url"] = server.url
@@ -210,7 +214,7 @@ def a_redis_that_evicts(here: Deployment, request: pytest.FixtureRequest) -> Non
     "sqlite",
     "leases",
     "problem",
-    "held by the dead: shard 1 of evaluation 1, process 7 on gpu-1",
+    "held by dead workers: shard 1 of evaluation 1, process 7 on gpu-1",
     "shuffleboard worker",
 )
 def a_dead_worker_that_holds_a_lease(here: Deployment, _request: pytest.FixtureRequest) -> None:
@@ -236,7 +240,7 @@ def a_queue_without_a_worker(here: Deployment, _request: pytest.FixtureRequest) 
     queue_evaluation(here.engine, here.home, benchmark="other", queue="gpu")
 
 
-@fault("sqlite", "workers", "warning", "process 8 on gpu-2 since", "look at its log")
+@fault("sqlite", "workers", "warning", "process 8 on gpu-2 since", "check its log")
 def a_worker_that_fell_silent(here: Deployment, _request: pytest.FixtureRequest) -> None:
     here.add_worker("silent", host="gpu-2", pid=8, last_seen=database_now(-1000))
 
@@ -347,13 +351,13 @@ def test_a_disk_that_is_nearly_full_is_named(sqlite: Deployment) -> None:
     for name in named(findings):
         assert findings[name].status == "problem"
         assert re.search(r"[\d.]+ GiB are free on the disk of /", findings[name].found)
-        assert "make room" in findings[name].remedy
+        assert "free space" in findings[name].remedy
 
 
 def test_what_needs_the_schema_is_not_looked_at_without_it(sqlite: Deployment, request: pytest.FixtureRequest) -> None:
     an_old_schema(sqlite, request)
     findings = sqlite.examine()
-    assert findings["leases"].found == "not looked at: needs the schema"
+    assert findings["leases"].found == "not checked: needs the schema"
     assert findings["secret key"].status == "ok"
 
 
@@ -403,8 +407,8 @@ def test_rights_are_in_order_with_the_four_roles_and_out_of_order_when_the_appli
     here, names = roles
     findings = here.examine()
     assert named(findings) == set()
-    assert findings["rights"].found == f"{names.app} owns nothing and may change rows alone"
-    assert findings["readers"].found == "public and members: documented views alone"
+    assert findings["rights"].found == f"{names.app} owns nothing and may only change rows"
+    assert findings["readers"].found == "public and members: documented views only"
     with get_engine(postgresql_database).begin() as owner:
         owner.exec_driver_sql(f"ALTER TABLE webhook OWNER TO {names.app}")
         owner.exec_driver_sql(f"GRANT SELECT ON account TO {names.reader}")
@@ -414,7 +418,7 @@ def test_rights_are_in_order_with_the_four_roles_and_out_of_order_when_the_appli
     assert findings["rights"].status == findings["readers"].status == "problem"
     assert f"{names.app} owns webhook" in findings["rights"].found
     assert "shuffleboard db roles" in findings["rights"].remedy
-    assert "does not read the schema shuffleboard_public alone" in findings["readers"].found
+    assert "can read more than the schema shuffleboard_public" in findings["readers"].found
     with get_engine(postgresql_database).begin() as owner:
         owner.exec_driver_sql(f"ALTER TABLE webhook OWNER TO {names.owner}")
         owner.exec_driver_sql(f"GRANT TRUNCATE ON prediction TO {names.app}")

@@ -120,10 +120,10 @@ def of_broker(redis: SecuredRedis, wrong: Authority) -> dict[str, tuple[str, str
             redis.url_with(redis.authority.ca, "hunter2"),
             "refuses the password .*correct SHUFFLEBOARD_BROKER_URL",
         ),
-        "authority": (redis.url_with(wrong.ca), "certificate that does not check .*ssl_ca_certs=FILE"),
-        "no authority": (redis.url_with(None), "certificate that does not check .*ssl_ca_certs=FILE"),
+        "authority": (redis.url_with(wrong.ca), "invalid certificate .*ssl_ca_certs=FILE"),
+        "no authority": (redis.url_with(None), "invalid certificate .*ssl_ca_certs=FILE"),
         "missing file": (redis.url_with(Path("/nowhere/ca.pem")), "ssl_ca_certs=/nowhere/ca.pem: no such file"),
-        "no Redis": ("http://127.0.0.1/0", "is no address of Redis"),
+        "no Redis": ("http://127.0.0.1/0", "is not a Redis URL"),
     }
 
 

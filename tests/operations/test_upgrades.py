@@ -68,7 +68,8 @@ def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
         thread = threading.Thread(target=upgrade)
         thread.start()
         waiting = text(
-            "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+            "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname "
+            "= current_database())"
         )
         with old.connect() as other:
             while thread.is_alive() and not other.scalar(waiting):
@@ -82,7 +83,7 @@ def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
         assert reader.scalar(text("SELECT count(*) FROM prediction")) > 0
     assert len(refused) == 1
     assert f"from {OLD} failed and was rolled back: canceling statement due to lock timeout" in refused[0]
-    assert refused[0].endswith("; stop workers and website, which use its tables, and run it again")
+    assert refused[0].endswith("; stop workers and website, which are using its tables, and run it again")
     assert (definitions(old), contents(old)) == before
     assert history.current(old) == OLD
     assert migrate.upgrade(postgresql_url) == history.head()

@@ -167,8 +167,8 @@ BAD = [
     ('{"question_id": "q0", "variant": 1, "order": [0, 1, 2, 3], "logprobs": [-1e999, 0, 0, 0]}', "finite"),
     ({**LINE, "logprobs": [0.1, -1, -1, -1]}, "must not exceed 0"),
     ({"question_id": "q0", "variant": 1, "order": [0, 1, 2, 3]}, "no answer"),
-    ({**LINE, "option": 2}, "say different things"),
-    (LINE, "stands on an earlier line already"),
+    ({**LINE, "option": 2}, "contradict each other"),
+    (LINE, "is already on an earlier line"),
 ]
 
 

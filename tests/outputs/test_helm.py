@@ -58,7 +58,7 @@ def test_an_import_recomputes_the_stated_score_and_keeps_what_the_run_says(regis
     evaluation_id = import_outputs(registry.engine, request, compared=found.append)
     [comparison] = found
     assert (comparison.stated, comparison.recomputed, comparison.agrees) == (0.2, 0.2, True)
-    assert comparison.sentences() == ["exact_match: the log states 0.2000, and its 5 answers come to the same"]
+    assert comparison.sentences() == ["exact_match: the log reports 0.2000, and its 5 answers give the same"]
     with read_session(registry.engine) as session:
         assert evaluation_metrics(session, evaluation_id)["metrics"]["accuracy"] == pytest.approx(0.2, abs=1e-12)
         provenance = provenance_document(session, evaluation_id)
@@ -171,7 +171,7 @@ def test_trials_are_variants_and_perturbed_instances_are_left_out(tmp_path: Path
 
     log = _read(helm_copy(tmp_path, "joint", scenario_state=repeat))
     assert [item.variant for item in log.recorded] == [0] * 5 + [1] * 5
-    assert log.remarks == ["1 perturbed instances are left out: their texts are not the benchmark's"]
+    assert log.remarks == ["1 perturbed instances are left out: their texts differ from the benchmark's"]
 
 
 def _instance(document: dict[str, Any], number: int = 0) -> dict[str, Any]:
@@ -240,7 +240,7 @@ REFUSED = [
     (_text_for_instance, r"request 1: instance \"q1\" is not an object; the log is damaged"),
     (_not_a_number, r"request 0: logprob NaN is not a finite number"),
     (_mapping, r"request 0: output_mapping .* does not name the references in their order"),
-    (_twice, r"request 5: question 001b0f\w* stands in the file under another id as well"),
+    (_twice, r"request 5: question 001b0f\w* is also in the file under another id"),
 ]
 
 
@@ -309,9 +309,9 @@ def test_an_overall_score_of_other_answers_is_warned_of(registry: Registry, tmp_
     import_outputs(registry.engine, request, compared=found.append)
     assert found[0].agrees is False
     assert found[0].sentences() == [
-        "warning: exact_match: the log states 0.6000, but its 5 answers come to 0.2000",
-        "every answer agrees with its own score, so the stated one is of other answers than the file holds",
-        "its prompts hold up to 2 examples, but --shots says 0",
+        "warning: exact_match: the log reports 0.6000, but its 5 answers give 0.2000",
+        "every answer agrees with its own score, so the reported one covers other answers than those in the file",
+        "its prompts contain up to 2 examples, but --shots says 0",
     ]
 
 
@@ -327,7 +327,7 @@ def test_a_cut_off_file_is_named(tmp_path: Path, length: int) -> None:
 
 
 def test_documents_of_other_programs_and_folders_without_a_run_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ShuffleboardError, match=r"is a folder without scenario_state\.json, .*; name the file in it"):
+    with pytest.raises(ShuffleboardError, match=r"is a folder without scenario_state\.json, .*; give a file in it"):
         log_file(tmp_path)
     other = tmp_path / "results.json"
     other.write_text('{"results": {}}\n', encoding="utf-8")

@@ -105,7 +105,7 @@ def test_the_command_says_what_the_log_states(sqlite_database: str) -> None:
     shuffleboard("models", "add", "mock", "--kind", "external", **url)
     asked = ("--model", "mock", "--benchmark", "csqa", "--variants", "original")
     outcome = shuffleboard("evaluations", "import", log, *asked, "--json", **url)
-    assert "accuracy of choice(): the log states 0.4000, and its 5 answers come to the same" in outcome.stderr
+    assert "accuracy of choice(): the log reports 0.4000, and its 5 answers give the same" in outcome.stderr
     document = json.loads(outcome.stdout)
     assert document.keys() == {"evaluation", "stated"}
     stated = document["stated"]
@@ -158,9 +158,9 @@ def test_samples_that_failed_are_not_answers_and_the_evaluation_is_not_complete(
     with read_session(registry.engine) as session:
         assert not evaluation_metrics(session, evaluation_id)["complete"]
     assert found[0].sentences() == [
-        "the log states no accuracy of choice(); its 4 answers come to 0.2500",
+        "the log reports no accuracy of choice(); its 4 answers give 0.2500",
         "1 samples ended with an error and are left out",
-        "the run did not end well: its status is error",
+        "the run did not succeed: its status is error",
     ]
 
 
@@ -225,7 +225,7 @@ REFUSED = [
     (_answer_beyond, r"sample 1: answer \"G\" does not name one of its 5 choices"),
     (_unknown_value, r"sample 1: score \{\"a\": 1\} is neither C, I, N, P nor a number"),
     (_unknown_question, r"sample 1: question \"What is this\?\" .* is not among the 5 questions of the benchmark"),
-    (_id_used_twice, r"sample 2: id \"001b0f\w*\" stands for two different questions"),
+    (_id_used_twice, r"sample 2: id \"001b0f\w*\" is used for two different questions"),
     (_samples_lacking, r"document: samples null is not a list"),
     (_epoch_of_text, r"sample 1: epoch \"first\" is not a whole number"),
 ]

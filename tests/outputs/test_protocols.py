@@ -121,7 +121,7 @@ def test_from_a_file_to_the_list(
     path.write_text('name = "mine"\nbase = "match-dash"\n[generation]\nmax_tokens = 64\n')
     document = json.loads(run("import", path, "--json")[0])
     assert (document["protocol"], document["format"], document["new"]) == ("mine", "match-dash", True)
-    assert run("import", path)[0] == f"protocol mine {document['digest'][:12]} is there already\n"
+    assert run("import", path)[0] == f"protocol mine {document['digest'][:12]} already exists\n"
     listed = {row["protocol"]: row for row in json.loads(run("list", "--json")[0])["protocols"]}
     assert {listed[name]["kind"] for name in PRESETS} == {"preset"}
     assert (listed["match-x"]["kind"], listed["mine"]["kind"]) == ("shipped", "imported")

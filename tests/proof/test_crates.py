@@ -160,10 +160,10 @@ def test_the_command_line_writes_and_reads_crates(
     imported = run(other, "evaluations", "import", tmp_path / "crate").document["evaluation"]
     assert seal_of(other, imported) == written["seal"]
     again = run(other, "evaluations", "import", tmp_path / "crate" / METADATA)
-    assert (again.code, f"is here already: evaluation {imported}" in again.stderr) == (1, True)
+    assert (again.code, f"is already imported: evaluation {imported}" in again.stderr) == (1, True)
     assert run(other, "evaluations", "import", tmp_path / "crate", "--model", "m").code == 2
     assert run(other, "evaluations", "import", tmp_path / "none.jsonl", "--model", "m").code == 2
-    assert "is there already" in run(engine, "evaluations", "export", population.evaluation, "--out", tmp_path).stderr
+    assert "already exists" in run(engine, "evaluations", "export", population.evaluation, "--out", tmp_path).stderr
 
 
 def test_a_withdrawal_goes_along(sqlite_proof: Registry, postgresql_database: str, tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def no_replicate(crate: Path) -> None:
     document(crate, lambda content: content["evaluation"].pop("replicate"))
 
 
-def of_a_stranger(crate: Path) -> None:
+def of_an_unknown_question(crate: Path) -> None:
     with_rows(crate, "predictions.parquet", lambda rows: rows[0].update(question="q9"))
 
 
@@ -330,34 +330,34 @@ def no_json(crate: Path) -> None:
 
 
 REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
-    (right_answers, SealError, "the seal does not come out: question q2 is not as it was sealed"),
+    (right_answers, SealError, "the seal cannot be reproduced: question q2 is not as it was sealed"),
     (other_text, SealError, "question q0 is not as it was sealed"),
     (other_key, SealError, "question q0 is not as it was sealed"),
     (other_question, IngestError, "questions.parquet: its questions are not those that the specification names"),
     (other_metric, SealError, r"metric accuracy .* is 0.99 in the crate"),
     (one_prediction_less, IngestError, "generations.parquet: question 'q3', variant 3 has no prediction"),
     (one_prompt_less, SealError, "question q3 is not as it was sealed"),
-    (one_prediction_twice, IngestError, "a value is missing or not of its kind"),
-    (no_replicate, IngestError, "a value is missing or not of its kind .'replicate'"),
-    (of_a_stranger, IngestError, "predictions.parquet: question 'q9' was not asked"),
+    (one_prediction_twice, IngestError, "a value is missing or has the wrong type"),
+    (no_replicate, IngestError, "a value is missing or has the wrong type .'replicate'"),
+    (of_an_unknown_question, IngestError, "predictions.parquet: question 'q9' was not asked"),
     (other_host, SealError, "who scored its shards is not as it was sealed"),
     (other_weights, IngestError, "the model's digests and settings are not those that the specification names"),
-    (other_specification, IngestError, "its specification is not the one that its digest was taken over"),
-    (newer, IngestError, "is of version 99; this code reads version 1"),
+    (other_specification, IngestError, "its specification does not match its digest"),
+    (newer, IngestError, "has version 99; this code reads version 1"),
     (half, IngestError, "has no 'shards' of the right kind"),
     (a_byte, IngestError, r"predictions.parquet: is not the file that the metadata describes"),
     (gone, IngestError, "leaves.parquet: is missing"),
-    (stray("../secret"), IngestError, r"'../secret' lies outside the crate"),
-    (stray("a/../../secret"), IngestError, "lies outside the crate"),
-    (stray("..\\secret"), IngestError, "lies outside the crate"),
-    (stray("file:///etc/passwd"), IngestError, "lies outside the crate"),
-    (stray("/etc/hostname"), IngestError, "lies outside the crate"),
-    (stray(""), IngestError, "lies outside the crate"),
-    (a_link, IngestError, "lies outside the crate"),
+    (stray("../secret"), IngestError, r"'../secret' is outside the crate"),
+    (stray("a/../../secret"), IngestError, "is outside the crate"),
+    (stray("..\\secret"), IngestError, "is outside the crate"),
+    (stray("file:///etc/passwd"), IngestError, "is outside the crate"),
+    (stray("/etc/hostname"), IngestError, "is outside the crate"),
+    (stray(""), IngestError, "is outside the crate"),
+    (a_link, IngestError, "is outside the crate"),
     (a_link_inside, IngestError, "is a link"),
     (unlisted, IngestError, "does not list metrics.parquet"),
     (no_parquet, IngestError, "metrics.parquet: cannot be read as Parquet"),
-    (no_json, IngestError, "is no JSON document"),
+    (no_json, IngestError, "not a JSON document"),
 ]
 
 

@@ -251,8 +251,8 @@ def test_a_withdrawn_evaluation_keeps_its_page_under_a_banner(site: Site) -> Non
     assert "Withdrawn" in shown
     assert "Wrong &lt;tokenizer&gt;." in shown
     superseded = page(client, f"/evaluations/{population.evaluation}")
-    assert f"Evaluation {other}</a> stands for it" in superseded
-    assert "4 results of it were copied from" in superseded
+    assert f"Evaluation {other}</a> replaces it" in superseded
+    assert "4 results in it were copied from" in superseded
     board = page(client, "/")
     assert f'href="/evaluations/{population.source}"' not in board
     assert "2 evaluations</a> were withdrawn" in board

@@ -88,7 +88,7 @@ def test_the_command_line_says_how_far_the_numbers_are(scored: Scored) -> None:
     engine, _, evaluations = scored
     outcome = run(engine, "verify", evaluations["symbols"], "--rescore", 3, "--seed", 7)
     assert outcome.code == 0, outcome
-    assert "3 of its prompts scored again: largest difference of a probability" in outcome.stdout
+    assert "3 of its prompts scored again: largest difference in a probability" in outcome.stdout
     document = run(engine, "verify", evaluations["symbols"], "--rescore", 3, "--json").document
     assert (document["rescored"]["ok"], document["rescored"]["prompts"], document["ok"]) == (True, 3, True)
 

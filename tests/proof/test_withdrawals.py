@@ -87,7 +87,10 @@ def test_copies_of_a_withdrawn_evaluation_are_flagged(proof: Registry) -> None:
         seal = session.get_one(Evaluation, population.source).seal
     assert copies["sources"] == [{"seal": seal, "evaluation": population.source, "predictions": 4, "withdrawn": True}]
     assert copies["withdrawn"]
-    assert "copied from an evaluation that was withdrawn" in run(engine, "provenance", population.evaluation).stderr
+    assert (
+        "copied from an evaluation that has since been withdrawn"
+        in run(engine, "provenance", population.evaluation).stderr
+    )
 
 
 def test_a_board_is_renewed_when_an_evaluation_on_it_or_behind_it_is_withdrawn(proof: Registry) -> None:
@@ -178,7 +181,7 @@ def test_another_evaluation_stands_for_a_superseded_one(proof: Registry) -> None
     [
         (("withdraw", "1", "--reason", "  "), 2, "a reason is needed"),
         (("withdraw", "99", "--reason", "x"), 1, "no evaluation 99"),
-        (("withdraw", "{queued}", "--reason", "x"), 1, "only sealed ones are withdrawn"),
+        (("withdraw", "{queued}", "--reason", "x"), 1, "only sealed ones can be withdrawn"),
         (("supersede", "1", "--by", "1", "--reason", "x"), 2, "cannot supersede itself"),
         (("supersede", "1", "--by", "{queued}", "--reason", "x"), 1, "wait until it is complete"),
     ],
@@ -204,5 +207,5 @@ def test_only_an_evaluation_of_the_same_model_that_counts_can_stand_for_another(
         with pytest.raises(UsageError, match="different models, fake and other"):
             supersede(session, population.evaluation, other, "x")
         withdraw(session, population.source, "wrong")
-        with pytest.raises(UsageError, match="does not count itself"):
+        with pytest.raises(UsageError, match="no longer counts itself"):
             supersede(session, population.evaluation, population.source, "x")

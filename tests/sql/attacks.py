@@ -1,4 +1,4 @@
-"""What strangers try. Each is refused by the guard on both engines, whatever engine it is meant for.
+"""Attacks by anonymous visitors. Each is refused by the guard on both engines, whatever engine it is meant for.
 
 engines: where it is also asked past the guard, and must then be refused, or ended, by what stands behind it. Empty: the
 engine would answer it, or burn a processor that nothing can stop, and the guard alone is what refuses it.

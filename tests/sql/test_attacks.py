@@ -1,4 +1,4 @@
-"""What strangers try is refused twice: by the guard, and without it by what stands behind it."""
+"""Attacks are refused twice: by the guard, and without it by the limits behind it."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -79,7 +79,7 @@ def test_nothing_secret_is_in_the_catalogue_that_postgresql_shows_everyone(postg
 def test_a_cross_join_ends_at_the_time_limit(asked: Asked) -> None:
     settings = asked.settings.model_copy(update={"sql_seconds": 0.5})
     joined = ", ".join(f"option_probability AS o{number}" for number in range(8))
-    with pytest.raises(QueryRefusedError, match=r"did not end within 0\.5 s; ask for less"):
+    with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.5 s; query less"):
         run_query(settings, "public", f"SELECT count(*) FROM {joined} WHERE o0.probability IS NULL")
 
 
@@ -99,7 +99,7 @@ def test_one_instruction_of_sqlite_that_runs_for_minutes_is_ended_with_its_proce
     settings = sqlite_asked.settings.model_copy(update={"sql_seconds": 0.3})
     doubled = ", ".join(f"t{n + 1} AS MATERIALIZED (SELECT x || x AS x FROM t{n})" for n in range(17))
     query = f"WITH t0 AS (SELECT 'aaaa' AS x), {doubled} SELECT instr(x || x, x || 'b') FROM t17"
-    with pytest.raises(QueryRefusedError, match=r"did not end within 0\.3 s"):
+    with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.3 s"):
         ask(settings, "public", query)
 
 

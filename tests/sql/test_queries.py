@@ -204,7 +204,7 @@ def test_the_schema_browser_has_every_view_with_its_columns() -> None:
 
 @pytest.mark.parametrize("dialect", FUNCTIONS)
 def test_the_functions_that_may_be_called_are_documented(dialect: Dialect) -> None:
-    section = sections(DOCS / "sql.md")["Strangers' queries"]
+    section = sections(DOCS / "sql.md")["Queries from anonymous visitors"]
     heading = {"sqlite": "On SQLite also", "postgresql": "On PostgreSQL also"}[dialect]
     (common,) = [line for line in section.split("\n\n") if line.startswith("On both engines")]
     (own,) = [line for line in section.split("\n\n") if line.startswith(heading)]
@@ -222,13 +222,13 @@ def test_who_may_do_more_than_a_reader_is_not_taken_for_one(postgresql_asked: As
     assert postgresql_asked.names is not None
     names = postgresql_asked.names
     url = postgresql_asked.settings.reader_url.replace(names.reader, getattr(names, who))
-    with pytest.raises(DatabaseError, match="make readers with: shuffleboard db roles"):
+    with pytest.raises(DatabaseError, match="create readers with: shuffleboard db roles"):
         run_query(postgresql_asked.settings.model_copy(update={"reader_url": url}), "public", "SELECT 1")
 
 
 def test_a_superuser_is_not_taken_for_a_reader(postgresql_asked: Asked) -> None:
     settings = postgresql_asked.settings.model_copy(update={"reader_url": postgresql_asked.url})
-    with pytest.raises(DatabaseError, match="make readers with: shuffleboard db roles"):
+    with pytest.raises(DatabaseError, match="create readers with: shuffleboard db roles"):
         run_query(settings, "public", "SELECT 1")
 
 

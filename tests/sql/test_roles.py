@@ -121,14 +121,14 @@ def test_the_owner_upgrades_and_readers_see_what_it_adds(postgresql_database: st
         connection.execute(text("INSERT INTO public.later VALUES (1)"))
 
 
-def test_a_view_that_lets_strangers_conditions_through_is_not_asked_until_it_is_repaired(
+def test_a_view_without_its_barrier_is_not_queried_until_it_is_repaired(
     postgresql_database: str, roles: RoleNames
 ) -> None:
     settings = Settings(database_url=postgresql_database, reader_url=role_url(postgresql_database, roles.reader))
     with get_engine(role_url(postgresql_database, roles.owner)).begin() as connection:
         connection.execute(text("ALTER VIEW shuffleboard_public.leaderboard SET (security_barrier = false)"))
     with pytest.raises(
-        DatabaseError, match=r"1 views in shuffleboard_public are no security barriers.*shuffleboard db roles"
+        DatabaseError, match=r"1 views in shuffleboard_public are not security barriers.*shuffleboard db roles"
     ):
         run_query(settings, "public", "SELECT 1")
     apply_roles(get_engine(postgresql_database), roles, 10.0, {})
@@ -163,11 +163,13 @@ def test_without_a_superuser_the_owner_of_a_database_makes_what_it_may(
         f"CREATE ROLE {admin} LOGIN CREATEROLE PASSWORD '{PASSWORD}'",
         f"ALTER DATABASE {database} OWNER TO {admin}",
         f"""DO $$ DECLARE item text; BEGIN
-            FOR item IN SELECT format('ALTER %s %I.%I OWNER TO {admin}', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, nspname, relname)
+            FOR item IN SELECT format('ALTER %s %I.%I OWNER TO {admin}', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE'
+            END, nspname, relname)
                 FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
                 WHERE relkind IN ('r', 'v') AND (nspname = 'public' OR nspname LIKE 'shuffleboard%')
-                UNION ALL SELECT format('ALTER SCHEMA %I OWNER TO {admin}', nspname) FROM pg_namespace WHERE nspname = 'public' OR nspname LIKE 'shuffleboard%'
-                UNION ALL SELECT format('ALTER FUNCTION %s OWNER TO {admin}', pg_proc.oid::regprocedure) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+                UNION ALL SELECT format('ALTER SCHEMA %I OWNER TO {admin}', nspname) FROM pg_namespace WHERE nspname =
+                'public' OR nspname LIKE 'shuffleboard%' UNION ALL SELECT format('ALTER FUNCTION %s OWNER TO {admin}',
+                pg_proc.oid::regprocedure) FROM pg_proc WHERE pronamespace = 'public'::regnamespace
             LOOP EXECUTE item; END LOOP; END $$""",
     )
     engine = get_engine(role_url(postgresql_database, admin))
@@ -228,7 +230,7 @@ def test_the_command_prints_the_same_statements_for_a_superuser_to_run(
 @pytest.mark.parametrize(
     ("url", "words", "message"),
     [
-        ("sqlite:///none.db", [], "roles are PostgreSQL's"),
+        ("sqlite:///none.db", [], "only PostgreSQL has roles"),
         ("postgresql://127.0.0.1:1/none", ["--prefix", "x; DROP", "--sql"], "prefix 'x; DROP'"),
         ("postgresql://127.0.0.1:1/none", ["--passwords", "passwords"], "line 1: no ROLE=PASSWORD"),
     ],
@@ -251,5 +253,5 @@ def test_a_password_of_another_role_is_refused(postgresql_database: str, names: 
 
 def test_roles_that_may_not_be_made_change_nothing(postgresql_database: str, roles: RoleNames) -> None:
     engine = get_engine(role_url(postgresql_database, roles.app))
-    with pytest.raises(DatabaseError, match=r"the roles were not made .* nothing was changed"):
+    with pytest.raises(DatabaseError, match=r"the roles were not created .* nothing was changed"):
         apply_roles(engine, RoleNames(f"{roles.prefix}b"), 10.0, {})

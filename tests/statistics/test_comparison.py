@@ -60,7 +60,7 @@ def test_mcnemar_of_many_questions_stays_exact():
 
 
 def test_mcnemar_refuses_models_of_different_questions():
-    with pytest.raises(MetricInputError, match="2 values beside 1"):
+    with pytest.raises(MetricInputError, match="2 values and 1"):
         mcnemar([True, False], [True])
 
 
@@ -195,15 +195,15 @@ def test_a_correlation_needs_two_points_that_differ(correlation):
 
 @pytest.mark.parametrize("correlation", [spearman, kendall, r_squared])
 def test_a_correlation_refuses_what_is_not_paired_or_not_finite(correlation):
-    with pytest.raises(MetricInputError, match="2 values beside 1"):
+    with pytest.raises(MetricInputError, match="2 values and 1"):
         correlation([1.0, 2.0], [1.0])
-    with pytest.raises(MetricInputError, match="not finite"):
+    with pytest.raises(MetricInputError, match="non-finite"):
         correlation([1.0, math.nan], [1.0, 2.0])
 
 
 @pytest.mark.parametrize("test", [wilcoxon, cohens_d])
 def test_differences_must_be_finite(test):
-    with pytest.raises(MetricInputError, match="not finite"):
+    with pytest.raises(MetricInputError, match="non-finite"):
         test([1.0, math.inf])
 
 

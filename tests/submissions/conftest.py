@@ -12,7 +12,7 @@ from sqlalchemy import Engine, select
 from registry.account_tables import Account, AuditEvent, Notice
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
-from registry.boards.submissions import Wish, request_submission
+from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import get_engine, read_session, write_session
 from registry.digests import sha256_text
 from registry.people.accounts import ROLES, Viewer, create_account, find_account, set_password, viewer_of_account
@@ -77,11 +77,11 @@ def viewer(engine: Engine, name: str) -> Viewer:
         return viewer_of_account(session.scalars(select(Account).filter_by(name=name)).one())
 
 
-def ask(engine: Engine, settings: Settings, who: str = "submitter", suite: str = "core", **wish: Any) -> int:
+def ask(engine: Engine, settings: Settings, who: str = "submitter", suite: str = "core", **requested: Any) -> int:
     """A new submission of the model on the hub; its number."""
     with write_session(engine) as session:
         found, _ = request_submission(
-            session, session, viewer(engine, who), Wish(**({"hub": HUB} | wish)), suite, "please", settings
+            session, session, viewer(engine, who), ModelRequest(**({"hub": HUB} | requested)), suite, "please", settings
         )
         return found.id
 

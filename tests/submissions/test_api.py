@@ -112,8 +112,8 @@ def test_what_is_not_ones_own_is_not_there(client: FlaskClient, headers: Headers
 
 
 REFUSED = [
-    ({"suite": "core", "hub": "../x"}, 400, "is no model of the hub"),
-    ({"suite": "core", "hub": "/etc/passwd"}, 400, "is no model of the hub"),
+    ({"suite": "core", "hub": "../x"}, 400, "is not a model name on the hub"),
+    ({"suite": "core", "hub": "/etc/passwd"}, 400, "is not a model name on the hub"),
     (
         {"suite": "core", "endpoint": "http://127.0.0.1:9/v1", "revision": "m"},
         422,
@@ -167,7 +167,7 @@ def test_a_path_is_no_location_for_anybody(light: FlaskClient, lite: Engine, nam
         body = {"name": "m", "kind": "huggingface", "location": location}
         answer = light.post("/api/v1/models", json=body, headers=token)
         assert answer.status_code == 400
-        assert "is no model of the hub" in answer.json["detail"]
+        assert "is not a model name on the hub" in answer.json["detail"]
         gguf = light.post("/api/v1/models", json=body | {"kind": "gguf"}, headers=token)
         assert gguf.status_code == 422
 
@@ -180,7 +180,7 @@ def test_models_are_registered_once(remote: Callable[[str], Client], lite: Engin
     assert maintainer.add_model("small", "external")["revision"] == 2
     with pytest.raises(UsageError, match="has no location"):
         maintainer.add_model("small", "external", location="/etc/passwd")
-    with pytest.raises(UsageError, match="is on no endpoint"):
+    with pytest.raises(UsageError, match="is not on an endpoint"):
         maintainer.add_model("small", "openai", location="http://127.0.0.1:1/v1", revision="m")
     assert ("maintainer", "model.add", "small@1") in actions(lite)
 
@@ -191,7 +191,7 @@ def test_benchmarks_are_sent_and_hidden(remote: Callable[[str], Client], tmp_pat
     made = maintainer.import_benchmark(file, "new", version="1", licence="MIT", visibility="members")
     assert (made["imported"], made["questions"], made["visibility"]) == (True, 3, "members")
     assert maintainer.import_benchmark(file, "new")["imported"] is False
-    with pytest.raises(IngestError, match="already there and members"):
+    with pytest.raises(IngestError, match="already exists and is members"):
         maintainer.import_benchmark(file, "new", visibility="public")
     assert "new" in {row["benchmark"] for row in reader.benchmarks()}
     assert maintainer.set_visibility("new", "hidden")["versions"] == ["1"]
@@ -336,7 +336,7 @@ def test_webhooks_are_the_admins_affair(remote: Callable[[str], Client], lite: E
     admin = remote("admin")
     with pytest.raises(ForbiddenError):
         remote("maintainer").webhooks()
-    with pytest.raises(UsageError, match="not of the public internet"):
+    with pytest.raises(UsageError, match="not on the public internet"):
         admin.add_webhook("http://169.254.169.254/latest/meta-data")
     made = admin.add_webhook("https://1.1.1.1/hook", ["evaluation.complete"])
     assert len(made["secret"]) == 64

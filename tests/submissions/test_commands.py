@@ -59,7 +59,7 @@ def test_a_submission_is_shown_and_approved(
 
 
 def test_webhooks_are_kept(run: Run, lite: Engine) -> None:
-    with pytest.raises(UsageError, match="not of the public internet"):
+    with pytest.raises(UsageError, match="not on the public internet"):
         run("webhooks", "add", "http://10.0.0.1/", "--account", "admin")
     made = run("webhooks", "add", "https://1.1.1.1/x", "--account", "admin", "--kind", "evaluation.failed", "--json")
     listed = run("webhooks", "list", "--json")

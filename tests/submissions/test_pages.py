@@ -60,13 +60,13 @@ def test_from_the_form_to_the_board(
     assert "welcome" in done
     assert 'href="/boards/main"' in done
     assert len(re.findall(r'href="/evaluations/\d+"', done)) == 2
-    assert "Ended" in done
+    assert "Finished" in done
     assert "What it" not in done
 
 
-def test_a_stranger_is_told_to_sign_in_and_a_reader_is_refused(app: Flask, browser: Browser) -> None:
-    stranger = app.test_client()
-    answer = stranger.get("/submit")
+def test_an_anonymous_visitor_is_told_to_sign_in_and_a_reader_is_refused(app: Flask, browser: Browser) -> None:
+    anonymous = app.test_client()
+    answer = anonymous.get("/submit")
     assert answer.status_code == 401
     assert 'href="/sign-in?next=/submit"' in answer.text
     assert ">Submit</a>" not in answer.text
@@ -80,7 +80,7 @@ def test_a_form_that_cannot_be_is_shown_again_with_what_was_typed(browser: Brows
     form = {"csrf_token": token, "hub": "../models", "suite": "core", "note": "kept"}
     answer = client.post("/submit", data=form)
     assert answer.status_code == 400
-    assert "is no model of the hub" in answer.text
+    assert "is not a model name on the hub" in answer.text
     assert 'value="../models"' in answer.text
     assert ">kept</textarea>" in answer.text
     assert client.post("/submit", data={"csrf_token": token, "hub": HUB}).status_code == 400
@@ -111,7 +111,7 @@ def test_evaluations_on_hidden_benchmarks_are_counted_and_not_named(
         approve(session, OPERATOR, number, settings, files=FILES)
         session.execute(update(BenchmarkVersion).values(visibility="hidden"))
     shown = browser("submitter").get(f"/submissions/{number}").text
-    assert "2 evaluations on benchmarks that are not shown to you" in shown
+    assert "2 evaluations on benchmarks that you may not see" in shown
     assert "bench<" not in shown
     assert "What it" not in shown
     assert "bench" in browser("maintainer").get(f"/submissions/{number}").text
@@ -122,7 +122,7 @@ def test_webhooks_are_kept_on_their_page(browser: Browser) -> None:
     token = csrf_of(admin, "/webhooks")
     private = admin.post("/webhooks", data={"csrf_token": token, "url": "http://127.0.0.1/"})
     assert private.status_code == 400
-    assert "not of the public internet" in private.text
+    assert "not on the public internet" in private.text
     made = admin.post(
         "/webhooks", data={"csrf_token": token, "url": "https://1.1.1.1/hook", "kinds": ["evaluation.failed"]}
     )

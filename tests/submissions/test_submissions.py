@@ -13,7 +13,7 @@ from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import (
     MAX_OPEN,
-    Wish,
+    ModelRequest,
     advance,
     approve,
     checked_model,
@@ -49,20 +49,20 @@ def state_of(engine: Engine, submission_id: int) -> Submission:
 
 
 REFUSED = [
-    ({"hub": "/etc/passwd"}, "is no model of the hub"),
-    ({"hub": "../models/x"}, "is no model of the hub"),
-    ({"hub": "./model"}, "is no model of the hub"),
-    ({"hub": "~/model"}, "is no model of the hub"),
-    ({"hub": "owner/../name"}, "is no model of the hub"),
-    ({"hub": "owner/na..me"}, "is no model of the hub"),
-    ({"hub": "a/b/c"}, "is no model of the hub"),
-    ({"hub": "model.gguf"}, "is no model of the hub"),
-    ({"hub": "https://hub.example.org/a/b"}, "is no model of the hub"),
-    ({"hub": "file:///a/b"}, "is no model of the hub"),
-    ({"hub": "owner/name\n"}, "is no model of the hub"),
-    ({"hub": "owner\\name"}, "is no model of the hub"),
-    ({"hub": "owner/ｎame"}, "is no model of the hub"),
-    ({"hub": "registry/schema"}, "is no model of the hub"),
+    ({"hub": "/etc/passwd"}, "is not a model name on the hub"),
+    ({"hub": "../models/x"}, "is not a model name on the hub"),
+    ({"hub": "./model"}, "is not a model name on the hub"),
+    ({"hub": "~/model"}, "is not a model name on the hub"),
+    ({"hub": "owner/../name"}, "is not a model name on the hub"),
+    ({"hub": "owner/na..me"}, "is not a model name on the hub"),
+    ({"hub": "a/b/c"}, "is not a model name on the hub"),
+    ({"hub": "model.gguf"}, "is not a model name on the hub"),
+    ({"hub": "https://hub.example.org/a/b"}, "is not a model name on the hub"),
+    ({"hub": "file:///a/b"}, "is not a model name on the hub"),
+    ({"hub": "owner/name\n"}, "is not a model name on the hub"),
+    ({"hub": "owner\\name"}, "is not a model name on the hub"),
+    ({"hub": "owner/ｎame"}, "is not a model name on the hub"),
+    ({"hub": "registry/schema"}, "is not a model name on the hub"),
     ({"hub": "owner/name", "revision": "../main"}, "revision '../main'"),
     ({"hub": "owner/name", "revision": "a..b"}, "revision 'a..b'"),
     ({"hub": "owner/name", "revision": "--flag"}, "revision '--flag'"),
@@ -70,34 +70,34 @@ REFUSED = [
     ({"hub": "owner/name", "name": "a/b"}, "model name 'a/b'"),
     ({"hub": "owner/name", "endpoint": "local"}, "give either"),
     ({}, "give either"),
-    ({"endpoint": "http://127.0.0.1:9/v1", "revision": "m"}, "never an address"),
-    ({"endpoint": "http://169.254.169.254/latest", "revision": "m"}, "never an address"),
-    ({"endpoint": "other", "revision": "m"}, "give the name of one that is allowed (local)"),
+    ({"endpoint": "http://127.0.0.1:9/v1", "revision": "m"}, "not a URL"),
+    ({"endpoint": "http://169.254.169.254/latest", "revision": "m"}, "not a URL"),
+    ({"endpoint": "other", "revision": "m"}, "give the name of an allowed one (local)"),
     ({"endpoint": "local"}, "give its name there"),
     ({"endpoint": "local", "revision": "../m"}, "give its name there"),
-    ({"endpoint": "local", "revision": "m", "dtype": "float32"}, "leave dtype out"),
+    ({"endpoint": "local", "revision": "m", "dtype": "float32"}, "leave out dtype"),
 ]
 
 
-@pytest.mark.parametrize(("wish", "message"), REFUSED)
+@pytest.mark.parametrize(("requested", "message"), REFUSED)
 def test_what_names_no_model_of_the_hub_or_of_an_allowed_endpoint_is_refused(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch, wish: dict[str, str], message: str
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, requested: dict[str, str], message: str
 ) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
     with pytest.raises(UsageError) as refused:
-        checked_model(Wish(**wish), settings)
+        checked_model(ModelRequest(**requested), settings)
     assert message in str(refused.value)
 
 
 def test_a_wish_is_stored_with_its_defaults(settings: Settings) -> None:
-    assert checked_model(Wish(hub=HUB, revision="main"), settings) == {
+    assert checked_model(ModelRequest(hub=HUB, revision="main"), settings) == {
         "name": "small-model",
         "kind": "huggingface",
         "location": HUB,
         "revision": None,
         "dtype": "float32",
     }
-    assert checked_model(Wish(endpoint="local", revision="org/chat:8b", name="chat"), settings) == {
+    assert checked_model(ModelRequest(endpoint="local", revision="org/chat:8b", name="chat"), settings) == {
         "name": "chat",
         "kind": "openai",
         "endpoint": "local",
@@ -204,7 +204,7 @@ def test_who_may_decide_and_who_may_see(lite: Engine, settings: Settings) -> Non
         with pytest.raises(NotFoundError):
             find_submission(session, viewer(lite, "reader"), number)
         assert find_submission(session, viewer(lite, "maintainer"), number).id == number
-        with pytest.raises(UsageError, match="somebody else's"):
+        with pytest.raises(UsageError, match="someone else's"):
             withdraw(session, viewer(lite, "maintainer"), number)
     other = ask(lite, settings, "maintainer")
     with read_session(lite) as session:
@@ -217,7 +217,7 @@ def test_a_submission_is_withdrawn_while_it_waits(lite: Engine, settings: Settin
     with write_session(lite) as session:
         withdraw(session, viewer(lite, "submitter"), number)
         withdraw(session, viewer(lite, "submitter"), number)
-    with pytest.raises(QueueError, match="was withdrawn; it does not wait"), write_session(lite) as session:
+    with pytest.raises(QueueError, match="was withdrawn; it is no longer awaiting"), write_session(lite) as session:
         approve(session, viewer(lite, "maintainer"), number, settings)
     assert notices(lite) == [("submission.requested", str(number)), ("submission.withdrawn", str(number))]
 
@@ -227,13 +227,13 @@ def test_the_same_wish_waits_once_and_only_so_many_wait(lite: Engine, settings: 
     assert ask(lite, settings) == first
     for number in range(MAX_OPEN - 1):
         ask(lite, settings, revision=f"r{number}")
-    with pytest.raises(QueueError, match="wait for a decision already"):
+    with pytest.raises(QueueError, match="already awaiting a decision"):
         ask(lite, settings, revision="one-more")
 
 
 def test_a_rejection_needs_a_reason(lite: Engine, settings: Settings) -> None:
     number = ask(lite, settings)
-    with pytest.raises(UsageError, match="say why"), write_session(lite) as session:
+    with pytest.raises(UsageError, match="give one"), write_session(lite) as session:
         reject(session, viewer(lite, "maintainer"), number, settings, "  ")
     with write_session(lite) as session:
         reject(session, viewer(lite, "maintainer"), number, settings, "too large")
@@ -315,10 +315,10 @@ def test_the_estimate_counts_what_is_left_and_stores_nothing(
     cyclic, original = estimate()["estimates"]  # type: ignore[misc]
     assert cyclic["tokens_shared"] > 0
     assert cyclic["seconds"] is None
-    assert "was not scored" in cyclic["reason"]
+    assert "has not been scored" in cyclic["reason"]
     assert (original["tokens_shared"], original["reason"]) == (
         None,
-        "no model was asked these questions in this way yet",
+        "no model has been asked these questions in this way yet",
     )
     with write_session(engine) as session:
         add_revision(session, "small-model", RevisionRequest("huggingface", HUB), files=FILES)
@@ -368,7 +368,7 @@ def test_a_suite_for_any_benchmarks_is_asked_for_only_where_a_board_names_them(
     suite = SuiteDefinition.model_validate({"name": "any", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})
     with write_session(engine) as session:
         import_suite(session, suite)
-    with pytest.raises(UsageError, match="suite any is for any benchmarks, and no board says which"):
+    with pytest.raises(UsageError, match="suite any is for any benchmarks, and no board names them"):
         ask(engine, settings, suite="any")
     page = browser("submitter")
     assert 'value="any"' not in page.get("/submit").text

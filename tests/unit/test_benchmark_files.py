@@ -119,7 +119,7 @@ def test_the_only_split_of_a_file_is_taken(tmp_path: Path) -> None:
 
 def test_one_of_several_splits_must_be_chosen(tmp_path: Path) -> None:
     path = write(tmp_path, question(0, split="dev"), question(1, split="test"))
-    with pytest.raises(IngestError, match=r"holds several splits \(dev, test\); choose one with --split"):
+    with pytest.raises(IngestError, match=r"has several splits \(dev, test\); choose one with --split"):
         read_benchmark(path)
     content = read_benchmark(path, split="dev")
     assert [record.external_id for record in content.questions] == ["q0"]

@@ -91,7 +91,7 @@ def test_different_values_have_different_encodings() -> None:
 
 
 def test_an_unknown_type_is_refused() -> None:
-    with pytest.raises(TypeError, match="set has no place in a seal"):
+    with pytest.raises(TypeError, match="set cannot be part of a seal"):
         encode({1})
 
 

@@ -59,15 +59,15 @@ def test_an_address_has_one_form(given: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("ftp://host/v1", "no http or https address"),
-        ("file:///etc/passwd", "no http or https address"),
-        ("host/v1", "no http or https address"),
+        ("ftp://host/v1", "not an http or https URL"),
+        ("file:///etc/passwd", "not an http or https URL"),
+        ("host/v1", "not an http or https URL"),
         ("https://user:hunter2@host/v1", "user name or password"),
         ("https://host@evil.example/v1", "user name or password"),
         ("https://host/v1?api_key=hunter2", "query or fragment"),
         ("https://host/v1#hunter2", "query or fragment"),
         ("https:///v1", "no host"),
-        ("https://host:http/v1", "cannot be read"),
+        ("https://host:http/v1", "not a valid URL"),
         ("https://ho st/v1", "characters"),
         ("https://hóst/v1", "characters"),
         ("https://host\\@evil.example/v1", "user name or password|characters"),
@@ -111,12 +111,12 @@ def test_the_longest_prefix_says_whose_key_goes_to_an_address(location: str, nam
 @pytest.mark.parametrize(
     ("location", "reference", "problem"),
     [
-        ("https://api.example.org", None, "on no endpoint"),
-        ("https://api.example.org/v10", None, "on no endpoint"),
-        ("http://api.example.org/v1", None, "on no endpoint"),
-        ("https://api.example.org:8443/v1", None, "on no endpoint"),
-        ("https://api.example.org.evil.example/v1", None, "on no endpoint"),
-        ("http://127.0.0.1:8001/v1", None, "on no endpoint.*known: bare, hosted, lan, local, team"),
+        ("https://api.example.org", None, "on an endpoint"),
+        ("https://api.example.org/v10", None, "on an endpoint"),
+        ("http://api.example.org/v1", None, "on an endpoint"),
+        ("https://api.example.org:8443/v1", None, "on an endpoint"),
+        ("https://api.example.org.evil.example/v1", None, "on an endpoint"),
+        ("http://127.0.0.1:8001/v1", None, "on an endpoint.*known: bare, hosted, lan, local, team"),
         ("https://api.example.org/v1/team", "hosted", "is for https://api.example.org/v1;.*belongs to endpoint team"),
         ("https://api.example.org/v1", "stolen", "'stolen' is not in the file"),
         ("http://10.0.0.6:8000/v1", None, "plain HTTP.*allow_http = true for endpoint bare"),
@@ -180,10 +180,10 @@ def test_endpoints_are_read_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("local = 1", r"\[local\]: is no table"),
+        ("local = 1", r"\[local\]: is not a table"),
         ("[local]", r"\[local\]: url_prefix: Field required"),
-        ("[local", "is no TOML"),
-        ('[local]\nurl_prefix = "file:///x"', "url_prefix 'file': is no http"),
+        ("[local", "not valid TOML"),
+        ('[local]\nurl_prefix = "file:///x"', "url_prefix 'file': not an http"),
         ('[local]\nurl_prefix = "http://h"\nkey = "hunter2"', "a key does not belong in this file"),
         ('[local]\nurl_prefix = "http://h"\ntoken = "hunter2"', "token: Extra inputs"),
         ('[local]\nurl_prefix = "http://h"\nkey_env = "A"\nkey_file = "hunter2"', "keep one"),
@@ -217,7 +217,7 @@ def test_a_key_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize(
     ("value", "problem"),
-    [(None, "is empty or missing"), ("  ", "is empty or missing"), (f"{KEY}\nX-Evil: 1", "holds blanks")],
+    [(None, "is empty or missing"), ("  ", "is empty or missing"), (f"{KEY}\nX-Evil: 1", "contains spaces")],
 )
 def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(
     monkeypatch: pytest.MonkeyPatch, value: str | None, problem: str
@@ -475,7 +475,7 @@ def test_a_server_that_keeps_silent_is_asked_again_and_then_given_up() -> None:
         return FINE
 
     with scripted_server(silent) as server:
-        with pytest.raises(EngineError, match=r"no answer in time.*tried 2 times"):
+        with pytest.raises(EngineError, match=r"does not answer in time.*tried 2 times"):
             ask(server, endpoint_read_seconds=0.1, endpoint_attempts=2)
         eventually(lambda: len(server.asked) == 2, "the server has read both requests")
         release.set()
@@ -484,7 +484,7 @@ def test_a_server_that_keeps_silent_is_asked_again_and_then_given_up() -> None:
 def test_a_server_that_is_not_there_is_given_up() -> None:
     with scripted_server(lambda _: FINE) as server:
         pass
-    with pytest.raises(EngineError, match=r"cannot be asked .*ConnectError.*tried 2 times"):
+    with pytest.raises(EngineError, match=r"cannot be reached .*ConnectError.*tried 2 times"):
         ask(server, endpoint_attempts=2)
 
 
@@ -503,10 +503,10 @@ def test_waiting_for_another_attempt_ends_when_scoring_is_to_stop() -> None:
         (Answer(b"<html>not here</html>", 410), r"answers 410 \(<html>not here</html>\)"),
         (Answer(b"x" * 5000, 400), r"answers 400 \(x{300}…\)"),
         (Answer(b"", 404), r"answers 404 \(Not Found\)"),
-        (Answer(b"<html>welcome</html>"), "answers no JSON object.*welcome"),
-        (Answer(b'{"choices": ['), "answers no JSON object"),
-        (Answer([1, 2]), "answers no JSON object"),
-        (Answer(b"junk", headers={"Content-Encoding": "gzip"}), "cannot be unpacked"),
+        (Answer(b"<html>welcome</html>"), "does not answer with a JSON object.*welcome"),
+        (Answer(b'{"choices": ['), "does not answer with a JSON object"),
+        (Answer([1, 2]), "does not answer with a JSON object"),
+        (Answer(b"junk", headers={"Content-Encoding": "gzip"}), "cannot be decompressed"),
     ],
 )
 def test_other_errors_fail_at_once_and_say_host_status_and_reason(answer: Answer, problem: str) -> None:
@@ -532,7 +532,7 @@ def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
         with (
             scripted_server(lambda _: away) as server,
             pytest.raises(
-                EngineError, match=f"answers 307 and points to {elsewhere.url}/completions; redirects are not"
+                EngineError, match=f"answers 307 and redirects to {elsewhere.url}/completions; redirects are not"
             ),
         ):
             ask(server, key_env="TESTED_KEY")
@@ -577,7 +577,7 @@ def test_a_key_that_an_answer_repeats_is_taken_out(monkeypatch: pytest.MonkeyPat
             ask(server, key_env="TESTED_KEY")
         assert KEY not in str(error.value)
         server.answer = lambda _: Answer(b"", 302, {"Location": f"/{KEY}"})
-        with pytest.raises(EngineError, match=r"points to /\[key\]; redirects"):
+        with pytest.raises(EngineError, match=r"redirects to /\[key\]; redirects"):
             ask(server, key_env="TESTED_KEY")
 
 
@@ -820,14 +820,16 @@ def test_texts_are_asked_for_with_the_parameters_of_the_protocol(
 def test_a_model_that_the_server_does_not_list_is_refused(opened: Callable[..., EndpointEngine]) -> None:
     with (
         scripted_server(lambda _: Answer({"data": [{"id": "big"}, "?", {"id": "huge"}]})) as server,
-        pytest.raises(EngineError, match=r"serves no model 'tiny' \(it lists: big, huge\); correct --revision"),
+        pytest.raises(
+            EngineError, match=r"does not serve the model 'tiny' \(it lists: big, huge\); correct --revision"
+        ),
     ):
         opened(server)
 
 
 def test_an_address_outside_the_endpoints_is_refused_by_the_worker_too(tmp_path: Path) -> None:
     path = endpoints_file(tmp_path, '[tested]\nurl_prefix = "http://127.0.0.1:1/v1"')
-    with pytest.raises(ModelError, match="on no endpoint of this deployment"):
+    with pytest.raises(ModelError, match="not on an endpoint of this deployment"):
         open_endpoint("http://127.0.0.1:2/v1", "tiny", None, Settings(endpoints=path))
     with pytest.raises(ModelError, match="key 'other' is not in the file"):
         open_endpoint("http://127.0.0.1:1/v1", "tiny", "other", Settings(endpoints=path))

@@ -226,7 +226,9 @@ def test_one_label_for_all_does_where_the_answer_is_the_option_s_text(
 @pytest.mark.parametrize("scheme", ["dash", "emoji", "x"])
 def test_one_label_for_all_is_refused_where_a_label_is_the_answer(name: str, scheme: str) -> None:
     ordinal = {"dash": 6, "emoji": 7, "x": 8}[scheme]
-    with pytest.raises(ProtocolError, match=f"labels '{scheme}' are the same for every option; {name} needs distinct"):
+    with pytest.raises(
+        ProtocolError, match=f"labels '{scheme}' are the same for every option; {name} needs distinct labels"
+    ):
         under(name, f"relabel:labels={scheme}", ordinal)
 
 

@@ -164,7 +164,7 @@ def test_examples_are_the_first_of_the_subject_else_of_the_pool(
 
 
 def test_a_pool_that_is_too_small_is_refused() -> None:
-    with pytest.raises(ProtocolError, match=r"5 shots asked for, but .* pool holds 4 examples; .*--fewshot FILE"):
+    with pytest.raises(ProtocolError, match=r"5 shots requested, but .* pool has 4 examples; .*--fewshot FILE"):
         few_shot_examples(POOL, "physics", 5)
 
 

@@ -78,7 +78,8 @@ def test_a_custom_protocol_is_its_base_with_some_keys_changed(tmp_path: Path) ->
     path = tmp_path / "p.toml"
     path.write_text(
         'name = "mine"\nbase = "match-dash"\ncue = "So:"\n'
-        "[generation]\ntemperature = 0.70\nmax_tokens = 64\n[extraction]\nmatch = 'first'\n[matching]\nsimilarity = 'dot'\n"
+        "[generation]\ntemperature = 0.70\nmax_tokens = 64\n[extraction]\nmatch = 'first'\n[matching]\nsimilarity = "
+        "'dot'\n"
     )
     base = protocol_definition("match-dash")
     assert read_protocol_file(path) == base | {
@@ -122,17 +123,20 @@ def test_labels_are_a_text_or_a_list() -> None:
 
 
 REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
-    "no base": ({"name": "mine"}, "base is missing or no text"),
-    "no name": ({"base": "cloze"}, "name is missing or no text"),
-    "an unknown base": ({"name": "mine", "base": "guess"}, "base 'guess' is no preset; use one of symbols, hybrid"),
-    "a preset's name": ({"name": "cloze", "base": "cloze"}, "name 'cloze' is a preset, and presets do not change"),
+    "no base": ({"name": "mine"}, "base is missing or not text"),
+    "no name": ({"base": "cloze"}, "name is missing or not text"),
+    "an unknown base": ({"name": "mine", "base": "guess"}, "base 'guess' is not a preset; use one of symbols, hybrid"),
+    "a preset's name": ({"name": "cloze", "base": "cloze"}, "name 'cloze' is a preset, and presets cannot be changed"),
     "a name with a blank": ({"name": "my own", "base": "cloze"}, "protocol name 'my own': use up to 200"),
     "an unknown key": (
         {"name": "mine", "base": "cloze", "tone": "kind"},
-        "'tone' is no key that cloze lets you change; it has: question, cue",
+        "'tone' is not a key that cloze lets you change; those are: question, cue",
     ),
-    "a key of another preset": ({"name": "mine", "base": "cloze", "labels": "AB"}, "'labels' is no key that cloze"),
-    "a fixed key": ({"name": "mine", "base": "cloze", "score": "sum"}, "'score' is no key that cloze lets you change"),
+    "a key of another preset": ({"name": "mine", "base": "cloze", "labels": "AB"}, "'labels' is not a key that cloze"),
+    "a fixed key": (
+        {"name": "mine", "base": "cloze", "score": "sum"},
+        "'score' is not a key that cloze lets you change",
+    ),
     "shots": (
         {"name": "mine", "base": "cloze", "shots": 5},
         "shots belong to an evaluation; give them there: --shots 5",
@@ -142,11 +146,11 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "half a surrogate": ({"name": "mine", "base": "cloze", "cue": "\ud800"}, "cue: give up to 20,000 characters"),
     "a placeholder that does not belong there": (
         {"name": "mine", "base": "cloze", "cue": "{option}"},
-        "cue: '{option}': {option} cannot stand here (placeholders: none); write a brace as {{",
+        "cue: '{option}': {option} cannot be used here (placeholders: none); write a brace as {{",
     ),
     "a placeholder that lacks": (
         {"name": "mine", "base": "cloze", "question": "Why?"},
-        "question: 'Why?': {question} must stand in it",
+        "question: 'Why?': {question} is missing; add it",
     ),
     "an attribute": (
         {"name": "mine", "base": "cloze", "question": "{question.__class__}"},
@@ -157,17 +161,17 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
     "a single brace": ({"name": "mine", "base": "cloze", "question": "{question"}, "write a brace as {{ or }}"),
     "labels hidden where they are answered": (
         {"name": "mine", "base": "select-letter", "option": "- {option}"},
-        "option: '- {option}': {label} must stand in it",
+        "option: '- {option}': {label} is missing; add it",
     ),
     "equal labels": (
         {"name": "mine", "base": "symbols", "labels": "AAB"},
         "symbols answers with a label, so all must differ",
     ),
     "one label": ({"name": "mine", "base": "symbols", "labels": "A"}, "give 2 to 100 labels"),
-    "an empty label": ({"name": "mine", "base": "symbols", "labels": ["A", ""]}, "a label is text without blanks"),
+    "an empty label": ({"name": "mine", "base": "symbols", "labels": ["A", ""]}, "a label must be text without spaces"),
     "a label with a blank": (
         {"name": "mine", "base": "symbols", "labels": ["A", "B C"]},
-        "a label is text without blanks",
+        "a label must be text without spaces",
     ),
     "long labels that one letter is read of": (
         {"name": "mine", "base": "first-letter", "labels": ["A1", "A2"]},
@@ -177,10 +181,10 @@ REFUSED: Mapping[str, tuple[dict[str, Any], str]] = {
         {"name": "mine", "base": "cloze", "chat_template": 1},
         "chat_template: 1 is neither true nor false",
     ),
-    "a value for a table": ({"name": "mine", "base": "match-dash", "generation": 1}, "generation: 1 is no table"),
+    "a value for a table": ({"name": "mine", "base": "match-dash", "generation": 1}, "generation: 1 is not a table"),
     "an unknown key of a table": (
         {"name": "mine", "base": "match-dash", "generation": {"beam": 1}},
-        "generation: 'beam' is no key of it; it has: sampling, temperature",
+        "generation: 'beam' is not one of its keys; it has: sampling, temperature",
     ),
     "an unknown sampling": (
         {"name": "mine", "base": "match-dash", "generation": {"sampling": "wild"}},
@@ -233,10 +237,10 @@ def test_a_file_that_breaks_a_rule_is_refused_by_its_place(case: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.toml", b"name = ", "p.toml: is not TOML"),
-        ("p.json", b"{", "p.json: is not JSON"),
-        ("p.json", b"[]", "p.json: is no JSON object"),
-        ("p.json", b'{"name": "a", "name": "b"}', "key 'name' stands twice"),
+        ("p.toml", b"name = ", "p.toml: not valid TOML"),
+        ("p.json", b"{", "p.json: not valid JSON"),
+        ("p.json", b"[]", "p.json: not a JSON object"),
+        ("p.json", b'{"name": "a", "name": "b"}', "key 'name' is given twice"),
         ("p.yaml", b"", "p.yaml: unknown kind of file; use .toml or .json"),
         ("p.toml", b"\xff", "p.toml: is not UTF-8; save it as UTF-8"),
         ("p.toml", b"a" * 1_000_001, "p.toml: is larger than 1,000,000 bytes"),

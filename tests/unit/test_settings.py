@@ -70,7 +70,7 @@ def test_a_setting_is_read_from_the_file_that_its_variable_names(
     [
         (None, r"cannot be read \(No such file or directory\); correct the path or its permissions"),
         (b" \n", "is empty; write the value into it, or unset the variable"),
-        (b"\xff\xfe", "is no text in UTF-8; write the value into it, and nothing else"),
+        (b"\xff\xfe", "not text in UTF-8; write the value into it, and nothing else"),
         (b"hunter2", "Input should be a valid number.*; correct the file"),
     ],
 )

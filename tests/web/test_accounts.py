@@ -58,7 +58,7 @@ def test_a_wrong_name_or_password_is_refused_in_the_same_words(
     client = app.test_client()
     answer = client.post("/sign-in", data={"csrf_token": csrf_of(client), "name": name, "password": password})
     assert answer.status_code == 401
-    assert "no account has this name and password" in answer.text
+    assert "wrong name or password" in answer.text
     assert refusals(engine) == [("anonymous", "sign-in", name)]
 
 
@@ -195,7 +195,7 @@ def test_changing_the_password_signs_other_browsers_out(app: Flask, engine: Engi
     wrong = one.post("/account/password", data=form | {"old": "x", "csrf_token": csrf_of(one, "/account")})
     assert (wrong.status_code, other.get("/account").status_code) == (400, 200)
     differing = one.post("/account/password", data=form | {"again": "y", "csrf_token": csrf_of(one, "/account")})
-    assert "typed differently" in differing.text
+    assert "passwords differ" in differing.text
     right = one.post("/account/password", data=form | {"csrf_token": csrf_of(one, "/account")})
     assert (right.status_code, one.get("/account").status_code, other.get("/account").status_code) == (303, 200, 401)
 

@@ -121,7 +121,7 @@ def test_the_form_alone_computes_nothing_and_offers_what_there_is(assessed, clie
     for key, names in (("model", MODELS), ("benchmark", BENCHMARKS)):
         assert text.count(f'name="{key}"') == len(names)
         assert all(f'name="{key}" value="{name}"' in text for name in names)
-    assert "What is recommended" not in text
+    assert "Recommendation" not in text
 
 
 def test_what_was_chosen_stays_chosen_and_is_the_command(client):

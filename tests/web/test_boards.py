@@ -84,7 +84,7 @@ def test_a_snapshot_keeps_its_address_and_its_rows(own):
 
 def test_a_board_says_how_its_numbers_and_ranks_moved(own):
     load(own, benchmarks=("capitals",))
-    assert "How it moved" not in body(own.client, "/boards/main")
+    assert "How it changed" not in body(own.client, "/boards/main")
     with write_session(own.engine) as session:
         add_model(session, "aaa")
     evaluate(own.engine, "aaa", "capitals", right)
@@ -131,7 +131,7 @@ def test_texts_of_a_board_are_escaped(own):
     [
         ("/boards/nothing", 404, "no board"),
         ("/boards/main?as_of=yesterday", 400, "give a date or time such as"),
-        ("/boards/main?as_of=1999-01-01", 404, "did not stand at that time"),
+        ("/boards/main?as_of=1999-01-01", 404, "did not exist at that time"),
         ("/snapshots/xyz", 400, "64 hexadecimal digits"),
         (f"/snapshots/{'0' * 64}", 404, "no snapshot"),
         ("/api/v1/boards/main?asof=2026-01-01", 400, "unknown parameter 'asof'; known: as_of"),

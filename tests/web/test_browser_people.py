@@ -64,22 +64,22 @@ def test_from_the_first_admin_to_a_model_on_the_board(
             opened.get_by_label("Name").fill(name)
             opened.get_by_label("Role").select_option(role)
             opened.get_by_label("Password").fill(PASSWORD)
-            opened.get_by_role("button", name="Make the account").click()
+            opened.get_by_role("button", name="Create account").click()
             expect(opened.get_by_role("row", name=name)).to_contain_text(role)
         leave(opened)
 
         # The submitter makes a token, which works, and asks for a model.
         enter(opened, base, "sam")
         opened.goto(f"{base}/account")
-        opened.get_by_label("Where it is used").fill("nightly")
-        opened.get_by_role("button", name="Make the token").click()
+        opened.get_by_label("Name (where it will be used)").fill("nightly")
+        opened.get_by_role("button", name="Create token").click()
         token = opened.locator("#secret").inner_text()
         headers = {"Authorization": f"Bearer {token}"}
         assert opened.request.get(f"{base}/api/v1/benchmarks/club", headers=headers).status == 200
         opened.get_by_role("link", name="Submit", exact=True).click()
         opened.get_by_label(re.compile("Model on the Hugging Face hub")).fill("owner/tiny-model")
-        opened.get_by_label("What it is put to").select_option("core")
-        opened.get_by_label("A note to whoever decides").fill("<b>please</b>")
+        opened.get_by_label("Test suite").select_option("core")
+        opened.get_by_label("Note for the maintainers").fill("<b>please</b>")
         opened.get_by_role("button", name="Submit").click()
         expect(opened.locator("h1")).to_contain_text("tiny-model")
         address = opened.url

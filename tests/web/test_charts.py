@@ -131,8 +131,8 @@ def test_runs_are_those_of_the_view(drawn):
 
 def test_the_table_of_moved_answers_holds_what_the_imported_lines_give(drawn):
     page = drawn.client.get("/benchmarks/mixed/answer-moving").text
-    rows = cells(page, "Metrics over the places of the right option")
-    every_run = cells(page, "Accuracy by place of the right option")
+    rows = cells(page, "Metrics over the positions of the right option")
+    every_run = cells(page, "Accuracy by position of the right option")
     assert len(rows) == len(MODELS) * len(PROTOCOLS)
     order = [(model, protocol) for model in MODELS for protocol in sorted(PROTOCOLS)]
     for (model, protocol), row, runs in zip(order, rows, every_run, strict=True):
@@ -223,7 +223,7 @@ def test_answers_by_position_are_counted_from_the_lines(drawn, kind, protocol):
         (value["position"], value["what"]): value["share"]
         for value in titled(page, "Bars for 5 positions")["data"]["values"]
     }
-    assert values["A", "Answered here"] == pytest.approx(expected[0][0] / len(lines))
+    assert values["A", "Chosen here"] == pytest.approx(expected[0][0] / len(lines))
     assert values["E", "Right answer here"] == pytest.approx(expected[4][1] / len(lines))
 
 
@@ -316,7 +316,7 @@ def test_the_curve_of_bmca_is_counted_from_the_lines(drawn):
     values = titled(page, "Curve of BMCA")["data"]["values"]
     assert [value["value"] for value in values] == pytest.approx(expected)
     assert expected == sorted(expected, reverse=True)
-    rows = cells(page, "Share of questions right in at least so many of their variants")
+    rows = cells(page, "Share of questions right in at least this share of their variants")
     assert [row[:2] for row in rows] == [
         [f"{share}%", f"{100 * value:.1f}%"] for share, value in zip(shares, expected, strict=True)
     ]

@@ -51,7 +51,7 @@ def test_filters_are_in_the_address_and_in_the_form(client, query, kept):
 def test_a_subject_has_numbers_of_its_own(client):
     text = text_of(client.get("/?benchmark=capitals&subject=world&metrics=worst_accuracy"))
     assert "50.0 % 4/8" in text
-    assert "Only the questions on world" in text
+    assert "cover only the questions on world" in text
 
 
 def link(response, words):
@@ -65,7 +65,7 @@ def test_the_links_lead_to_exactly_the_rows_shown(client, query):
     response = client.get(f"/{query}")
     lines = list(csv.DictReader(io.StringIO(client.get(link(response, "as CSV")).text)))
     document = client.get(link(response, "as JSON")).json
-    spelt = client.get(link(response, "link with everything spelt out"))
+    spelt = client.get(link(response, "permanent link to this view"))
     complete = [line for line in lines if line["state"] == "complete"]
     assert [line["model"] for line in complete] == models(response) == models(spelt)
     assert [int(line["evaluation_id"]) for line in lines] == [row["evaluation_id"] for row in document["rows"]]
@@ -90,13 +90,13 @@ def test_the_headline_metrics_stand_in_columns_unless_nothing_has_a_value(client
 def test_printed_numbers_stand_apart_with_their_table(own):
     with write_session(own.engine) as session:
         load_published(session)
-    assert "Printed in papers" not in own.client.get("/").text
+    assert "Published in papers" not in own.client.get("/").text
     page = own.client.get("/?published=yes&metrics=cora&q=mist").text
-    rows = cells(page, "Numbers that papers print")
+    rows = cells(page, "Numbers published in papers")
     assert rows
     assert all(row[3].startswith("printed in Cavalin et al., Table") for row in rows)
     assert all("mist" in row[0].lower() for row in rows)
-    assert "No paper in this registry prints" in own.client.get("/?published=yes&benchmark=capitals").text
+    assert "No paper in this registry reports" in own.client.get("/?published=yes&benchmark=capitals").text
 
 
 # In words

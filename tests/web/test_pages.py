@@ -181,7 +181,7 @@ def test_a_question_page_shows_every_order_with_choice_probability_and_prompt(cl
     assert "Right in 1 of 4 orders" in detail
     assert detail.count("chosen") == 4
     assert "A Tokyo ✓ right answer chosen" in detail
-    assert detail.count("Built again; its digest is the stored one") == 4
+    assert detail.count("Rebuilt; its digest matches the stored one") == 4
     assert "C. Tokyo D. Kobe Answer:" in detail
 
 

@@ -68,14 +68,14 @@ def figures(site) -> dict[str, float]:
 
 def test_an_empty_queue_says_so(site) -> None:
     text = words(site.get("/queue").text)
-    assert "Nothing waits." in text
+    assert "The queue is empty." in text
     assert "None. Start one with shuffleboard worker ." in text
     assert "no live worker" not in text
 
 
 def test_work_without_a_worker_says_so(own_engine, site, tmp_path: Path) -> None:
     queue_evaluation(own_engine, tmp_path)
-    assert "Work waits on the queue cpu , and no live worker serves it." in words(site.get("/queue").text)
+    assert "Work is waiting on the queue cpu , but no live worker serves it." in words(site.get("/queue").text)
     document = site.get("/api/v1/queue").json
     assert document["queues_without_worker"] == ["cpu"]
     assert document["items"][0]["progress"]["no_worker"] is True
@@ -163,7 +163,7 @@ def test_mixed_versions_of_live_workers_are_shown(own_engine, site) -> None:
     document = site.get("/api/v1/queue").json
     assert document["differing_versions"] == {"torch": {"2.13.0": 2, "2.13.1": 1}}
     text = words(site.get("/queue").text)
-    assert "The workers run mixed versions." in text
+    assert "The workers run different versions." in text
     assert "torch: 2.13.0 on 2 workers, 2.13.1 on 1 worker" in text
     assert figures(site)["shuffleboard_mixed_versions"] == 1
 

@@ -59,7 +59,7 @@ def score_one(engine: Engine) -> None:
 def test_the_page_follows_an_evaluation_from_its_submission_to_its_seal(
     opened: Page, own_engine: Engine, tmp_path: Path
 ) -> None:
-    expect(opened.get_by_text("Nothing waits.")).to_be_visible()
+    expect(opened.get_by_text("The queue is empty.")).to_be_visible()
     evaluation_id = queue_evaluation(own_engine, tmp_path, shards=2)
     expect(opened.get_by_text("no live worker serves it")).to_be_visible()
     expect(opened.locator(".state")).to_have_text("queued")
@@ -72,8 +72,8 @@ def test_the_page_follows_an_evaluation_from_its_submission_to_its_seal(
     score_one(own_engine)
     with write_session(own_engine) as session:
         assert seal(session, evaluation_id)
-    expect(opened.get_by_role("heading", name="Last completed")).to_be_visible()
-    expect(opened.get_by_text("Nothing waits.")).to_be_visible()
+    expect(opened.get_by_role("heading", name="Recently completed")).to_be_visible()
+    expect(opened.get_by_text("The queue is empty.")).to_be_visible()
 
 
 def test_focus_stays_where_it_is_and_changes_are_announced(opened: Page, own_engine: Engine, tmp_path: Path) -> None:

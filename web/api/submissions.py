@@ -8,7 +8,7 @@ from pydantic import Field
 from registry.account_tables import SUBMISSION_STATES, Account
 from registry.api import documents
 from registry.boards.submissions import (
-    Wish,
+    ModelRequest,
     approve,
     find_submission,
     listed_submissions,
@@ -78,13 +78,13 @@ def submissions(query: SubmissionsQuery) -> Response:
 )
 def request_evaluation(body: bodies.SubmissionBody) -> Response:
     """Asks that a model be put to a suite; a maintainer decides."""
-    wish = Wish(body.hub, body.endpoint, body.revision, body.dtype, body.name)
+    requested = ModelRequest(body.hub, body.endpoint, body.revision, body.dtype, body.name)
     with write_session(engine()) as database:
         submission, new = request_submission(
             database,
             session(),
             viewer(),
-            wish,
+            requested,
             body.suite,
             body.note,
             settings_of(),

@@ -1,7 +1,7 @@
 """Charts as Vega-Lite specifications: pure functions over rows, drawn in the browser by web/static/charts.js.
 
-Colours are the page's own custom properties, so that a chart follows the light or dark scheme without a new drawing.
-A chart is never the only place of its numbers: on the page a table stands beside it.
+Colours are the page's own custom properties, so that a chart follows the light or dark scheme without being redrawn.
+A chart is never the only place for its numbers: the page also has a table of them.
 """
 
 from web.charts.answers import PART_METRICS, adversarial, parts, positions, probabilities

@@ -1,4 +1,4 @@
-"""What becomes of one evaluation's answers: adversarial options, positions, parts of the benchmark, one question."""
+"""One evaluation's answers: adversarial options, positions, parts of the benchmark, one question."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from web.formats import letter
 
 
 def adversarial(rows: Sequence[Row]) -> Chart:
-    """Two bars per inserted text: how often it takes the prediction by the protocol's reading, and by NPSQ.
+    """Two bars per inserted text: how often it is chosen as the protocol reads the answer, and by NPSQ.
 
     rows: of the view `adversarial_effects`.
     """
@@ -20,7 +20,7 @@ def adversarial(rows: Sequence[Row]) -> Chart:
         {"row": number, "label": row["distractor"], "flipped": row["flipped"], "npsq_flipped": row["npsq_flipped"]}
         for number, row in enumerate(rows)
     ]
-    title = "Share of predictions that the inserted text takes"
+    title = "How often the inserted text is chosen"
     layers = [
         {
             "transform": [{"filter": f"isValid(datum.{field})"}],
@@ -40,7 +40,7 @@ def adversarial(rows: Sequence[Row]) -> Chart:
         for (field, name), band in zip(names.items(), (0.56, 0.79), strict=True)
     ]
     return figure(
-        f"Bars for {len(values)} inserted texts: how often each takes the prediction.",
+        f"Bars for {len(values)} inserted texts: how often each is chosen.",
         [value | {"nothing": 0} for value in values],
         [*layers, *line_labels()],
         height=52 * len(values),
@@ -51,11 +51,11 @@ def adversarial(rows: Sequence[Row]) -> Chart:
 
 
 def positions(rows: Sequence[Row], prompts: int) -> Chart:
-    """Two bars per position: share of prompts answered with it, and share with the right option there.
+    """Two bars per position: share of prompts that chose it, and share with the right option there.
 
     rows: of `effects.positions`; prompts: how many there are in all.
     """
-    names = {"answered": "Answered here", "right_here": "Right answer here"}
+    names = {"answered": "Chosen here", "right_here": "Right answer here"}
     values = [
         {"position": letter(row["position"]), "what": name, "share": row[field] / prompts}
         for row in rows
@@ -86,7 +86,7 @@ def positions(rows: Sequence[Row], prompts: int) -> Chart:
         },
     }
     return figure(
-        f"Bars for {len(rows)} positions: how often each is answered beside how often the right answer stands there.",
+        f"Bars for {len(rows)} positions: how often each is chosen next to how often the right answer is there.",
         values,
         [layer],
         height=200,
@@ -97,7 +97,7 @@ def positions(rows: Sequence[Row], prompts: int) -> Chart:
 
 PART_METRICS: Final = ("accuracy", "worst_accuracy", "retest_accuracy")
 MOST_PARTS: Final = 30
-"""More lines make no chart that anybody reads; the table has them all."""
+"""More lines would make the chart unreadable; the table has them all."""
 
 
 def parts(rows: Sequence[Row]) -> Chart:
@@ -170,7 +170,7 @@ MOST_ORDERS: Final = 48
 
 
 def probabilities(predictions: Sequence[Row], options: Sequence[str], answer: int) -> Chart | None:
-    """A heat map: a line per option, a column per order, the darker the more probable, lettered by position.
+    """A heat map: a row per option, a column per order, darker where more probable, lettered by position.
 
     predictions: variants with exactly the question's own options, with their probabilities by position; those without
     probabilities are left out. options: by ordinal. None where fewer than two are left.

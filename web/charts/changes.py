@@ -7,9 +7,9 @@ from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure
 
 
 def drift(counts: Mapping[str, int], unchanged: int) -> Chart:
-    """A bar per power of ten: how many prompts' largest change of a probability is within it.
+    """A bar per power of ten: for how many prompts the largest change in a probability is within it.
 
-    counts: power of ten, as text, to prompts, in rising order; unchanged: prompts of which no probability changed.
+    counts: power of ten, as text, to prompts, in rising order; unchanged: prompts where no probability changed.
     """
     labels = {key: f"up to 1e{key}" if key != "0" else "more" for key in counts}
     values: list[Row] = [{"label": "none", "prompts": unchanged, "place": 0}]
@@ -21,7 +21,7 @@ def drift(counts: Mapping[str, int], unchanged: int) -> Chart:
         "field": "label",
         "type": "ordinal",
         "sort": {"field": "place"},
-        "title": "Largest change of a probability",
+        "title": "Largest change in a probability",
         "axis": {"labelAngle": -45, "labelColor": QUIET, "domainColor": LINE},
     }
     y = {"field": "prompts", "type": "quantitative", "title": "Prompts", "axis": {"tickMinStep": 1}}
@@ -31,4 +31,4 @@ def drift(counts: Mapping[str, int], unchanged: int) -> Chart:
     ]
     layers: list[Layer] = [{"mark": {"type": "bar", "color": LOST}, "encoding": {"x": x, "y": y, "tooltip": tooltip}}]
     total = unchanged + sum(counts.values())
-    return figure(f"Largest change of a probability over {total} prompts, by power of ten.", values, layers, height=220)
+    return figure(f"Largest change in a probability over {total} prompts, by power of ten.", values, layers, height=220)

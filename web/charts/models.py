@@ -1,4 +1,4 @@
-"""Several models beside each other: a board's, and two of them metric by metric."""
+"""Several models side by side: a board's, and two of them metric by metric."""
 
 import math
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from web.charts.drawing import KEPT, LOST, MASS, PANEL, QUIET, Chart, Layer, fig
 
 
 NARROW_PLOT: Final = (250, 320)
-"""Width and height of the scatter plot on a telephone, in pixels: names that have room there have it everywhere."""
+"""Width and height of the scatter plot on a phone, in pixels: names that fit there fit everywhere."""
 LONGEST_NAME: Final = 150
 
 
 def _names(points: Sequence[tuple[float, float]], names: Sequence[str]) -> dict[int, str]:
-    """Place of a point → the side of it on which its name covers no point and no name; others get none.
+    """Index of a point → the side of it on which its name covers no point and no other name; the others get no name.
 
-    points: pixels from the left and from below. The first points choose first.
+    points: pixels from the left and from the bottom. Earlier points choose first.
     """
     taken = [(x - 6, x + 6, y - 6, y + 6) for x, y in points]
     found = {}
@@ -38,10 +38,10 @@ def _names(points: Sequence[tuple[float, float]], names: Sequence[str]) -> dict[
 
 
 def accuracy_and_worst(rows: Sequence[Row]) -> Chart:
-    """A point per model: accuracy along, worst accuracy up. The diagonal is where the order changes nothing.
+    """A point per model: accuracy (x), worst accuracy (y). The diagonal is where the order changes nothing.
 
     rows: `model`, `accuracy`, `worst_accuracy`. Both axes have one range, so that the distance from the diagonal is
-    what is lost. Names stand where there is room for them.
+    what is lost. Names are shown where there is room for them.
     """
     numbers = [row[key] for row in rows for key in ("accuracy", "worst_accuracy")]
     low = max(0.0, math.floor(10 * min(numbers, default=0)) / 10)
@@ -104,7 +104,7 @@ def accuracy_and_worst(rows: Sequence[Row]) -> Chart:
 
 
 def differences(rows: Sequence[Row]) -> Chart:
-    """A point per metric: left minus right, with its interval where one is stated, around the line of no difference.
+    """A point per metric: left minus right, with its interval where available, around the line of no difference.
 
     rows: `label`, `difference`, `low` and `high`, fractions; the last two may be None.
     """

@@ -1,4 +1,4 @@
-"""How accuracy spreads over the places of the right option."""
+"""How accuracy varies with the position of the right option."""
 
 from collections.abc import Sequence
 from statistics import median, pstdev
@@ -26,7 +26,7 @@ SPREAD_COLUMNS: Final = ("label", "original", "median_moved", "sd_moved", "lowes
 
 
 def spread(accuracies: Sequence[Row]) -> Row:
-    """How the runs of an answer-moving evaluation lie, as `answer_moving` draws it.
+    """The spread of the runs of an answer-moving evaluation, as `answer_moving` draws it.
 
     accuracies: the runs by variant: 0 is the original order, t has the right option at position t - 1.
     sd_moved: population standard deviation of the moved runs' accuracies, a fraction. Median and deviation are None
@@ -46,7 +46,7 @@ def spread(accuracies: Sequence[Row]) -> Row:
 
 
 def answer_moving(rows: Sequence[Row], guessing: float | None) -> Chart:
-    """A box per evaluation: how accuracy spreads over the places of the right option.
+    """A box per evaluation: how accuracy varies with the position of the right option.
 
     rows: `label` and the columns of `spread`, in the order of the lines. guessing: accuracy of guessing; None: no line.
     The box is the median of the moved runs ± their standard deviation, the whiskers reach from the worst to the best
@@ -111,7 +111,7 @@ def answer_moving(rows: Sequence[Row], guessing: float | None) -> Chart:
             },
         )
     label = (
-        f"Box plot of accuracy over the places of the right option, {len(values)} "
+        f"Box plot of accuracy over the positions of the right option, {len(values)} "
         f"{'line' if len(values) == 1 else 'lines'}, each a model under a protocol."
     )
     return figure(label, values, layers, height=48 * len(values))

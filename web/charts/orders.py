@@ -1,4 +1,4 @@
-"""How one evaluation's accuracy falls with stricter counting, and how it spreads over subjects from order to order."""
+"""How one evaluation's accuracy falls at stricter thresholds, and how it varies over subjects from order to order."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -26,7 +26,7 @@ SHARES: Final = (50, 60, 70, 80, 90, 100)
 
 
 def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
-    """Questions that count as right (up) when at least so many of their variants have to be right (along).
+    """Questions that count as right (y) when at least this share of their variants must be right (x).
 
     metrics: name to `value`, `interval_low` and `interval_high` of bmca_50 … bmca_100 and of accuracy, the dashed line.
     None where fewer than two of the curve are defined, or none differs from the accuracy: a single order has no curve.
@@ -48,7 +48,7 @@ def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
     x = {
         "field": "share",
         "type": "quantitative",
-        "title": "Variants that have to be right",
+        "title": "Variants that must be right",
         "scale": {"domain": [0.48, 1.02], "nice": False, "zero": False},
         "axis": {"format": "%", "values": [share / 100 for share in SHARES], "grid": False},
     }
@@ -57,7 +57,7 @@ def bmca_curve(metrics: Mapping[str, Row]) -> Chart | None:
         return share_axis(field, "Questions that count as right")
 
     tooltip = percentages(
-        ("share", "Variants that have to be right"), ("value", "Questions"), ("low", "Interval from"), ("high", "to")
+        ("share", "Variants that must be right"), ("value", "Questions"), ("low", "Interval from"), ("high", "to")
     )
     layers: list[Layer] = [
         {

@@ -12,7 +12,7 @@ _LOOKS = ((KEPT, "circle"), (LOST, "triangle-up"), (MASS, "square"), (INK, "diam
 
 
 def agreement(rows: Sequence[Row], metric: str) -> Chart:
-    """A point per evaluation and set: a metric over all orders along, over the set up. On the diagonal they agree.
+    """A point per evaluation and set: a metric over all orders (x) and over the set (y). On the diagonal they agree.
 
     rows: `subset`, `model`, `benchmark`, `protocol`, `full` and `value`; the last two are fractions, and rows with None
     are left out. metric: its label.
@@ -20,7 +20,7 @@ def agreement(rows: Sequence[Row], metric: str) -> Chart:
     values = [dict(row) for row in rows if row["full"] is not None and row["value"] is not None]
     subsets = list(dict.fromkeys(row["subset"] for row in values))
     looks = [_LOOKS[place % len(_LOOKS)] for place in range(len(subsets))]
-    # Five labels have room on a telephone.
+    # Five labels fit on a phone.
     axis = {"axis": {"format": "%", "values": [0, 0.25, 0.5, 0.75, 1]}}
     encoding: dict[str, Any] = {
         "x": share_axis("full", f"{metric} over all orders") | axis,
@@ -34,7 +34,7 @@ def agreement(rows: Sequence[Row], metric: str) -> Chart:
             "encoding": encoding,
         },
         {
-            # Not filled: where sets agree, the marks beneath stay to be seen.
+            # Not filled: where sets agree, the marks beneath stay visible.
             "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 0.85},
             "encoding": {
                 **encoding,

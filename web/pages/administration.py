@@ -44,7 +44,7 @@ def _accounts_page(error: str | None = None, status: int = 200) -> ResponseRetur
 
 @blueprint.post("/accounts")
 def make_account() -> ResponseReturnValue:
-    """Makes an account; without a password it can only use tokens."""
+    """Creates an account; without a password it can only use tokens."""
     viewer().require("admin")
     name, role = request.form.get("name", "").strip(), request.form.get("role", "")
     try:
@@ -86,7 +86,7 @@ def _change(database: Session, account: Account, change: str) -> None:
 
 @blueprint.post("/accounts/tokens/<int:token_id>/revoke")
 def revoke_any_token(token_id: int) -> ResponseReturnValue:
-    """Revokes a token of whomever."""
+    """Revokes anyone's token."""
     viewer().require("admin")
     with write_session(engine()) as database:
         token = database.get(ApiToken, token_id)
@@ -100,7 +100,7 @@ def revoke_any_token(token_id: int) -> ResponseReturnValue:
 
 @blueprint.get("/accounts/<name>")
 def account_page(name: str) -> ResponseReturnValue:
-    """An account as an admin sees it: its tokens and what it did last."""
+    """An account as an admin sees it: its tokens and recent activity."""
     viewer().require("admin")
     with read_session(engine()) as database:
         found = accounts.find_account(database, parameters.name("account", name))
@@ -114,7 +114,7 @@ def account_page(name: str) -> ResponseReturnValue:
 
 @blueprint.get("/audit")
 def audit() -> ResponseReturnValue:
-    """Who did what, or was refused it, newest first."""
+    """Who did what, or was refused, newest first."""
     viewer().require("admin")
     outcome = parameters.choice(request.args, "outcome", ("", *OUTCOMES), "")
     actor = parameters.text(request.args, "actor")

@@ -1,4 +1,4 @@
-"""The assessment protocol as a page: which cheap set of orders can stand for all of them.
+"""The assessment protocol as a page: which cheap set of orders can stand in for all of them.
 
 The numbers are those of `shuffleboard assess`, over the benchmarks that the viewer sees.
 """
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 blueprint = Blueprint("assessing", __name__)
 
 ARGUMENTS: Final = ("benchmark", "model", "protocol", "tolerance")
-"""What the command takes; an address with any of them asks for the numbers, one with none for the form."""
+"""The command's options; a URL with any of them asks for the numbers, one with none for the form."""
 
 MOST_PREDICTIONS: Final = 200_000
 """Read in about five seconds."""
 
 MOST_EVALUATIONS: Final = 60
-"""Each takes 20 ms however few predictions it has; leaving out one after the other takes longer the more there are."""
+"""Each takes 20 ms however few predictions it has; leaving one out at a time takes longer the more there are."""
 
 TOLERANCES: Final = ("0", "0.01", "0.02", "0.05", "0.1")
-"""Offered by the form; an address may have any from 0 to 1."""
+"""Offered by the form; a URL may have any from 0 to 1."""
 
 KEPT: Final = 16
-"""Documents that each process keeps: choosing another tab of the browser must not compute anew."""
+"""Documents that each process caches: opening the page again must not recompute them."""
 
 DRAWN: Final = "fluctuation_rate"
-"""The metric of the scatter plot: what is asked of all orders is how often the answer changes."""
+"""The metric of the scatter plot: how often the answer changes with the order."""
 
 TARGETS: Final = {
     "fluctuation_rate": "the fluctuation rate over all orders",
@@ -86,7 +86,7 @@ def protocol() -> ResponseReturnValue:
 
 
 def _texts(key: str) -> tuple[str, ...]:
-    """A parameter that may stand several times; empty ones are none."""
+    """A parameter that may be repeated; empty values are dropped."""
     found = [parameters.text(MultiDict({key: value}), key) for value in request.args.getlist(key)]
     return tuple(dict.fromkeys(filter(None, found)))
 
@@ -103,7 +103,7 @@ def _tolerance() -> float:
 
 
 def _choices(asked: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """The names to choose from, and what the address asks for besides, such as NAME@REVISION."""
+    """The names to choose from, and others that the URL names, such as NAME@REVISION."""
     return sorted({label.partition("@")[0] for label in labels} | set(asked), key=str.casefold)
 
 
@@ -125,7 +125,7 @@ def _require_few(sources: Sequence["Source"], command: str) -> None:
 
 
 def _document(sources: Sequence["Source"], tolerance: float) -> Row:
-    """What `assess` returns; kept while nothing else is sealed."""
+    """What `assess` returns; cached until something else is sealed."""
     from registry.studies.assessment import assess_sources
 
     kept: OfSealed[Row] = current_app.extensions.setdefault("shuffleboard_assessed", OfSealed(KEPT))
@@ -158,7 +158,7 @@ def _shown(document: Row) -> Row:
         "by_metric": by_metric,
         "drawn": drawn,
         "chart": charts.agreement(rows, METRICS[DRAWN].label),
-        # What holds for all of them is said once.
+        # What applies to all of them is shown once.
         "shared": [caveat for caveat in made[0] if all(caveat in other for other in made)] if made else [],
         "columns": [
             (group, size, f"{'Two' if group == 'two_options' else 'More'} options, {size}")

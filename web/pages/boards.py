@@ -1,4 +1,4 @@
-"""Boards on the web: what an organisation publishes, as it stands and as it stood."""
+"""Boards on the web: what an organisation publishes, now and in the past."""
 
 from typing import Final
 
@@ -22,16 +22,16 @@ from web.responses import session
 blueprint = Blueprint("boards", __name__)
 
 SNAPSHOTS: Final = 20
-"""How many snapshots of a board its page looks back on."""
+"""How many past snapshots a board's page shows."""
 
 
 def shown_board(name: str) -> Board:
-    """The newest version of a board. NotFoundError for one that the viewer may not see: it tells of its benchmarks."""
+    """The newest version of a board. NotFoundError if the viewer may not see it: it would reveal its benchmarks."""
     return find_board(session(), parameters.name("board", name))
 
 
 def snapshot_document(snapshot: BoardSnapshot) -> Row:
-    """A snapshot as JSON: definition, rows, where it stays, and the SQL that reads the same from the database."""
+    """A snapshot as JSON: definition, rows, permanent link, and the SQL that reads the same from the database."""
     return {
         **snapshot.document,
         "rows": board_rows(snapshot),
@@ -60,7 +60,7 @@ def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], str, str]:
 
 
 def in_progress(database: Session, board: Board) -> list[Row]:
-    """Evaluations of a board that are not sealed yet, with how far they are."""
+    """Evaluations of a board that are not sealed yet, with their progress."""
     matching = (
         select(BoardEntry.ordinal)
         .where(
@@ -103,7 +103,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
 def _moved(history: list[BoardSnapshot], column: str, models: list[tuple[str, int]]) -> list[Row]:
     """How the models' values in a column changed from snapshot to snapshot, with the points of a small line.
 
-    history: oldest first; those without the column are passed over. points: 0 to 100 along, by time; 0 to 20 down, from
+    history: oldest first; those without the column are skipped. points: 0 to 100 along, by time; 0 to 20 down, from
     the highest value of all models to the lowest. Empty for fewer than two snapshots.
     """
     known = [item for item in history if any(one["name"] == column for one in item.document["columns"])]
@@ -151,7 +151,7 @@ def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
 
 
 def _lucky(document: Row) -> list[Row]:
-    """Models whose accuracy is mostly luck of the order, in the first way of asking that tells."""
+    """Models whose accuracy is mostly luck of the order, by the first way of asking that has both metrics."""
     for names in _in_one_way(document).values():
         return luck.of_board(document["rows"], names["accuracy"], names["worst_accuracy"])
     return []
@@ -184,7 +184,7 @@ def boards() -> ResponseReturnValue:
 
 @blueprint.get("/boards/<name>")
 def board(name: str) -> ResponseReturnValue:
-    """A board as it stands, or as of a date."""
+    """A board as it is now, or as of a date."""
     found = shown_board(name)
     moment = parameters.time(request.args, "as_of", end=True)
     return _page(snapshot_as_of(session(), found.name, moment), current=moment is None)
@@ -199,5 +199,5 @@ def shown_snapshot(digest: str) -> BoardSnapshot:
 
 @blueprint.get("/snapshots/<digest>")
 def snapshot(digest: str) -> ResponseReturnValue:
-    """A board as it once stood: the permanent address of a snapshot."""
+    """A board as it once was: the permanent link of a snapshot."""
     return _page(shown_snapshot(digest), current=False)

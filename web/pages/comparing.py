@@ -1,4 +1,4 @@
-"""Pages that put evaluations beside each other: under moved answers, and two of them question by question."""
+"""Pages that compare evaluations: with moved answers, and two of them question by question."""
 
 import json
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ EVALUATIONS_PER_PAGE: Final = 40
 
 @blueprint.get("/benchmarks/<benchmark>/answer-moving")
 def answer_moving(benchmark: str) -> ResponseReturnValue:
-    """How far accuracy on a benchmark follows the place of the right option, by model and protocol."""
+    """How much accuracy on a benchmark depends on the position of the right option, by model and protocol."""
     versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
     name = versions[0]["benchmark"]
     kept = leaderboard.part_of_leaderboard(benchmark=name, metrics=SPREAD_METRICS)
@@ -106,10 +106,10 @@ COMPARED: Final = (
     "npsq_accuracy",
 )
 RIGHT_OR_WRONG: Final = ("worst_accuracy", "accuracy", "npsq_accuracy")
-"""By which of the compared metrics questions can be listed: a question has it or has it not."""
+"""The compared metrics by which questions can be listed: those that are 0 or 1 for each question."""
 
 LISTED: Final = 200
-"""Evaluations offered to compare with, the newest first."""
+"""Evaluations offered to compare with, newest first."""
 
 
 @blueprint.get("/compare")
@@ -160,7 +160,7 @@ def _drawn(name: str, row: Row) -> Row:
 
 
 def _choose(side: str | None) -> ResponseReturnValue:
-    """What can be compared: any two, or with one that is given by its id the others of its benchmark."""
+    """What can be compared: any two evaluations or, given the id of one, the others of its benchmark."""
     if side is None or not side.isdecimal():
         benchmarks = list(dict.fromkeys(row["benchmark"] for row in listings.benchmarks(session())))
         models = [row["model"] for row in listings.models(session()) if row["evaluations"]]
@@ -172,7 +172,7 @@ def _choose(side: str | None) -> ResponseReturnValue:
         for row in found
         if row["evaluation_id"] != given["evaluation_id"] and row["benchmark_version"] == given["benchmark_version"]
     ]
-    # Asked in the same way first: only then is the model all that differs.
+    # Those asked in the same way first: only then is the model the only difference.
     offered.sort(key=lambda row: _way(row) != _way(given))
     return render_template("compare_choice.html", given=given, offered=offered, way=_way)
 

@@ -18,7 +18,7 @@ from web.provenance import provenance_of
 from web.responses import session
 
 PLACES: Final = tuple(ascii_uppercase)
-"""Positions as an address names them."""
+"""Positions as a URL names them."""
 
 
 @blueprint.get("/evaluations/<evaluation_id>")
@@ -62,7 +62,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
 
 
 def _part_metrics(by_scope: dict[str, dict[str, Row]], drawn: Sequence[str]) -> list[str]:
-    """The columns of the table of parts: those asked for by name; otherwise the usual ones that have a value."""
+    """The columns of the table of parts: those requested by name; otherwise the usual ones that have a value."""
     parts = [metrics for scope, metrics in by_scope.items() if scope not in ("all", "unflagged")]
     by_name = any(request.args.getlist("metrics"))
     return [
@@ -90,7 +90,7 @@ _positions: OfSealed[tuple[list[Row], Row]] = OfSealed()
 
 
 def _effects(row: Row) -> dict[str, Any]:
-    """What moving options, or putting adversarial ones among them, does to the answers of a complete evaluation."""
+    """The effect of moving options, or of inserting adversarial ones, on the answers of a complete evaluation."""
     positions, over_all = _positions.get(row["seal"], lambda: chart_data.positions(session(), row["evaluation_id"]))
     adversarial = (
         chart_data.adversarial(session(), row["evaluation_id"]) if row["variant_kind"] == "adversarial" else []
@@ -109,7 +109,7 @@ def _effects(row: Row) -> dict[str, Any]:
 
 
 def _shuffles(row: Row) -> dict[str, Any]:
-    """How accuracy lies over subjects in the original order and in each shuffle, where there are several of both."""
+    """How accuracy varies over subjects in the original order and in each shuffle, where there are several of both."""
     if row["variant_kind"] != "shuffle":
         return {}
     found = _by_subject.get(row["seal"], lambda: chart_data.by_subject(session(), row["evaluation_id"]))

@@ -1,4 +1,4 @@
-"""The Atom feed (RFC 4287): what happened, as far as whoever asks may know of it."""
+"""The Atom feed (RFC 4287): the events that the reader may see."""
 
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -32,9 +32,9 @@ _OF_EVALUATIONS: Final = {
 
 @blueprint.get("/feed.atom")
 def feed() -> ResponseReturnValue:
-    """The newest notices: evaluations that the viewer may see, and submissions of theirs or, for maintainers, all.
+    """The newest notices: evaluations that the viewer may see, and their own submissions or, for maintainers, all.
 
-    Programs that read more than what is public send a token.
+    Programs that read more than public data send a token.
     """
     read(Query, request.args)
     entries = [*_evaluations(), *_submissions()]
@@ -46,8 +46,8 @@ def feed() -> ResponseReturnValue:
 
 
 def _evaluations() -> list[Row]:
-    """The newest notices of evaluations that the session sees; what is told of them is what it sees of them."""
-    # Notices are no audience's: whether one is shown follows from its evaluation, which the session filters.
+    """The newest notices of evaluations that the session sees, with only the details it sees."""
+    # Notices have no audience of their own: whether one is shown depends on its evaluation, which the session filters.
     seen = (
         select(Notice.id, Notice.at, Notice.kind, Notice.evaluation_id)
         .join(Evaluation, Evaluation.id == Notice.evaluation_id)

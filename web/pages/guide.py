@@ -26,7 +26,7 @@ _CODE: Final = re.compile(r"`([^`]+)`")
 @cache
 def mathml(latex: str, display: Literal["block", "inline"] = "block") -> Markup:
     """A formula as MathML, which browsers draw by themselves: no script, no style. Converted once per process."""
-    # Names are identifiers. As texts they would be as good as blanks, and an operator between blanks gets no room.
+    # Names are identifiers. As text they would count as blanks, and an operator between blanks gets no spacing.
     named = _NAME.sub(r"<mi>\1</mi>", convert(latex, display=display))
     # TeX sets a thin space after a function's name; the converter does not.
     spaced = _FUNCTION_NAME.sub(lambda match: f'{match[0]}<mspace width="0.167em" />', named)
@@ -61,5 +61,5 @@ CONTEXT: Final[dict[str, Any]] = {
 
 @blueprint.get("/metrics-guide")
 def metrics_guide() -> ResponseReturnValue:
-    """Every metric: its formula, range, source and needs, a worked example, and where others compute it otherwise."""
+    """Every metric: its formula, range, source and needs, a worked example, and where others compute it differently."""
     return render_template("metrics_guide.html", **CONTEXT)

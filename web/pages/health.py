@@ -16,6 +16,6 @@ def healthz() -> ResponseReturnValue:
 @blueprint.get("/readyz")
 def readyz() -> ResponseReturnValue:
     """The database answers and its schema is this code's; 503 otherwise."""
-    # Read-only, or on SQLite the probe would wait for whoever writes.
+    # Read-only, or on SQLite the probe would wait for writers.
     require_current(engine().execution_options(read_only=True))
     return {"status": "ready"}

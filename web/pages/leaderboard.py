@@ -21,7 +21,7 @@ from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
 from web.responses import session
 
 SIZES: Final = tuple(int(number * 10**9) for number in (0.1, 0.5, 1, 3, 7, 13, 30, 70, 400))
-"""Numbers of parameters that the leaderboard offers as limits; an address may have any."""
+"""Numbers of parameters that the leaderboard offers as limits; a URL may have any."""
 MOST_PRINTED: Final = 200
 
 
@@ -59,7 +59,7 @@ def leaderboard() -> ResponseReturnValue:
 
 
 def _choices(selection: Selection) -> dict[str, list[str]]:
-    """What each filter offers. Raises UsageError for a filter that nothing here could pass."""
+    """What each filter offers. Raises UsageError for a filter that matches nothing."""
     found = filter_choices(session()) | listings.model_choices(session()) | {"subject": []}
     if not found["benchmark"]:
         return found
@@ -131,7 +131,7 @@ def _csv_cells(row: Row, metric: str) -> list[float | None]:
 
 
 def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...]:
-    """The columns: those asked for by name; otherwise the usual ones, without those that no row has a value of."""
+    """The columns: those requested by name; otherwise the usual ones that have a value in some row."""
     if any(request.args.getlist("metrics")):
         return asked.metrics
     known = [name for name in asked.metrics if name == asked.sort or any(row[name] is not None for row in shown)]
@@ -139,7 +139,7 @@ def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...
 
 
 def _on_the_board(asked: Ordering) -> tuple[str, ...]:
-    """The metrics that a row shows: those asked for, and those of its bar."""
+    """The metrics that a row shows: the requested ones, and those of its bar."""
     return (*asked.metrics, "accuracy", "average_accuracy", "worst_accuracy")
 
 

@@ -1,4 +1,4 @@
-"""What a leaderboard says in words: whose accuracy is luck of the order. Made from the numbers shown, or not at all."""
+"""What a leaderboard says in words: whose accuracy is luck of the order. Derived only from the numbers shown."""
 
 from collections.abc import Sequence
 from math import exp, lgamma, log
@@ -14,8 +14,8 @@ def mostly_lost(right: int, kept: int, among: int = 1) -> bool:
     """Whether less than half of what is right in the benchmark's order is right in every order.
 
     right: questions that are right in the benchmark's order; kept: how many of them are right in every order. True
-    where the exact two-sided 95 % interval of the share kept (Clopper and Pearson 1934) lies below one half; `among`
-    so many models that are looked at together the level is divided by their number (Bonferroni).
+    where the exact two-sided 95 % interval of the share kept (Clopper and Pearson 1934) lies below one half; the level
+    is divided by `among`, the number of models tested together (Bonferroni).
     """
     if 2 * kept >= right:
         return False

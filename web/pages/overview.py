@@ -1,4 +1,4 @@
-"""Every model on every benchmark, asked in one way: a table whose cells are the darker, the higher their number."""
+"""Every model on every benchmark, asked in one way: a table with darker cells for higher numbers."""
 
 from collections import Counter
 from typing import Any, Final
@@ -48,9 +48,9 @@ def overview() -> ResponseReturnValue:
 
 
 def _way(groups: list[Row]) -> dict[str, Any] | None:
-    """The way of asking that is shown: of those the address allows, the one with the most evaluations; None if none is.
+    """The way of asking that is shown: of those the URL allows, the most common one; None if there is none.
 
-    Raises UsageError where the address allows none of those there are.
+    Raises UsageError where the URL allows none of the existing ones.
     """
     wanted = {key: value for key in WAY if (value := parameters.text(request.args, key)) is not None}
     counted: Counter[tuple[Any, ...]] = Counter()
@@ -67,7 +67,7 @@ def _way(groups: list[Row]) -> dict[str, Any] | None:
     if counted:
         given = ", ".join(f"{key}={parameters.shorten(value)}" for key, value in wanted.items())
         listed = "; ".join(", ".join(map(str, found)) for found in sorted(counted, key=str)[:20])
-        raise UsageError(f"{given}: nothing was asked like that; variants, protocol and shots in use: {listed}")
+        raise UsageError(f"{given}: no evaluation was asked this way; variants, protocol and shots in use: {listed}")
     return None
 
 

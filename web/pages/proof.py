@@ -1,4 +1,4 @@
-"""Pages that prove: provenance and what differs from another's, drift, the chain, and what was withdrawn."""
+"""Pages of evidence: provenance and how two differ, drift, the chain, and withdrawn evaluations."""
 
 from typing import Any, Final
 
@@ -22,7 +22,7 @@ FLIPS_PER_PAGE: Final = 50
 
 
 def remarks(evaluation_id: int) -> Row:
-    """What pages of an evaluation say first: that it no longer counts, or holds copies of what does not."""
+    """The warnings at the top of an evaluation's pages: that it no longer counts, or copies what no longer counts."""
     w, s = withdrawals.c, evaluation_sources.c
     said = rows_of(session(), select(withdrawals).where(w.evaluation_id == evaluation_id, w.current))
     copied = select(s.source_evaluation_id, s.predictions).where(s.evaluation_id == evaluation_id, s.withdrawn)
@@ -64,7 +64,7 @@ def provenance(evaluation_id: str) -> ResponseReturnValue:
 
 
 def _others(row: Row) -> list[Row]:
-    """Other evaluations of the model on the benchmark, the newest first: what one compares with."""
+    """Other evaluations of the model on the benchmark, newest first, to compare with."""
     found, _ = queries.evaluations(session(), model=row["model"], benchmark=row["benchmark"], limit=50)
     return [other for other in found if other["evaluation_id"] != row["evaluation_id"]]
 
@@ -87,7 +87,7 @@ def drift() -> ResponseReturnValue:
     """What changed between two runs of the same prompts on one model."""
     sides = [parameters.text(request.args, side) for side in ("left", "right")]
     if sides[0] is None:
-        raise UsageError("left is missing: give the numbers of two evaluations, such as /drift?left=1&right=2")
+        raise UsageError("left is missing: give the ids of two evaluations, such as /drift?left=1&right=2")
     if sides[1] is None:
         row = _evaluation(sides[0])
         kept = ("benchmark_version", "protocol", "shots", "variants")
@@ -110,7 +110,7 @@ def drift() -> ResponseReturnValue:
 
 @blueprint.get("/chain")
 def chain() -> ResponseReturnValue:
-    """The chain of seals, withdrawals and snapshots, the newest first."""
+    """The chain of seals, withdrawals and snapshots, newest first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
     paging = paged(total, LINKS_PER_PAGE)
     query = select(chain_links).order_by(chain_links.c.position.desc())

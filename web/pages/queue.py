@@ -11,7 +11,7 @@ from web.responses import session
 
 @blueprint.get("/queue")
 def queue() -> ResponseReturnValue:
-    """What is being scored, what waits, who works."""
+    """What is being scored, what is waiting, and the live workers."""
     page, per_page = parameters.paging(request.args, per_page=50, most=MAX_PER_PAGE)
     items, total = queries.evaluations(
         session(), states=queries.UNFINISHED, limit=per_page, offset=(page - 1) * per_page

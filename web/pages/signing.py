@@ -17,12 +17,12 @@ blueprint = Blueprint("signing", __name__)
 
 PER_ADDRESS = "30 per minute"
 PER_NAME = "10 per 5 minutes"
-"""How often one may try to sign in: from an address, and to an account from anywhere."""
+"""Limits on sign-in attempts: from one address, and to one account from anywhere."""
 
 
 @blueprint.route("/sign-in", methods=["GET", "POST"])
 def sign_in() -> ResponseReturnValue:
-    """The form, and what it sends. The answer does not say whether there is such an account."""
+    """The sign-in form and its handler. The response does not reveal whether the account exists."""
     target = request.values.get("next")
     after = target if is_safe_target(target) and target is not None else url_for("pages.leaderboard")
     if request.method == "GET":
@@ -35,7 +35,7 @@ def sign_in() -> ResponseReturnValue:
         except AuthenticationError as error:
             record("sign-in", name or None, outcome="refused")
             return render_template("sign_in.html", next=after, error=str(error), name=name), 401
-    # A new session: nothing that was in the cookie before, such as its CSRF token, goes on.
+    # A new session: nothing from the old cookie, such as its CSRF token, is kept.
     session.clear()
     session.permanent = True
     login_user(signed_in)
@@ -58,7 +58,7 @@ def own_account(database: Session) -> Account:
     asking = viewer()
     asking.require("read")
     if asking.account_id is None or asking.token_id is not None:
-        raise AuthenticationError("this page is for accounts that signed in with a password; sign in")
+        raise AuthenticationError("this page needs an account signed in with a password; sign in")
     return database.get_one(Account, asking.account_id)
 
 
@@ -87,19 +87,19 @@ def _offered(own: Account) -> dict[str, str]:
 
 def _days(written: str) -> int | None:
     if written and not (written.isdecimal() and len(written) < 6):
-        raise UsageError(f"days={parameters.shorten(written)}: give a number of days, or nothing for no end")
+        raise UsageError(f"days={parameters.shorten(written)}: give a number of days, or leave it blank for no expiry")
     return int(written) if written else None
 
 
 def _new_password() -> str:
     if request.form.get("new") != request.form.get("again"):
-        raise UsageError("the new password was typed differently the second time; type it twice")
+        raise UsageError("the two new passwords differ; type the same one twice")
     return request.form.get("new", "")
 
 
 @blueprint.post("/account/tokens")
 def make_token() -> ResponseReturnValue:
-    """Makes a token and shows it, this once."""
+    """Creates a token and shows it; it cannot be shown again."""
     try:
         days = _days(request.form.get("days", "").strip())
         with write_session(engine()) as database:
@@ -130,7 +130,7 @@ def revoke_token(token_id: int) -> ResponseReturnValue:
 
 @blueprint.post("/account/password")
 def change_password() -> ResponseReturnValue:
-    """Changes the password, for who knows the old one; every other browser is signed out."""
+    """Changes the password, given the current one; every other browser is signed out."""
     try:
         with limited(PER_NAME, "password", viewer().name), write_session(engine()) as database:
             own = own_account(database)
@@ -141,7 +141,7 @@ def change_password() -> ResponseReturnValue:
         return _account_page(error=str(error), status=400)
     except AuthenticationError:
         record("password.change", viewer().name, outcome="refused")
-        return _account_page(error="the old password is not right; type it again", status=400)
+        return _account_page(error="the current password is wrong; type it again", status=400)
     login_user(renewed)
     record("password.change", viewer().name)
     return redirect(url_for("signing.account"), 303)

@@ -1,7 +1,7 @@
-"""The SQL page: read-only queries over the documented views, saved ones under permanent addresses.
+"""The SQL page: read-only queries over the documented views, and saved queries with permanent links.
 
-Whoever may use it asks as their audience does; maintainers on PostgreSQL ask as members, since no reader sees what is
-hidden. The form is a POST, which leads on to an address with the query in it where that is short enough for one.
+Queries see what the viewer's audience sees; maintainers on PostgreSQL query as members, since no reader role sees
+hidden data. The form is a POST, which redirects to a URL with the query in it if that is short enough.
 """
 
 import secrets
@@ -28,10 +28,12 @@ blueprint = Blueprint("sql", __name__)
 MAX_QUERY: Final = 20_000
 """Characters of a query."""
 MAX_ADDRESS: Final = 3000
-"""Characters of an address that servers and proxies in between take without asking."""
+"""Characters of a URL that servers and proxies accept by default."""
 MOST_SHOWN: Final = 500
 """Rows on the page; the files have as many as the settings allow."""
-NOT_SET_UP: Final = "Queries cannot be answered here yet; whoever keeps this registry finds the reason in the log."
+NOT_SET_UP: Final = (
+    "Queries cannot be answered here yet; the server's log has the reason for this registry's administrators."
+)
 EXAMPLES: Final = {
     "Who loses most when options move": """\
 SELECT model, benchmark, variants, accuracy, worst_accuracy, accuracy - worst_accuracy AS lost
@@ -56,7 +58,7 @@ WHERE chosen_position IS NOT NULL
 GROUP BY evaluation_id, chosen_position
 ORDER BY evaluation_id, chosen_position""",
 }
-"""Label → query, for who sees the page for the first time."""
+"""Label → query, for first-time visitors."""
 
 
 def audience_of(asking: Viewer) -> Audience:
@@ -67,7 +69,7 @@ def audience_of(asking: Viewer) -> Audience:
 
 
 def asked_query() -> str:
-    """The query that a request asks. Raises UsageError for one that is too long or no text."""
+    """The query in a request. Raises UsageError for one that is too long or not text."""
     text = request.values.get("q", "")
     if len(text) > MAX_QUERY:
         raise UsageError(f"a query of {len(text):,} characters; write one of up to {MAX_QUERY:,}")
@@ -75,7 +77,7 @@ def asked_query() -> str:
 
 
 def run(text: str) -> QueryResult:
-    """Asks as the viewer, within their limits; what is refused is written down."""
+    """Runs the query as the viewer, within their limits; refusals are recorded."""
     asking = viewer()
     asking.require("sql")
     with limited(QUERIES, "sql"):
@@ -88,7 +90,7 @@ def run(text: str) -> QueryResult:
 
 @blueprint.route("/sql", methods=["GET", "POST"])
 def page() -> ResponseReturnValue:
-    """The editor, the schema beside it, and the rows of the query that is asked."""
+    """The editor, the schema, and the rows of the query."""
     viewer().require("sql")
     text = asked_query()
     if request.method == "POST":
@@ -132,7 +134,7 @@ def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
 
 
 def file_of(result: QueryResult, kind: str) -> Response:
-    """The rows as a file to take away."""
+    """The rows as a file to download."""
     body, mime = (as_csv(result), "text/csv") if kind == "csv" else (as_json(result), "application/json")
     response = Response(body, content_type=f"{mime}; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="query.{kind}"'
@@ -166,7 +168,7 @@ def readable(database: Session) -> list[tuple[SavedQuery, str]]:
 
 
 def find_saved(database: Session, slug: str) -> SavedQuery:
-    """A saved query that the viewer may read. NotFoundError, whether it is another's or not there."""
+    """A saved query that the viewer may read. NotFoundError whether it is someone else's or does not exist."""
     found = next((query for query, _ in readable(database) if query.slug == slug), None)
     if found is None:
         raise NotFoundError(f"no saved query {parameters.shorten(slug)}; /sql lists those that you may open")
@@ -174,7 +176,7 @@ def find_saved(database: Session, slug: str) -> SavedQuery:
 
 
 def save(name: str, text: str, *, public: bool) -> str:
-    """Keeps a query under a permanent address and returns its slug. It must be one that would be run."""
+    """Saves a query under a permanent link and returns its slug. It must be one that would be allowed to run."""
     asking = viewer()
     asking.require("sql")
     if asking.account_id is None:
@@ -192,14 +194,14 @@ def save(name: str, text: str, *, public: bool) -> str:
 
 @blueprint.post("/sql/saved")
 def save_query() -> ResponseReturnValue:
-    """Keeps the query of the form."""
+    """Saves the query of the form."""
     slug = save(request.form.get("name", ""), asked_query(), public=request.form.get("public") == "yes")
     return redirect(url_for("sql.saved", slug=slug), 303)
 
 
 @blueprint.get("/sql/<slug>")
 def saved(slug: str) -> ResponseReturnValue:
-    """A saved query, asked anew."""
+    """A saved query, run again."""
     viewer().require("sql")
     with read_session(engine()) as database:
         found = find_saved(database, slug)
@@ -207,7 +209,7 @@ def saved(slug: str) -> ResponseReturnValue:
 
 
 def delete(slug: str) -> None:
-    """Removes one of the viewer's own saved queries from the lists and its address."""
+    """Deletes one of the viewer's own saved queries."""
     asking = viewer()
     asking.require("sql")
     with write_session(engine()) as database:

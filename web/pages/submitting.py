@@ -1,4 +1,4 @@
-"""Pages of submissions and webhooks: asking for a model, deciding, following what became of it."""
+"""Pages of submissions and webhooks: requesting a model, deciding, following the outcome."""
 
 from typing import Annotated, Any, Final
 
@@ -10,7 +10,7 @@ from registry.account_tables import SUBMISSION_STATES, Account
 from registry.boards.store import current_boards, suite_definition
 from registry.boards.submissions import (
     MAX_NOTE,
-    Wish,
+    ModelRequest,
     approve,
     find_submission,
     listed_submissions,
@@ -54,9 +54,9 @@ FIELDS: Final = ("hub", "endpoint", "revision", "dtype", "name", "suite", "note"
 
 @blueprint.get("/submit")
 def submit() -> ResponseReturnValue:
-    """The form, and one's own submissions. Strangers are told to sign in."""
+    """The form, and your own submissions. Anonymous visitors are asked to sign in."""
     if not viewer().signed_in:
-        return render_template("submit.html", stranger=True), 401
+        return render_template("submit.html", anonymous=True), 401
     viewer().require("submit")
     return _form({"suite": parameters.text(request.args, "suite") or ""})
 
@@ -110,16 +110,16 @@ def ask() -> ResponseReturnValue:
     """Stores what the form asks for, or shows it again with what is wrong."""
     viewer().require("submit")
     given = {key: request.form.get(key, "").strip() for key in FIELDS}
-    wish = Wish(**{key: given[key] or None for key in ("hub", "endpoint", "revision", "dtype", "name")})
+    requested = ModelRequest(**{key: given[key] or None for key in ("hub", "endpoint", "revision", "dtype", "name")})
     if not given["suite"]:
-        return _form(given, "suite: choose what the model shall be put to", 400)
+        return _form(given, "suite: choose a test suite for the model", 400)
     try:
         with write_session(engine()) as database:
             submission, _ = request_submission(
                 database,
                 session(),
                 viewer(),
-                wish,
+                requested,
                 given["suite"],
                 given["note"],
                 settings_of(),
@@ -145,7 +145,7 @@ class _Listed(parameters.Query):
 
 @blueprint.get("/submissions")
 def submissions() -> ResponseReturnValue:
-    """Every submission, those that wait for a decision first."""
+    """Every submission, those awaiting a decision first."""
     viewer().require("maintain")
     asked = parameters.read(_Listed, request.args)
     with read_session(engine()) as database:
@@ -166,7 +166,7 @@ def submissions() -> ResponseReturnValue:
 
 @blueprint.get("/submissions/<submission_id>")
 def submission(submission_id: str) -> ResponseReturnValue:
-    """One submission: what was asked, the decision or the form for it, and how its evaluations go."""
+    """One submission: what was asked, the decision or the form for it, and the progress of its evaluations."""
     viewer().require("submit")
     number = parameters.identifier("submission", submission_id)
     maintains = viewer().may("maintain")
@@ -179,7 +179,7 @@ def submission(submission_id: str) -> ResponseReturnValue:
         if maintains:
             waits = row.state == "requested"
             estimate = submission_estimate(database, row, settings_of()) if waits else row.estimate
-    # Which evaluations are shown, and under which names, is the audience's affair.
+    # Which evaluations are shown, and under which names, depends on the audience.
     evaluations, _ = queries.evaluations(
         session(), conditions=[Evaluation.id.in_(document["evaluations"])], limit=MAX_INTEGER
     )
@@ -235,7 +235,7 @@ def _priority(form: Arguments) -> int:
 
 @blueprint.post("/submissions/<submission_id>/withdraw")
 def take_back(submission_id: str) -> ResponseReturnValue:
-    """Withdraws one's own submission."""
+    """Withdraws your own submission."""
     viewer().require("submit")
     number = parameters.identifier("submission", submission_id)
     with write_session(engine()) as database:
@@ -248,7 +248,7 @@ def take_back(submission_id: str) -> ResponseReturnValue:
 
 @blueprint.get("/webhooks")
 def webhooks() -> ResponseReturnValue:
-    """The addresses that are told of notices, and what became of the newest deliveries."""
+    """The webhooks, and the outcome of recent deliveries."""
     viewer().require("admin")
     return _webhooks()
 
@@ -262,7 +262,7 @@ def _webhooks(status: int = 200, **told: Any) -> ResponseReturnValue:
 
 @blueprint.post("/webhooks")
 def make_webhook() -> ResponseReturnValue:
-    """Adds a webhook and shows its secret, this once."""
+    """Adds a webhook and shows its secret, which cannot be shown again."""
     viewer().require("admin")
     kinds = request.form.getlist("kinds")
     try:
@@ -294,7 +294,7 @@ def drop_webhook(webhook_id: str) -> ResponseReturnValue:
 
 @blueprint.post("/webhooks/<webhook_id>/test")
 def check_webhook(webhook_id: str) -> ResponseReturnValue:
-    """Sends a webhook a notice now and says what came of it."""
+    """Sends a webhook a notice now and reports the outcome."""
     viewer().require("admin")
     number = parameters.identifier("webhook", webhook_id)
     outcome = try_webhook(engine(), viewer(), number, settings_of(), address=request.remote_addr)

@@ -1,4 +1,4 @@
-"""The endpoint engine: prompts in, log-probabilities or texts out, from a server that speaks OpenAI's protocol.
+"""The endpoint engine: prompts in, log-probabilities or texts out, from a server with an OpenAI-compatible API.
 
 vLLM, SGLang, the llama.cpp server and hosted services. Needs no torch.
 """

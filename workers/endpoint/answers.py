@@ -18,9 +18,9 @@ from workers.errors import EngineError
 
 _LOWEST: Final = -1e6
 _ROUNDING: Final = 1e-3
-"""Log-probabilities above this are none, and below the other no number to compute with."""
+"""Log-probabilities above this are invalid, and below the other unusable."""
 _BLANKS: Final = ("Ġ", "▁")
-"""How byte-level and SentencePiece vocabularies write a leading blank; some servers show tokens as they stand there."""
+"""How byte-level and SentencePiece vocabularies write a leading space; some servers show tokens in that form."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +83,10 @@ def _logprob(value: Any) -> float | None:
 
 
 def drops_blanks(tokens: Sequence[Token]) -> bool:
-    """Whether a server shows tokens without the blank they begin with, judged by what may follow a word.
+    """Whether a server shows tokens without their leading space, judged by what may follow a word.
 
-    Among the likely continuations of an unfinished sentence most begin with a blank, so none does only where a server
-    drops them.
+    Most likely continuations of an unfinished sentence begin with a space, so none does only if the server drops
+    them.
     """
     return not any(token.text.startswith(" ") for token in tokens)
 
@@ -110,7 +110,7 @@ def label_logprobs(
 def echoed_tokens(document: Mapping[str, Any]) -> list[Token] | None:
     """The tokens of the prompt itself, in order; None where a server does not repeat them with log-probabilities.
 
-    The first has no log-probability, since nothing stands before it. llama.cpp takes the request to repeat the prompt,
+    The first has no log-probability, since nothing precedes it. llama.cpp takes the request to repeat the prompt,
     and answers with one written token instead.
     """
     choice = _choice(document)
@@ -182,12 +182,12 @@ def written_text(document: Mapping[str, Any]) -> tuple[str, bool]:
     if text is None and isinstance(message, dict):
         text = ""  # nothing but a chain of thought, which is not part of the answer
     if not isinstance(text, str):
-        raise EngineError("the server answers with no text; check that the address is of a completions service")
+        raise EngineError("the server's answer has no text; check that the URL is that of a completions API")
     return text, choice.get("finish_reason") == "stop"
 
 
 def _choice(document: Mapping[str, Any]) -> dict[str, Any]:
     choices = document.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise EngineError("the server's answer has no choices; check that the address is of a completions service")
+        raise EngineError("the server's answer has no choices; check that the URL is that of a completions API")
     return choices[0]

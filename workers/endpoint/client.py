@@ -1,7 +1,7 @@
 """Requests to one endpoint: its key, time-outs, rate, retries, and errors that say what to do.
 
-The key is in the header of a request and nowhere else. Whatever a server says is cut short, and stripped of the key,
-before it becomes part of a message or of a result.
+The key is in the header of a request and nowhere else. Whatever a server says is truncated, and the key removed from
+it, before it becomes part of a message or a result.
 """
 
 import json
@@ -24,16 +24,16 @@ from workers.errors import EngineError, InterruptedScoringError
 FIRST_WAIT_SECONDS: Final = 0.5
 """Waits are drawn evenly from 0 to this, then to twice this, and so on up to the longest."""
 MAX_BYTES: Final = 32 << 20
-"""An answer that is longer is none that was asked for."""
+"""A longer answer cannot be a valid one."""
 REASON_LENGTH: Final = 300
 MINIMUM_KEY_LENGTH: Final = 16
-"""A shorter key is none to keep secret, and could well be a word of an answer."""
+"""A shorter key is not secret, and could be a word of an answer."""
 _TRY_AGAIN: Final = frozenset({408, 425, 429})
 _REFUSED: Final = frozenset({401, 403})
 
 
 class _TryAgainError(Exception):
-    """An attempt failed in a way that another may not; wait_s: how long the server wants to be left alone."""
+    """An attempt failed in a way that may be temporary; wait_s: how long the server asks to wait."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
         super().__init__(reason)
@@ -95,7 +95,7 @@ class EndpointClient:
         stop: threading.Event | None,
         attempts: int | None,
     ) -> Reply:
-        """Asks until there is an answer, or an error that asking again does not mend.
+        """Retries until there is an answer, or an error that retrying does not fix.
 
         Raises EngineError naming the host and the reason, and InterruptedScoringError once `stop` is set.
         """
@@ -118,7 +118,7 @@ class EndpointClient:
             return retrying(self._attempt, method, url, document, pause)
         except _TryAgainError as error:
             times = "once" if attempts == 1 else f"{attempts} times"
-            raise EngineError(f"{host_of(url)}: {error}; tried {times}: look at the server, then retry") from None
+            raise EngineError(f"{host_of(url)}: {error}; tried {times}: check the server, then retry") from None
 
     def _wait(self, state: RetryCallState) -> float:
         assert state.outcome is not None
@@ -135,12 +135,14 @@ class EndpointClient:
             with self._http.stream(method, url, json=document, headers=headers) as response:
                 body = self._body(response)
         except httpx2.TimeoutException as error:
-            raise _TryAgainError(f"gives no answer in time ({type(error).__name__})") from None
+            raise _TryAgainError(f"does not answer in time ({type(error).__name__})") from None
         except httpx2.TransportError as error:
             reason = self.clean(str(error)) or "connection lost"
-            raise _TryAgainError(f"cannot be asked ({type(error).__name__}: {reason})") from None
+            raise _TryAgainError(f"cannot be reached ({type(error).__name__}: {reason})") from None
         except httpx2.DecodingError:
-            raise EngineError(f"{host_of(url)}: gives an answer that cannot be unpacked; look at the server") from None
+            raise EngineError(
+                f"{host_of(url)}: sends an answer that cannot be decompressed; check the server"
+            ) from None
         if self._key and len(self._key) >= MINIMUM_KEY_LENGTH:
             body = body.replace(self._key.encode(), b"[key]")  # what a server echoes would be stored
         if response.status_code == httpx2.codes.OK:
@@ -165,11 +167,11 @@ class EndpointClient:
         for chunk in response.iter_bytes():
             body += chunk
             if time.monotonic() > deadline:
-                raise _TryAgainError("does not end its answer in time")
+                raise _TryAgainError("does not finish its answer in time")
             if len(body) > MAX_BYTES:
                 raise EngineError(
-                    f"{host_of(str(response.url))}: gives an answer of more than {MAX_BYTES >> 20} MiB; check the "
-                    "address, or ask for fewer log-probabilities"
+                    f"{host_of(str(response.url))}: sends an answer of more than {MAX_BYTES >> 20} MiB; check the "
+                    "URL, or request fewer log-probabilities"
                 )
         return body
 
@@ -180,7 +182,9 @@ class EndpointClient:
             document = None
         if not isinstance(document, dict):
             said = self.clean(body[: 1 << 16].decode(errors="replace"))
-            raise EngineError(f"{host_of(url)}: answers no JSON object ({said!r}); check that {url} is its address")
+            raise EngineError(
+                f"{host_of(url)}: does not answer with a JSON object ({said!r}); check that {url} is its URL"
+            )
         return document
 
     def _refusal(self, url: str, response: httpx2.Response, body: bytes) -> Exception:
@@ -191,8 +195,8 @@ class EndpointClient:
         if response.is_redirect:
             target = self.clean(response.headers.get("location", "another address"))
             return EngineError(
-                f"{host_of(url)}: answers {status} and points to {target}; redirects are not followed: register the "
-                "model at its final address"
+                f"{host_of(url)}: answers {status} and redirects to {target}; redirects are not followed: register "
+                "the model at its final URL"
             )
         remedy = ""
         if status in _REFUSED:
@@ -210,8 +214,8 @@ class EndpointClient:
         longest = self._settings.endpoint_wait_seconds
         if wait_s is not None and wait_s > longest:
             return EngineError(
-                f"{host_of(url)}: {reason} and asks to be left alone for {wait_s:.0f} s, longer than "
-                f"SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS={longest:g}; retry then, or ask for less at a time"
+                f"{host_of(url)}: {reason} and asks to wait {wait_s:.0f} s, longer than "
+                f"SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS={longest:g}; retry then, or send fewer requests at a time"
             )
         return _TryAgainError(reason, wait_s)
 
@@ -235,19 +239,19 @@ def read_key(endpoint: Endpoint) -> str | None:
     if not key:
         raise ModelError(f"endpoint {endpoint.name}: its {where} is empty or missing here; set it for every worker")
     if any(not "!" <= character <= "~" for character in key):
-        raise ModelError(f"endpoint {endpoint.name}: its {where} holds blanks or characters that no key has")
+        raise ModelError(f"endpoint {endpoint.name}: its {where} contains spaces or characters that keys cannot have")
     return key
 
 
 def _where_kept(endpoint: Endpoint) -> str | None:
-    """Where an endpoint's key is, as messages say it: they are seen by more people than the file's path is for."""
+    """Where an endpoint's key is, for messages: more people see these than should see the file's path."""
     if endpoint.key_env is not None:
         return f"key_env {endpoint.key_env}"
     return None if endpoint.key_file is None else "key_file"
 
 
 def seconds_of(retry_after: str) -> float | None:
-    """Seconds of a Retry-After header, which gives a number or a date; None for what is neither."""
+    """Seconds of a Retry-After header, which gives a number or a date; None for anything else."""
     if retry_after.strip().isdecimal():
         return float(retry_after)
     try:

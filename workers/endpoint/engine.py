@@ -1,8 +1,8 @@
-"""The engine on an endpoint: the same doors as the local engines, and texts as well.
+"""The engine on an endpoint: the same interface as the local engines, and texts as well.
 
 What cannot be known from outside stays unknown: an endpoint lists the log-probabilities of its most probable tokens
 only, cuts prompts into tokens by itself, and shows no weights. So label log-probabilities may be None, labels are found
-by their texts, and settings() holds what the server says of itself.
+by their texts, and settings() contains what the server says about itself.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from workers.errors import EngineError, InterruptedScoringError
 PROBE: Final = "The capital of France is the city of"
 """An unfinished sentence: what may follow begins with a blank."""
 LISTING_ATTEMPTS: Final = 2
-"""Asking for the list of models keeps other work of a worker waiting, so it is not insisted on."""
+"""Asking for the list of models delays a worker's other work, so it is not retried for long."""
 STOP_SECONDS: Final = 0.2
 """How often an engine looks whether it should stop, while it waits for answers."""
 _SEED_BITS: Final = 31
@@ -119,7 +119,7 @@ class EndpointEngine:
         self._client.close()
 
     def settings(self) -> dict[str, object]:
-        """What could move a number, as far as the server tells: read it after scoring, when it has spoken.
+        """What could change a number, as far as the server tells: read it after scoring, when the server has answered.
 
         server, version, system_fingerprint, served_model: as reported, several joined by ", ". meta: what the list of
         models says of this one. leading_blanks: whether labels were compared with theirs.
@@ -324,7 +324,7 @@ def _connect(location: str, key_reference: str | None, settings: Settings) -> tu
 
 
 def _describe(client: EndpointClient, location: str, model: str) -> dict[str, object]:
-    """What a server says of itself and of a model: `version` and `meta`, where it does.
+    """What a server says about itself and a model: `version` and `meta`, where it does.
 
     Raises EngineError when it does not serve the model.
     """
@@ -333,7 +333,9 @@ def _describe(client: EndpointClient, location: str, model: str) -> dict[str, ob
     found = next((entry for entry in entries if model in _names(entry)), None)
     if found is None:
         known = ", ".join(client.clean(str(entry.get("id"))) for entry in entries[:_META_LENGTH]) or "none"
-        raise EngineError(f"{host_of(location)}: serves no model {model!r} (it lists: {known}); correct --revision")
+        raise EngineError(
+            f"{host_of(location)}: does not serve the model {model!r} (it lists: {known}); correct --revision"
+        )
     described: dict[str, object] = {}
     meta = found.get("meta")
     if isinstance(meta, dict):

@@ -13,9 +13,9 @@ decides:
   are not the same to the last bit for exponentials and the like: rows are padded to a multiple of 32, and nothing is.
 - Threads each compute passes of their own, and none shares a product.
 
-What is said of products is a habit of oneDNN's and not a promise, so an engine looks when it is opened: at products
-with the model's weights and at those of attention (`check_products`), and at its own numbers of some made-up prompts,
-alone and together.
+oneDNN happens to behave this way but does not guarantee it, so an engine checks when it is opened: products with the
+model's weights and those of attention (`check_products`), and its own numbers for some test prompts, alone and
+together.
 """
 
 import math
@@ -43,7 +43,7 @@ CHECKED_ROWS: Final = (ROW_MULTIPLE, 7 * ROW_MULTIPLE, 16 * ROW_MULTIPLE)
 
 
 def refusal(model: Any) -> str | None:
-    """Why a model has no canonical mode; None when nothing is known to speak against it."""
+    """Why a model has no canonical mode; None if there is no known reason."""
     if not onednn_serves(model.device, model.dtype):
         return f"its products are of {str(model.dtype).removeprefix('torch.')} on {model.device.type}, not oneDNN's"
     if not all(is_plain(weight) for weight in model.parameters()):

@@ -46,9 +46,7 @@ def render_chat(loaded: LoadedModel, messages: Sequence[Mapping[str, str]], *, o
     """
     tokenizer = loaded.tokenizer
     if getattr(tokenizer, "chat_template", None) is None:
-        raise EngineError(
-            "the model has no chat template; use a protocol without one, or a model that was tuned for conversations"
-        )
+        raise EngineError("the model has no chat template; use a protocol without one, or a chat-tuned model")
     failures = []
     for turns in _ways_to_say(messages):
         try:
@@ -60,7 +58,8 @@ def render_chat(loaded: LoadedModel, messages: Sequence[Mapping[str, str]], *, o
             )
         except SecurityError as error:
             raise EngineError(
-                f"the model's chat template does what a template may not ({_in_short(error)}); check where the model's "
+                f"the model's chat template does something that is not allowed ({_in_short(error)}); check where the "
+                "model's "
                 "files come from, or use a protocol without chat template"
             ) from None
         except Exception as error:  # noqa: BLE001 - a template is a program and can fail in any way
@@ -69,9 +68,9 @@ def render_chat(loaded: LoadedModel, messages: Sequence[Mapping[str, str]], *, o
         missing = [turn["role"] for turn in turns if turn["content"].strip() not in text]
         if not missing:
             return text + open_with
-        failures.append(f"it leaves out what the {missing[0]} says")
+        failures.append(f"it leaves out the message of the {missing[0]}")
     raise EngineError(
-        f"the model's chat template cannot write the conversation down ({failures[-1]}); correct the template, or use "
+        f"the model's chat template cannot format the conversation ({failures[-1]}); correct the template, or use "
         "a protocol without one"
     )
 

@@ -5,7 +5,7 @@ the texts of a shard would cost a seventh of the model's time on a CPU, and more
 where the tokenizer would merge across the cut. So a new text is read from some words before the place where it leaves
 the previous one. Where the tokens of those words come out as they did before, the reading has fallen into step, and the
 earlier tokens hold for both texts: tokenizers cut a text into words and merge within them, with no memory of the words
-before. That is a habit of tokenizers and not a promise, so some texts of every call are read in full and compared.
+before. Tokenizers do not guarantee that, so some texts of every call are read in full and compared.
 """
 
 from collections.abc import Callable, Sequence

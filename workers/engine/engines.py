@@ -40,7 +40,7 @@ class Engine(Protocol):
         ...
 
     def settings(self) -> dict[str, object]:
-        """What could move the last bits of a number."""
+        """What could change the last bits of a number."""
         ...
 
 
@@ -66,7 +66,7 @@ class BatchedEngine:
         return continuations_batched(self._loaded, prompts, batch_tokens=self.budget_tokens, should_stop=should_stop)
 
     def settings(self) -> dict[str, object]:
-        """What could move the last bits of a number."""
+        """What could change the last bits of a number."""
         settings: dict[str, object] = {"engine": "transformers-batched", "batch_tokens": self.budget_tokens}
         return settings | ({"because": self._because} if self._because else {})
 
@@ -91,7 +91,7 @@ class ReferenceEngine:
         return _one_by_one(lambda prompt: continuations_reference(self._loaded, [prompt]), prompts, should_stop)
 
     def settings(self) -> dict[str, object]:
-        """What could move the last bits of a number: nothing."""
+        """What could change the last bits of a number: nothing."""
         return {"engine": "transformers-reference"}
 
 

@@ -1,4 +1,4 @@
-"""A forward pass of our own for Llama's layers on the CPU: the model's weights, fewer walks over the activations.
+"""Our own forward pass for Llama's layers on the CPU: the model's weights, fewer walks over the activations.
 
 Weights are copied anyway, into the layout that oneDNN reads. On the way the norms' gains go into the products that
 follow them, the three projections of attention become one, the attention's scaling goes into the queries, and the rows

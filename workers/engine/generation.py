@@ -151,10 +151,10 @@ def _context(tokenizer: Any, prompt: GenerationPrompt) -> list[int]:
 
 def _check_fits(tokens: int, max_tokens: int, limit: int | None) -> None:
     if tokens == 0:
-        raise EngineError("a prompt has no tokens to continue; use a protocol that shows the model something")
+        raise EngineError("a prompt has no tokens to continue; use a protocol with a non-empty prompt")
     if limit is not None and tokens + max_tokens > limit:
         raise EngineError(
-            f"a prompt has {tokens} tokens and up to {max_tokens} may follow, the model's context holds {limit}; use "
+            f"a prompt has {tokens} tokens and up to {max_tokens} may follow, but the model's context is {limit}; use "
             "fewer shots, a lower max_tokens or a model with a longer context"
         )
 
@@ -229,7 +229,8 @@ class _Finite(LogitsProcessor):
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:  # noqa: ARG002
         if not scores.max(dim=1).values.isfinite().all():
             raise EngineError(
-                "the model gives logits that are no numbers to choose a token by; load it with a wider dtype, such as "
+                "the model gives logits that are not numbers, so no token can be chosen; load it with a wider dtype, "
+                "such as "
                 "float32"
             )
         return scores

@@ -139,7 +139,7 @@ def checked_logprobs(values: Sequence[float]) -> list[float]:
     """
     if not all(map(math.isfinite, values)):
         raise EngineError(
-            f"the model gives log-probabilities {list(values)}, which are no numbers to compare; load it with a wider "
+            f"the model gives log-probabilities {list(values)}, which are not comparable numbers; load it with a wider "
             "dtype, such as float32"
         )
     return [min(0.0, value) for value in values]
@@ -149,6 +149,6 @@ def check_length(tokens: int, limit: int | None) -> None:
     """Raises EngineError for a prompt of more tokens than the model's context holds."""
     if limit is not None and tokens > limit:
         raise EngineError(
-            f"a prompt has {tokens} tokens, the model's context holds {limit}; use fewer shots or a "
+            f"a prompt has {tokens} tokens, but the model's context is {limit}; use fewer shots or a "
             "model with a longer context"
         )

@@ -34,7 +34,7 @@ BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
 
 CPU_MEMORY_BYTES: Final = 2 << 30
 GPU_MEMORY_SHARE: Final = 0.75
-"""What scoring may take beside the loaded model, where nothing else is said; on a GPU of what is free."""
+"""What scoring may use besides the loaded model by default; on a GPU, of what is free."""
 
 READ_ROWS: Final = 512
 """States that go through the vocabulary head together."""
@@ -79,7 +79,7 @@ class TrieEngine:
         memory_bytes: int | None = None,
         canonical: bool | None = None,
     ) -> None:
-        """memory_bytes: what scoring may take beside the loaded model: packed weights, kept states and activations.
+        """memory_bytes: what scoring may use besides the loaded model: packed weights, kept states and activations.
 
         canonical: False for the fast mode; True to have the canonical one or an EngineError; None for the canonical
         one where the model and the machine have it.
@@ -87,7 +87,7 @@ class TrieEngine:
         """
         reason = refusal(loaded.model)
         if reason is not None:
-            raise EngineError(f"the trie engine does not score this model: {reason}; use the batched engine")
+            raise EngineError(f"the trie engine cannot score this model: {reason}; use the batched engine")
         self._loaded = loaded
         self._on_cpu = loaded.device.type == "cpu"
         self._by_flex = loaded.device.type == "cuda"
@@ -100,7 +100,7 @@ class TrieEngine:
         self._readout = Readout(loaded.model)
         self._arithmetic: str | None = None
         self.canonical = canonical is not False
-        self._fast_because = None if self.canonical else "it was asked for"
+        self._fast_because = None if self.canonical else "it was requested"
         if self.canonical:
             self._fast_because = self._try_canonical()
             self.canonical = self._fast_because is None
@@ -132,7 +132,7 @@ class TrieEngine:
         except EngineError as error:
             return str(error)
         self._arithmetic = canonical_mode.digest(together)
-        return None if alone == together else "made-up prompts have other bits alone than together"
+        return None if alone == together else "test prompts have different bits alone than together"
 
     def _choose_forward(self) -> HostedForward | FusedForward:
         model = self._loaded.model
@@ -149,7 +149,7 @@ class TrieEngine:
         return self._packed_bytes > 0
 
     def settings(self) -> dict[str, object]:
-        """What could move the last bits of a number."""
+        """What could change the last bits of a number."""
         own: dict[str, object] = {
             "engine": "transformers-trie",
             "canonical": self.canonical,
@@ -332,7 +332,7 @@ class TrieEngine:
         if fits < MIN_PASS_TOKENS:
             needed = int((fixed + UNPLANNED_BYTES + per_lane + MIN_PASS_TOKENS * per_token) / PLANNED_SHARE) >> 20
             raise EngineError(
-                f"scoring prompts of {longest} tokens takes about {needed + 1} MiB beside the model, and "
+                f"scoring prompts of {longest} tokens takes about {needed + 1} MiB besides the model, but "
                 f"{self.memory_bytes >> 20} MiB are allowed; allow more, or use the batched engine"
             )
         tokens = min(self.budget_tokens, fits)
@@ -375,7 +375,7 @@ def _fitting(trie: TokenTrie, ends: Iterable[int], state_bytes: int, limit_bytes
 
 @dataclass
 class _Outcome:
-    """What a piece of work came to: what was read, nodes computed, states of the paths to keep."""
+    """The result of a piece of work: what was read, nodes computed, states of the paths to keep."""
 
     logprobs: dict[tuple[int, int], float] = field(default_factory=dict)
     computed: int = 0

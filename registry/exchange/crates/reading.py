@@ -1,7 +1,7 @@
-"""Reading a crate into a registry: every file is checked against the metadata, and the seal is computed anew.
+"""Reading a crate into a registry: every file is checked against the metadata, and the seal is recomputed.
 
-Nothing of a crate is believed: not its paths, not its digests, not its seal. What does not come out is refused, with
-the question that it is about, and then nothing is stored.
+Nothing in a crate is trusted: not its paths, not its digests, not its seal. Anything that does not match is refused,
+with the question concerned, and then nothing is stored.
 """
 
 import json
@@ -64,7 +64,7 @@ def import_crate(engine: Engine, path: Path) -> int:
     """Stores a crate's evaluation, sealed with the same seal, and returns its id here.
 
     Raises IngestError for files that are not as the metadata says or contradict each other, and for an evaluation that
-    is here already; SealError, naming questions, where the seal or the metrics do not come out.
+    already exists; SealError, naming questions, where the seal or the metrics do not match.
     """
     folder = path.parent if path.name == layout.METADATA else path
     _check_files(folder)
@@ -73,9 +73,9 @@ def import_crate(engine: Engine, path: Path) -> int:
         with write_session(engine) as session:
             evaluation_id = _Import(session, folder, document).run()
     except (LookupError, TypeError, ValueError, AttributeError, StatementError) as error:
-        # A file that its author made up can lack any key and hold any value: none of them is a fault of this code.
+        # A forged file can lack any key and contain any value: none of that is a fault of this code.
         raise IngestError(
-            f"{folder.name}: a value is missing or not of its kind ({str(error).splitlines()[0][:300]}); take the "
+            f"{folder.name}: a value is missing or has the wrong type ({str(error).splitlines()[0][:300]}); take the "
             "crate from its source again"
         ) from error
     refresh_boards(engine)
@@ -89,11 +89,11 @@ def _reject(name: str, problem: str) -> NoReturn:
 
 def _read_json(path: Path) -> Any:
     if path.stat().st_size > MAX_METADATA:
-        _reject(path.name, f"is larger than {MAX_METADATA} bytes; this is no crate of an evaluation")
+        _reject(path.name, f"is larger than {MAX_METADATA} bytes, too large for the crate of an evaluation")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        _reject(path.name, "is no JSON document in UTF-8; take the crate from its source again")
+        _reject(path.name, "is not a JSON document in UTF-8; fetch the crate again")
 
 
 def _check_files(folder: Path) -> None:
@@ -101,7 +101,7 @@ def _check_files(folder: Path) -> None:
     found = _read_json(folder / layout.METADATA)
     graph = found.get("@graph") if isinstance(found, dict) else None
     if not isinstance(graph, list) or not all(isinstance(entity, dict) for entity in graph):
-        _reject(layout.METADATA, "has no @graph of entities; it is no RO-Crate")
+        _reject(layout.METADATA, "has no @graph of entities, so it is not an RO-Crate")
     listed = set()
     for entity in graph:
         kinds = entity.get("@type")
@@ -112,31 +112,31 @@ def _check_files(folder: Path) -> None:
         listed.add(name)
     missing = [name for name in layout.FILES if name not in listed]
     if missing:
-        _reject(layout.METADATA, f"does not list {', '.join(missing)}; the crate is not whole")
+        _reject(layout.METADATA, f"does not list {', '.join(missing)}; the crate is incomplete, fetch it again")
 
 
 def _check_file(folder: Path, name: Any, digest: Any) -> None:
-    # Before anything is opened: a path that leads out of the folder would read somebody else's files.
+    # Before anything is opened: a path that leads out of the folder would read other files.
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\x00" in name:
-        _reject(layout.METADATA, f"the file {str(name)[:200]!r} lies outside the crate; it is refused")
+        _reject(layout.METADATA, f"the file {str(name)[:200]!r} is outside the crate; it is refused")
     path = folder.joinpath(*parts)
     inside = folder.resolve()
     if any(place.is_symlink() for place in (path, *path.parents) if inside in place.resolve().parents):
-        _reject(name, "is a link; a crate holds files alone")
+        _reject(name, "is a link; a crate may contain only files")
     if not path.resolve().is_relative_to(inside):
-        _reject(layout.METADATA, f"the file {name!r} lies outside the crate; it is refused")
+        _reject(layout.METADATA, f"the file {name!r} is outside the crate; it is refused")
     if not path.is_file():
-        _reject(name, "is missing; take the crate from its source again")
+        _reject(name, "is missing; fetch the crate again")
     if not isinstance(digest, str) or sha256_file(path) != digest:
-        _reject(name, "is not the file that the metadata describes (SHA-256 differs); take the crate again")
+        _reject(name, "is not the file that the metadata describes (SHA-256 differs); fetch the crate again")
 
 
 def _document(folder: Path) -> dict[str, Any]:
     document: dict[str, Any] = _read_json(folder / layout.EVALUATION)
     if not isinstance(document, dict) or document.get("crate_version") != layout.CRATE_VERSION:
         version = document.get("crate_version") if isinstance(document, dict) else None
-        _reject(layout.EVALUATION, f"is of version {version}; this code reads version {layout.CRATE_VERSION}")
+        _reject(layout.EVALUATION, f"has version {version}; this code reads version {layout.CRATE_VERSION}")
     for key, kind in {
         "seal": str,
         "specification": dict,
@@ -150,12 +150,12 @@ def _document(folder: Path) -> dict[str, Any]:
         "withdrawals": list,
     }.items():
         if not isinstance(document.get(key), kind):
-            _reject(layout.EVALUATION, f"has no {key!r} of the right kind; the crate is not whole")
+            _reject(layout.EVALUATION, f"has no {key!r} of the right kind; the crate is incomplete, fetch it again")
     facts = document["evaluation"]
     if specification_digest(document["specification"]) != facts.get("specification_digest"):
-        _reject(layout.EVALUATION, "its specification is not the one that its digest was taken over")
+        _reject(layout.EVALUATION, "its specification does not match its digest")
     if not 1 <= facts.get("seal_version", 0) <= SEAL_VERSION:
-        _reject(layout.EVALUATION, f"its seal is of version {facts.get('seal_version')}; upgrade this registry's code")
+        _reject(layout.EVALUATION, f"its seal has version {facts.get('seal_version')}; upgrade this registry's code")
     return document
 
 
@@ -228,11 +228,11 @@ class _Import:
         if known is None:
             return
         if known.seal == self.document["seal"]:
-            _reject(self.folder.name, f"is here already: evaluation {known.id} has the same seal")
+            _reject(self.folder.name, f"is already imported: evaluation {known.id} has the same seal")
         _reject(
             self.folder.name,
-            f"evaluation {known.id} is replicate {replicate} of the same specification, with other results; two of one "
-            "number cannot be kept beside each other, so import it into a registry without that one",
+            f"evaluation {known.id} is replicate {replicate} of the same specification, with other results; a registry "
+            "cannot have two with the same number, so import it into one without that evaluation",
         )
 
     # What it refers to
@@ -294,7 +294,7 @@ class _Import:
         facts = _columns(ModelRevision, self.document["model_revision"], "number")
         template = facts.get("chat_template")
         if (None if template is None else sha256_text(template)) != facts.get("chat_template_digest"):
-            _reject(layout.EVALUATION, "the chat template is not the one that its digest was taken over")
+            _reject(layout.EVALUATION, "the chat template does not match its digest")
         newest = self.session.scalar(select(func.max(ModelRevision.number)).filter_by(model_id=model.id)) or 0
         revision = ModelRevision(**facts, model=model, number=newest + 1, state="ready")
         self.session.add(revision)
@@ -327,7 +327,7 @@ class _Import:
         for item in self.document["shards"]:
             worker, fingerprint = item["worker"], item["engine_fingerprint"]
             if worker is not None and self.session.get(Worker, worker["id"]) is None:
-                # It worked for another registry: here it never lived.
+                # It worked for another registry and was never alive here.
                 facts = _columns(Worker, worker)
                 facts["stopped_at"] = facts.get("stopped_at") or facts["last_seen"]
                 self.session.add(Worker(**facts))
@@ -397,7 +397,7 @@ class _Import:
             _reject(file, f"question {row['question']!r} was not asked")
         return {"question_id": ids[row["question"]]}
 
-    # Whether it comes out
+    # Comparing with the crate
 
     def _check_seal(self, evaluation: Evaluation) -> list[Leaf]:
         leaves = list(question_leaves(self.session, evaluation.id, evaluation.seal_version))
@@ -408,7 +408,7 @@ class _Import:
         listed = ", ".join(changed[:LISTED]) + (f" and {len(changed) - LISTED} more" if len(changed) > LISTED else "")
         what = f"question {listed}" if changed else "its specification or who scored its shards"
         raise SealError(
-            f"{self.folder.name}: the seal does not come out: {what} is not as it was sealed; nothing is imported"
+            f"{self.folder.name}: the seal cannot be reproduced: {what} is not as it was sealed; nothing is imported"
         )
 
     def _check_metrics(self, evaluation: Evaluation) -> None:
@@ -427,7 +427,7 @@ class _Import:
                 )
 
     def _said_of_it(self, evaluation: Evaluation) -> None:
-        """Analyses and withdrawals that came along."""
+        """Analyses and withdrawals in the crate."""
         for item in self.document["analyses"]:
             store_analysis(self.session, evaluation.id, item["kind"], item["parameters"], item["result"])
         for item in self.document["withdrawals"]:

@@ -56,13 +56,14 @@ def export_crate(session: Session, evaluation_id: int, out: Path, audience: Audi
     """
     evaluation = find_evaluation(session, evaluation_id)
     if out.exists():
-        raise UsageError(f"{out} is there already; name a new folder: --out DIR")
+        raise UsageError(f"{out} already exists; give a new folder: --out DIR")
     if evaluation.seal is None:
         raise SealError(f"evaluation {evaluation_id} is {evaluation.state}, and only sealed ones are archived")
     visibility = evaluation.benchmark_version.visibility
     if visibility not in SEES[audience]:
         raise UsageError(
-            f"evaluation {evaluation_id} is on a benchmark that is {visibility}: its questions would go along; give an "
+            f"evaluation {evaluation_id} is on a benchmark that is {visibility}: its questions would be included; give "
+            "an "
             "--audience that may see it"
         )
     if compute_seal(session, evaluation) != evaluation.seal:
@@ -258,7 +259,7 @@ def _write_metadata(evaluation: Evaluation, folder: Path) -> list[dict[str, Any]
     crate.description = (
         f"A sealed Shuffleboard evaluation of {described}: protocol {evaluation.protocol.name}, "
         f"{evaluation.protocol.shots}-shot, variants {evaluation.variant_set.name}. Import it into another registry, "
-        "which computes the seal anew: shuffleboard evaluations import DIR"
+        "which recomputes the seal: shuffleboard evaluations import DIR"
     )
     assert evaluation.sealed_at is not None
     crate.datePublished = evaluation.sealed_at

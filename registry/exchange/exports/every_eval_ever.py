@@ -60,7 +60,7 @@ def every_eval_ever(
         report("evaluations", done, len(selection.evaluation_ids))
     if not entries:
         raise NotFoundError(
-            "no sealed evaluation is selected, and the schema is for finished ones; wait for one, or leave a filter out"
+            "no sealed evaluation is selected, and the schema is for finished ones; wait for one, or leave out a filter"
         )
     return entries
 

@@ -11,7 +11,7 @@ _TYPES: Final[Mapping[str, Mapping[str, str]]] = {
         "text": "string",
         "time": "timestamp in UTC",
         "digest": "string, hexadecimal",
-        "json": "string that holds JSON",
+        "json": "string containing JSON",
         "integer[]": "list of int64",
         "double[]": "list of float64",
         "text[]": "list of string",
@@ -20,7 +20,7 @@ _TYPES: Final[Mapping[str, Mapping[str, str]]] = {
         "boolean": "`true` or `false`",
         "time": "text such as `2026-05-01T12:00:00.000000Z`",
         "digest": "text, hexadecimal",
-        "json": "text that holds JSON",
+        "json": "text containing JSON",
         "integer[]": "JSON list",
         "double[]": "JSON list",
         "text[]": "JSON list",
@@ -28,7 +28,7 @@ _TYPES: Final[Mapping[str, Mapping[str, str]]] = {
     "jsonl": {
         "time": "text such as `2026-05-01T12:00:00.000000Z`",
         "digest": "text, hexadecimal",
-        "json": "text that holds JSON",
+        "json": "text containing JSON",
         "integer[]": "list",
         "double[]": "list",
         "text[]": "list",
@@ -90,7 +90,7 @@ def readme(manifest: Mapping[str, Any]) -> str:
     written = (
         f"As of {manifest['as_of']}, for the audience `{manifest['audience']}`. Written by version "
         f"{manifest['code_version'] or 'unknown'} from a database of schema {manifest['schema_revision']}. "
-        "`manifest.json` says the same to programs, with the SHA-256 of each file.\n"
+        "`manifest.json` has the same facts for programs, with the SHA-256 of each file.\n"
     )
     parts = ["# Results exported from Shuffleboard\n", written, "## Reading it\n", _READING.get(manifest["format"], "")]
     tables = [entry for entry in manifest["files"] if "columns" in entry]
@@ -104,10 +104,10 @@ def readme(manifest: Mapping[str, Any]) -> str:
 _FILES: Final = """\
 ## Files
 
-NULL means not known or undefined, never zero. Positions and options count from 0; an option is an ordinal in the
-benchmark's own order, and inserted options are −1, −2, …. What the columns of a view mean stands in the documentation
-under the view's name (docs/views.md). `evaluation_id` and `question_id` join the files; they mean something within this
-export only, and seals and `external_id` beyond it.
+NULL means unknown or undefined, never zero. Positions and options count from 0; an option is an ordinal in the
+benchmark's own order, and inserted options are −1, −2, …. The documentation explains the columns of each view under
+its name (docs/views.md). `evaluation_id` and `question_id` join the files; they are only valid within this export,
+while seals and `external_id` also identify rows elsewhere.
 
 | File | Rows | View | What a row is |
 |---|---|---|---|"""
@@ -115,8 +115,8 @@ export only, and seals and `external_id` beyond it.
 _CANARIES: Final = """\
 ## Keep the questions out of training data
 
-Models that were trained on a benchmark's questions cannot be tested with them. Every copy of the questions carries a
-canary, by which a corpus that holds them can be found:
+Models that were trained on a benchmark's questions cannot be tested with them. Every copy of the questions carries
+a canary string, so that a corpus containing them can be found:
 """
 
 

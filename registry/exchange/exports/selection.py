@@ -103,9 +103,9 @@ def _reject_nothing(session: Session, request: ExportRequest, query: Select[int,
         if visibilities.intersection(SEES[audience]):
             raise NotFoundError(
                 f"the evaluations of {', '.join(request.models)} are not for the audience {request.audience!r}; "
-                f"--audience {audience} holds some"
+                f"--audience {audience} includes some"
             )
-    raise NotFoundError("no evaluation is named by all of the filters; leave one out (shuffleboard evaluations list)")
+    raise NotFoundError("no evaluation matches all the filters; leave one out (shuffleboard evaluations list)")
 
 
 def _versions(session: Session, reference: str, audience: Audience) -> Sequence[int]:
@@ -130,4 +130,4 @@ def _require_visible(what: str, versions: Sequence[BenchmarkVersion], audience: 
     if any(version.visibility in SEES[audience] for version in versions):
         return
     holding = next(name for name in AUDIENCES if any(version.visibility in SEES[name] for version in versions))
-    raise NotFoundError(f"{what} is not for the audience {audience!r}; --audience {holding} holds it")
+    raise NotFoundError(f"{what} is not for the audience {audience!r}; --audience {holding} includes it")

@@ -108,8 +108,8 @@ def _require_free(out: Path) -> None:
     if out.is_dir() and not any(out.iterdir()):
         return
     if out.exists() or out.is_symlink():
-        what = "holds files already" if out.is_dir() else "is no folder"
-        raise UsageError(f"{out}: {what}; name a new folder with --out, or remove this one")
+        what = "already contains files" if out.is_dir() else "is not a folder"
+        raise UsageError(f"{out}: {what}; give a new folder with --out, or remove this one")
 
 
 @contextmanager
@@ -119,14 +119,14 @@ def _folder(out: Path) -> Iterator[Path]:
         out.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:
-        raise UsageError(f"{out}: cannot be written ({error.strerror}); name another folder with --out") from None
+        raise UsageError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None
     try:
         yield folder
         folder.chmod(0o755)
         folder.rename(out)
     except OSError as error:
         raise UsageError(
-            f"{out}: cannot be written ({error.strerror or error}); name another folder with --out"
+            f"{out}: cannot be written ({error.strerror or error}); give another folder with --out"
         ) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)

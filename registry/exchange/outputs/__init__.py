@@ -1,4 +1,4 @@
-"""Other people's outputs: one reader per format, one check, one way into the database."""
+"""Recorded outputs: one reader per format, one check, one way into the database."""
 
 from registry.exchange.outputs.importer import ImportRequest, import_outputs
 from registry.exchange.outputs.programs import log_file, log_questions

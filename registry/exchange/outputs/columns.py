@@ -26,7 +26,7 @@ def read_columns(path: Path, questions: Mapping[str, KnownQuestion], column: str
         ]
         if column not in columns:
             given = "is needed" if column is None else f"{column!r} is not in {path.name}"
-            raise UsageError(f"--column {given}; it has one column a model: {', '.join(columns)}")
+            raise UsageError(f"--column {given}; it has one column per model: {', '.join(columns)}")
         for number, row in enumerate(rows, start=2):
             place = Place(path, number)
             question = find_question(place, questions, row["question_id"])

@@ -93,7 +93,7 @@ def _first_ordinals(path: Path, selection: Sequence[tuple[str, int | None]]) -> 
     following = 0
     for type_, selected in wanted:
         if type_ not in highest:
-            raise UsageError(f"--select {type_!r}: {path.name} holds the variant types {', '.join(types) or 'none'}")
+            raise UsageError(f"--select {type_!r}: {path.name} has the variant types {', '.join(types) or 'none'}")
         ordinals[type_, selected] = following
         following += 1 if selected is not None else highest[type_] + 1
     return ordinals

@@ -66,7 +66,7 @@ def _stated_answer(place: Place, line: Mapping[str, Any], order: tuple[int | str
         position = check_position(place, line["position"], len(order))
         option = line.get("option")
         if option is not None and (position is None or order[position] != option):
-            place.reject(f"position {position} and option {shown(option)} say different things; keep one")
+            place.reject(f"position {position} and option {shown(option)} contradict each other; keep one")
         return True, position
     if "option" not in line:
         return False, None

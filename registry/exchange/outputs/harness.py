@@ -108,7 +108,7 @@ def _loglikelihood(place: Place, response: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        place.reject(f"response {shown(json.dumps(response, default=str))} holds no log-likelihood")
+        place.reject(f"response {shown(json.dumps(response, default=str))} contains no log-likelihood")
     if not math.isfinite(number) or number > 0:
         place.reject(f"log-likelihood {number!r} is not a finite number up to 0")
     return number

@@ -39,7 +39,7 @@ CALIBRATED: Final = "multiple_choice_separate_calibrated"
 METHODS: Final = (JOINT, SEPARATE, CALIBRATED)
 METRIC: Final = "exact_match"
 CORRECT: Final = "correct"
-EQUAL_OPTIONS: Final = "HELM compares texts, and the answer's text stands at two options"
+EQUAL_OPTIONS: Final = "HELM compares texts, and two options have the answer's text"
 TIE: Final = "HELM shares the point between equally likely options; here the first counts"
 
 Stats = dict[tuple[str, int], dict[str, float]]
@@ -57,7 +57,7 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
     specification = members(Place(path, 1), document, "adapter_spec", dict)
     method = specification.get("method")
     if method not in METHODS:
-        whole.reject(f"method {shown(method)} cannot be imported; of multiple choice there are {', '.join(METHODS)}")
+        whole.reject(f"method {shown(method)} cannot be imported; the multiple-choice methods are {', '.join(METHODS)}")
     finder = QuestionFinder(questions)
     stats = _per_instance(path.with_name("per_instance_stats.json"))
     recorded: list[Recorded] = []
@@ -79,10 +79,12 @@ def read_helm(path: Path, document: Mapping[str, Any], questions: Mapping[str, K
             recorded.append(_joint(place, first, specification, question, order, texts, stated))
         else:
             recorded.append(_separate(place, requests, method, question, order, texts, stated))
-    remarks = [f"{left_out} perturbed instances are left out: their texts are not the benchmark's"] if left_out else []
+    remarks = (
+        [f"{left_out} perturbed instances are left out: their texts differ from the benchmark's"] if left_out else []
+    )
     if not stats:
         remarks.append(
-            f"no per_instance_stats.json beside {path.name}: single answers are not compared with their scores"
+            f"no per_instance_stats.json next to {path.name}: single answers are not compared with their scores"
         )
     about = described({"run": _run_name(path), "model": specification.get("model"), "adapter": method})
     return Log(FORMAT, recorded, about, METRIC, _overall(path.with_name("stats.json"), splits), shots, remarks)
@@ -167,7 +169,7 @@ def _completion(place: Place, request: Mapping[str, Any]) -> Mapping[str, Any] |
     """The most probable completion; None where the model refused to give one."""
     result = request.get("result")
     if not isinstance(result, dict):
-        place.reject("was not executed: it has no result; import a finished run, not a dry one")
+        place.reject("was not executed: it has no result; import a finished run, not a dry run")
     completions = list(objects(place, result, "completions"))
     if not completions:
         return None
@@ -228,7 +230,7 @@ def _extracted(place: Place, pattern: Any, text: str) -> str:
     try:
         match = re.search(pattern, text)
     except (re.error, TypeError) as error:
-        place.reject(f"output_mapping_pattern {shown(pattern)} is no regular expression ({error})")
+        place.reject(f"output_mapping_pattern {shown(pattern)} is not a regular expression ({error})")
     if match is None:
         return ""
     return str(match.group(1) if match.groups() else match.group(0))
@@ -302,7 +304,7 @@ def _separate(
     if predicted is not None and int(predicted) != position:
         place.reject(
             f"per_instance_stats.json says that reference {int(predicted)} was predicted, its log-likelihoods say "
-            f"{position}; the files of the folder are not of one run"
+            f"{position}; the files in the folder are from different runs"
         )
     return Recorded(
         place,

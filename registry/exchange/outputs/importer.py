@@ -183,7 +183,7 @@ def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> t
         return "columns", lambda: read_columns(path, questions, request.column)
     first = next(read_lines(path), None)
     if first is None:
-        raise IngestError(f"{path.name}: holds no outputs; give one line per prompt")
+        raise IngestError(f"{path.name}: contains no outputs; give one line per prompt")
     keys = first[1].keys()
     selection = parse_selection(request.select)
     if keys >= CONSISTENCY_KEYS:
@@ -202,10 +202,10 @@ def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
 
 
 def _comparison(log: Log, checked: Checked, request: ImportRequest) -> Comparison:
-    """What the log states beside what its answers come to."""
+    """The scores that the log reports, with those its answers give."""
     remarks = list(log.remarks)
     if log.shots is not None and log.shots != request.shots:
-        remarks.append(f"its prompts hold up to {log.shots} examples, but --shots says {request.shots}")
+        remarks.append(f"its prompts contain up to {log.shots} examples, but --shots says {request.shots}")
     return Comparison(
         log.metric,
         log.stated,
@@ -252,8 +252,8 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
         seen = checked.variants.setdefault(question.question_id, set())
         if recorded.variant in seen:
             recorded.place.reject(
-                f"question {question.external_id} variant {recorded.variant} stands on an earlier line already; each "
-                "prompt has one line"
+                f"question {question.external_id} variant {recorded.variant} is already on an earlier line; give "
+                "each prompt one line"
             )
         seen.add(recorded.variant)
         _compare(recorded, checked)
@@ -263,7 +263,8 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
             for name in names - known.keys():
                 allowed = ", ".join(known) or "none"
                 recorded.place.reject(
-                    f"order: {name!r} is no inserted option of {definition.kind} (it has: {allowed}); use --variants "
+                    f"order: {name!r} is not an inserted option of {definition.kind} (it has: {allowed}); use "
+                    "--variants "
                     "imported for variants of another kind"
                 )
             if question.question_id not in expected:
@@ -275,7 +276,7 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
         if checked.lines % BATCH == 0:
             tell("checking", checked.lines, None)
     if not checked.lines:
-        raise IngestError("the file holds no outputs of what was selected; nothing is imported")
+        raise IngestError("the file contains no outputs for the selection; nothing is imported")
     return checked
 
 
@@ -429,7 +430,7 @@ def _first_missing(
     what = f"variant {absent[0]}" if absent else "all of its variants"
     return (
         f"incomplete: {len(lacking)} of {len(questions)} questions lack outputs, the first is {first.external_id} "
-        f"({what}); import a file that holds them all"
+        f"({what}); import a file that contains them all"
     )
 
 

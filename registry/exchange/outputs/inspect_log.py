@@ -89,10 +89,10 @@ def read_inspect(
             continue
         recorded.append(_recorded(place, sample, finder))
     if not recorded:
-        raise IngestError(f"{path.name}: holds no finished sample; import the log of a finished run")
+        raise IngestError(f"{path.name}: contains no finished sample; import the log of a finished run")
     remarks = [f"{failed} samples ended with an error and are left out"] if failed else []
     if header.get("status") not in (None, "success"):
-        remarks.append(f"the run did not end well: its status is {header['status']}")
+        remarks.append(f"the run did not succeed: its status is {header['status']}")
     description = members(Item(path, "header"), header, "eval", dict)
     about = {key: description.get(key) for key in ("task", "run_id", "model", "created")}
     packages = description.get("packages")
@@ -144,12 +144,12 @@ def _input(place: Place, sample: Mapping[str, Any]) -> str:
         return value
     messages = [message for message in objects(place, sample, "input") if message.get("role") == "user"]
     if not messages:
-        place.reject("its input has no message of the user; give a task that asks the question there")
+        place.reject("its input has no user message; give a task that asks the question there")
     content = messages[-1].get("content")
     if isinstance(content, list):
         content = "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     if not isinstance(content, str):
-        place.reject(f"content {shown(content)} of its input is not text; only questions in text can be imported")
+        place.reject(f"content {shown(content)} of its input is not text; only text questions can be imported")
     return content
 
 

@@ -27,7 +27,7 @@ def log_file(path: Path) -> Path | None:
     if path.is_dir():
         state = path / STATE_FILE
         if not state.is_file():
-            raise IngestError(f"{path}: is a folder without {STATE_FILE}, so no run of HELM; name the file in it")
+            raise IngestError(f"{path}: is a folder without {STATE_FILE}, so not a HELM run; give a file in it")
         return state
     if not path.is_file():
         return None

@@ -99,7 +99,7 @@ def check_order(place: Place, question: KnownQuestion, order: Any) -> tuple[int 
             )
     if len(set(order)) != len(order):
         twice = next(item for item in order if order.count(item) > 1)
-        place.reject(f"order: option {shown(twice)} is shown twice; each option stands at one position")
+        place.reject(f"order: option {shown(twice)} is shown twice; give each option one position")
     return tuple(order)
 
 
@@ -206,16 +206,14 @@ class QuestionFinder:
         fitting = self._fitting(text, options)
         if log_id in self._found:
             if self._found[log_id] not in fitting:
-                place.reject(f"id {shown(log_id)} stands for two different questions; ids are unique")
+                place.reject(f"id {shown(log_id)} is used for two different questions; ids must be unique")
             return self._found[log_id]
         if not fitting:
             self._reject_unknown(place, text, options)
         named = [question for question in fitting if question.external_id == log_id]
         free = named or [question for question in fitting if question.question_id not in self._taken]
         if not free or free[0].question_id in self._taken:
-            place.reject(
-                f"question {fitting[0].external_id} stands in the file under another id as well; keep one of them"
-            )
+            place.reject(f"question {fitting[0].external_id} is also in the file under another id; keep one of them")
         self._found[log_id] = free[0]
         self._taken.add(free[0].question_id)
         return free[0]

@@ -1,4 +1,4 @@
-"""Scores that a log states, beside what its answers come to here."""
+"""Scores that a log reports, compared with those its answers give here."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -59,14 +59,14 @@ class Comparison:
         """For people, what matters first."""
         lines = []
         if self.stated is None:
-            lines.append(f"the log states no {self.metric}; its {self.answers} answers come to {self.recomputed:.4f}")
+            lines.append(f"the log reports no {self.metric}; its {self.answers} answers give {self.recomputed:.4f}")
         elif self.agrees:
             lines.append(
-                f"{self.metric}: the log states {self.stated:.4f}, and its {self.answers} answers come to the same"
+                f"{self.metric}: the log reports {self.stated:.4f}, and its {self.answers} answers give the same"
             )
         else:
             lines.append(
-                f"warning: {self.metric}: the log states {self.stated:.4f}, but its {self.answers} answers come to "
+                f"warning: {self.metric}: the log reports {self.stated:.4f}, but its {self.answers} answers give "
                 f"{self.recomputed:.4f}"
             )
         if self.differences:
@@ -76,11 +76,12 @@ class Comparison:
             more = f" and {len(self.differences) - NAMED} more" if len(self.differences) > NAMED else ""
             reasons = "; ".join(sorted({item.reason for item in self.differences}))
             lines.append(
-                f"{len(self.differences)} of {self.compared} answers are scored otherwise here: {named}{more}. "
+                f"{len(self.differences)} of {self.compared} answers are scored differently here: {named}{more}. "
                 f"{reasons}"
             )
         if not self.differences and self.agrees is False:
             lines.append(
-                "every answer agrees with its own score, so the stated one is of other answers than the file holds"
+                "every answer agrees with its own score, so the reported one covers other answers than those in the "
+                "file"
             )
         return [*lines, *self.remarks]

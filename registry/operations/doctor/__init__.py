@@ -1,4 +1,4 @@
-"""`shuffleboard doctor`: looks at a deployment and says of each thing what was found and what to do.
+"""`shuffleboard doctor`: checks a deployment and reports what was found and what to do.
 
 One small function a check; CHECKS lists them all.
 """
@@ -43,13 +43,13 @@ CHECKS: Final = (
     Check("secret key", host.secret_key),
     Check("accelerator", host.accelerator),
 )
-"""Everything that is looked at, in this order."""
+"""Every check, in this order."""
 
 
 def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Finding]:
     """The finding of each check that means something on this engine.
 
-    A check whose needs are not met is not made, and says so. Nothing is changed.
+    A check whose needs are not met is skipped, and says so. Nothing is changed.
     """
     in_order = {""}
     for check in checks:
@@ -66,10 +66,8 @@ def _look(check: Check, context: Context) -> Outcome:
         return check.look(context)
     except (DBAPIError, RedisError, ShuffleboardError, OSError) as error:
         reason = " ".join(str(getattr(error, "orig", error)).split())
-        return problem(
-            f"could not be looked at: {reason}", "give this account the right to, or mend what is named here"
-        )
+        return problem(f"could not be checked: {reason}", "give this account permission, or fix what is named here")
 
 
 def _unmet(check: Check) -> Outcome:
-    return warning(f"not looked at: needs the {check.needs}", f"mend what is said of the {check.needs} first")
+    return warning(f"not checked: needs the {check.needs}", f"fix the problem with the {check.needs} first")

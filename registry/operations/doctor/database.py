@@ -56,9 +56,7 @@ def reachable(context: Context) -> Outcome:
     try:
         history.current(context.engine)
     except DatabaseError as error:
-        return problem(
-            str(error), "start it, and check address, password and certificates in SHUFFLEBOARD_DATABASE_URL"
-        )
+        return problem(str(error), "start it, and check URL, password and certificates in SHUFFLEBOARD_DATABASE_URL")
     if context.engine.dialect.name == "sqlite":
         return ok(f"SQLite {sqlite3.sqlite_version}, {file_of(context)}")
     version, user = rows_of(context, "SELECT current_setting('server_version'), current_user")[0]
@@ -83,7 +81,7 @@ def writable(context: Context) -> Outcome:
     except (sqlite3.Error, DatabaseError) as error:
         return problem(
             f"cannot be written: {error}",
-            "make file and folder writable for this account; where it is locked, end what holds it",
+            "make file and folder writable for this account; if it is locked, stop the process that holds the lock",
         )
     return ok("can be written")
 
@@ -97,16 +95,16 @@ def revision(context: Context) -> Outcome:
     if waiting:
         titles = "; ".join(f"{number} {title}" for number, title in waiting)
         return problem(
-            f"{at or 'empty'}; not run yet: {titles}",
+            f"{at or 'empty'}; migrations to run: {titles}",
             "stop workers and website, make a backup (shuffleboard db backup FILE), run: shuffleboard db upgrade",
         )
     if history.is_too_old(str(at)):
         return problem(f"revision {at} is older than the first release", history.FROM_BEFORE)
-    return problem(f"revision {at} is newer than this code's {history.head()}", "install the code that made it")
+    return problem(f"revision {at} is newer than this code's {history.head()}", "install the version of the code")
 
 
 def triggers(context: Context) -> Outcome:
-    """Whether everything that refuses to change what is sealed is there, switched on, and as it was written."""
+    """Whether every trigger that protects sealed data exists, enabled and unchanged."""
     wanted = {name: _one_line(body) for name, body in trigger_statements(context.engine.dialect.name).items()}
     if context.engine.dialect.name == "sqlite":
         query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
@@ -128,13 +126,13 @@ def triggers(context: Context) -> Outcome:
         changed = [name for name, body in wanted.items() if name in bodies and bodies[name] not in body]
     missing = sorted(wanted.keys() - found.keys())
     if not (missing or off or changed):
-        return ok(f"all {len(wanted)} are there and switched on")
-    parts = {"missing": missing, "switched off": off, "not as they were made": sorted(changed)}
+        return ok(f"all {len(wanted)} exist and are enabled")
+    parts = {"missing": missing, "switched off": off, "changed since they were created": sorted(changed)}
     file = f"registry/schema/triggers/{context.engine.dialect.name}.sql"
     switch_on = "ALTER TABLE … ENABLE TRIGGER …, and " if off else ""
     return problem(
         "; ".join(f"{what}: {', '.join(names)}" for what, names in parts.items() if names),
-        f"as the owner, {switch_on}make again what {file} has of them; then run: shuffleboard verify --all",
+        f"as the owner, {switch_on}recreate them from {file}; then run: shuffleboard verify --all",
     )
 
 
@@ -155,16 +153,16 @@ def views(context: Context) -> Outcome:
         found = {(row[0], row[1]) for row in rows_of(context, "SELECT schemaname, viewname FROM pg_views")}
     missing = sorted(".".join(filter(None, name)) for name in wanted - found)
     if not missing:
-        return ok(f"all {len(wanted)} are there")
+        return ok(f"all {len(wanted)} exist")
     return problem(
         f"missing: {', '.join(missing)}",
-        "somebody dropped them: as the owner, make them again from the newest text of each in migrations/sql, or "
+        "they were dropped: as the owner, recreate them from the newest text of each in migrations/sql, or "
         "restore a backup; then run: shuffleboard db roles",
     )
 
 
 def rights(context: Context) -> Outcome:
-    """Whether the role in use could undo what keeps sealed rows."""
+    """Whether the role in use could disable what protects sealed rows."""
     user, superuser = rows_of(context, "SELECT current_user, rolsuper FROM pg_roles WHERE rolname = current_user")[0]
     owners = dict(
         rows_of(context, "SELECT tablename, tableowner FROM pg_tables WHERE schemaname = 'public' ORDER BY tablename")
@@ -176,9 +174,9 @@ def rights(context: Context) -> Outcome:
     )
     if superuser or len(own) == len(owners):
         what = "a superuser" if superuser else "the owner of every table"
-        return warning(f"{user} is {what}, and could switch off what keeps sealed rows", remedy)
+        return warning(f"{user} is {what}, and could disable what protects sealed rows", remedy)
     if own:
-        return problem(f"{user} owns {', '.join(own)}, and could switch off what keeps its rows", remedy)
+        return problem(f"{user} owns {', '.join(own)}, and could disable what protects their rows", remedy)
     query = (
         "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND (pg_has_role(tableowner, 'MEMBER') "
         "OR has_table_privilege(quote_ident(schemaname) || '.' || quote_ident(tablename), 'TRUNCATE, TRIGGER')) "
@@ -188,11 +186,11 @@ def rights(context: Context) -> Outcome:
     if reached:
         listed = f"{', '.join(reached[:3])}{' …' if len(reached) > 3 else ''}"
         return problem(f"{user} may empty, or act as the owner of, {listed}", remedy)
-    return ok(f"{user} owns nothing and may change rows alone")
+    return ok(f"{user} owns nothing and may only change rows")
 
 
 def readers(context: Context) -> Outcome:
-    """Whether strangers' queries are asked by roles that see the documented views alone."""
+    """Whether anonymous visitors' queries run as roles that see only the documented views."""
     from registry.schema.public_sql import run_query
 
     given = {"public": context.settings.reader_url, "members": context.settings.member_reader_url}
@@ -203,11 +201,11 @@ def readers(context: Context) -> Outcome:
         try:
             run_query(context.settings, audience, "SELECT count(*) AS n FROM leaderboard")  # type: ignore[arg-type]
         except ShuffleboardError as error:
-            return problem(f"{audience}: {error}", "run `shuffleboard db roles`, and set what it prints")
+            return problem(f"{audience}: {error}", "run `shuffleboard db roles`, and use the settings it prints")
         answered.append(audience)
     if not answered:
-        return ok("none is set: the SQL page answers nobody")
-    return ok(f"{' and '.join(answered)}: documented views alone")
+        return ok("none is set: the SQL page answers no queries")
+    return ok(f"{' and '.join(answered)}: documented views only")
 
 
 def sqlite_file(context: Context) -> Outcome:
@@ -218,12 +216,12 @@ def sqlite_file(context: Context) -> Outcome:
     kind = file_system(path)
     if kind in NETWORK:
         return problem(
-            f"{path} is on a network file system ({kind}), where SQLite's locks do not hold",
+            f"{path} is on a network file system ({kind}), where SQLite's locks are unreliable",
             "move it to a local disk, or the registry to PostgreSQL: shuffleboard db move --to URL",
         )
     if journal != "wal":
         return problem(
-            f"journal mode {journal}, not wal", f"end what uses it, then: sqlite3 {path} 'PRAGMA journal_mode=WAL'"
+            f"journal mode {journal}, not wal", f"stop what uses it, then: sqlite3 {path} 'PRAGMA journal_mode=WAL'"
         )
     if mode & stat.S_IWOTH:
         return problem(f"{path} can be written by everyone (mode {mode:o})", f"chmod 600 {path}")
@@ -261,7 +259,7 @@ def database_space(context: Context) -> Outcome:
     host = context.engine.url.host or ""
     is_here = host in ("", "localhost", "127.0.0.1", "::1") or host.startswith("/")
     if not is_here or folder is None or not Path(folder).exists():
-        return ok(f"{size}; its disk cannot be asked from here")
+        return ok(f"{size}; its disk cannot be checked from here")
     return room(context, Path(folder), size)
 
 
@@ -270,7 +268,7 @@ def room(context: Context, folder: Path, holds: str) -> Outcome:
     free = disk_usage(folder).free
     found = f"{holds}; {free / GIB:.1f} GiB are free on the disk of {folder}"
     least = context.limits.free_bytes
-    remedy = "make room or move it to a larger disk: work stands still while nothing can be written"
+    remedy = "free space or move it to a larger disk: work stops while nothing can be written"
     if free < least:
         return problem(found, remedy)
     return warning(found, remedy) if free < 5 * least else ok(found)
@@ -283,7 +281,7 @@ def connections(context: Context) -> Outcome:
     )[0]
     found = f"{used} of {most} connections"
     if used > context.limits.connections * most:
-        return warning(found, "raise max_connections, or put a connection pool in front")
+        return warning(found, "raise max_connections, or use a connection pool")
     return ok(found)
 
 
@@ -296,8 +294,10 @@ def statistics(context: Context) -> Outcome:
     )
     stale = rows_of(context, query, rows=context.limits.stale_rows)
     if value_of(context, "SELECT current_setting('autovacuum')") != "on":
-        return warning("autovacuum is off", "switch autovacuum on: tables grow and plans grow old without it")
+        return warning("autovacuum is off", "enable autovacuum: without it tables grow and statistics become outdated")
     if stale:
         listed = ", ".join(f"{name} ({changed} rows since {last})" for name, changed, last in stale)
-        return warning(f"old statistics: {listed}", f"as the owner: ANALYZE {', '.join(name for name, _, _ in stale)}")
-    return ok("autovacuum is on, no table's statistics are old")
+        return warning(
+            f"outdated statistics: {listed}", f"as the owner: ANALYZE {', '.join(name for name, _, _ in stale)}"
+        )
+    return ok("autovacuum is on, all statistics are up to date")

@@ -59,12 +59,12 @@ def ok(found: str) -> Outcome:
 
 
 def warning(found: str, remedy: str) -> Outcome:
-    """Works, and will not for ever."""
+    """Works, but may stop working."""
     return Outcome("warning", found, remedy)
 
 
 def problem(found: str, remedy: str) -> Outcome:
-    """Does not work, or does not keep what it should."""
+    """Does not work, or does not protect what it should."""
     return Outcome("problem", found, remedy)
 
 

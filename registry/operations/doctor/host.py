@@ -28,7 +28,7 @@ def data_directory(context: Context) -> Outcome:
     """Whether it can be written to, and has room."""
     home = context.settings.home.expanduser()
     if not home.is_dir():
-        return ok(f"{home}: made when it is first needed")
+        return ok(f"{home}: will be created when first needed")
     if not os.access(home, os.W_OK):
         return problem(f"{home}: cannot be written to", "make it writable for this account, or set SHUFFLEBOARD_HOME")
     return room(context, home, str(home))
@@ -42,12 +42,13 @@ def secret_key(context: Context) -> Outcome:
             return problem(
                 f"{path}: no such file", "write 32 random bytes into it, or unset SHUFFLEBOARD_SECRET_KEY_FILE"
             )
-        return ok("none yet: the website makes it when it first starts")
+        return ok("none yet: the website creates it when it first starts")
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         return problem(
-            f"{path}: others may read or change it (mode {mode:o}), and sign in as anybody",
-            f"chmod 600 {path}; if somebody may have read it, remove it and restart the website, which makes another",
+            f"{path}: others may read or change it (mode {mode:o}), and sign in as anyone",
+            f"chmod 600 {path}; if someone may have read it, remove it and restart the website, which creates a new "
+            "one",
         )
     return ok(f"{path}, mode {mode:o}")
 
@@ -71,11 +72,11 @@ def models(context: Context) -> Outcome:
         except ModelError as error:
             faults.append(f"{row.name} revision {row.number}: {error}")
     if not faults:
-        return ok(f"{len(revisions)} of local files, all there")
+        return ok(f"{len(revisions)} of local files, all present")
     found = "; ".join(faults[:3]) + (f"; {len(faults) - 3} more" if len(faults) > 3 else "")
-    remedy = "put the files back where they were, on a path that every worker's host sees"
+    remedy = "put the files back, on a path that every worker's host can read"
     if hosts and socket.gethostname() not in hosts:
-        return warning(f"not on this host: {found}", f"if workers do not see them either, {remedy}")
+        return warning(f"not on this host: {found}", f"if workers cannot read them either, {remedy}")
     return problem(found, remedy)
 
 
@@ -90,7 +91,7 @@ def _cut_off(folder: Path) -> Iterator[str]:
             except ValueError:
                 header = None
         if not isinstance(header, dict):
-            yield f"{path.name} is no safetensors file"
+            yield f"{path.name} is not a safetensors file"
             continue
         wanted = (
             8 + length + max((item["data_offsets"][1] for name, item in header.items() if name[0] != "_"), default=0)
@@ -103,10 +104,10 @@ def accelerator(_context: Context) -> Outcome:
     """What this host has to score on. None is no fault."""
     program = shutil.which("nvidia-smi")
     if program is None:
-        return ok("no GPU (nvidia-smi is not here); workers score on the CPU")
+        return ok("no GPU (nvidia-smi is not installed); workers score on the CPU")
     listed = _said([program, "--query-gpu=name,driver_version,memory.total,memory.used", "--format=csv,noheader"])
     if not listed:
-        return warning("nvidia-smi is here and lists no GPU", "check the driver: run nvidia-smi")
+        return warning("nvidia-smi is installed but lists no GPU", "check the driver: run nvidia-smi")
     found = "; ".join(listed.splitlines())
     if find_spec("torch") is None:
         return ok(f"{found}; torch is not installed here")
@@ -115,8 +116,8 @@ def accelerator(_context: Context) -> Outcome:
     count, _, version = seen.partition(" ")
     if count in ("", "0"):
         return warning(
-            f"{found}; torch {version or '(which does not load)'} sees none of them",
-            "install a build of torch for CUDA that the driver can run: see the README",
+            f"{found}; torch {version or '(which fails to load)'} sees none of them",
+            "install a CUDA build of torch that the driver supports: see the README",
         )
     return ok(f"{found}; torch {version} sees {count}")
 

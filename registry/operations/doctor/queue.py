@@ -44,11 +44,11 @@ def workers(context: Context) -> Outcome:
         .order_by(Worker.last_seen.desc()),
     )
     if not live and _is_waiting(context):
-        return problem("none is alive, and work waits", START)
+        return problem("none is alive, but work is waiting", START)
     found = f"{len(live)} alive" + (f" ({_listed([f'{row.device} on {row.host}' for row in live])})" if live else "")
     if silent:
         gone = _listed([f"process {row.pid} on {row.host} since {row.last_seen:%H:%M} UTC" for row in silent])
-        return warning(f"{found}; silent without having signed off: {gone}", "look at its log, and start it again")
+        return warning(f"{found}; disappeared without signing off: {gone}", "check its log, and start it again")
     return ok(found)
 
 
@@ -58,7 +58,7 @@ def queues(context: Context) -> Outcome:
         lacking = claims.queues_without_worker(session)
     if lacking:
         return problem(
-            f"work waits on {', '.join(lacking)}, which no live worker serves",
+            f"work is waiting on {', '.join(lacking)}, which no live worker serves",
             f"start one: shuffleboard worker --queues {','.join(lacking)}",
         )
     return ok("none without a worker")
@@ -93,7 +93,7 @@ def parked(context: Context) -> Outcome:
     if shards:
         listed = _listed([f"evaluation {row.evaluation_id} ({row.shards}: {str(row.error)[:100]})" for row in shards])
         return warning(
-            f"parked: {listed}", f"remove the reason, then: shuffleboard evaluations retry {shards[0].evaluation_id}"
+            f"parked: {listed}", f"fix the cause, then: shuffleboard evaluations retry {shards[0].evaluation_id}"
         )
     return ok("no shard is parked")
 
@@ -108,7 +108,7 @@ def leases(context: Context) -> Outcome:
         .order_by(Shard.id),
     )
     if not expired:
-        return ok("none has run out")
+        return ok("none has expired")
     listed = _listed(
         [f"shard {row.id} of evaluation {row.evaluation_id}, process {row.pid} on {row.host}" for row in expired]
     )
@@ -116,11 +116,11 @@ def leases(context: Context) -> Outcome:
         alive = claims.live_workers(session)
     if alive:
         return warning(
-            f"run out: {listed}",
+            f"expired: {listed}",
             f"wait for {context.settings.reconcile_seconds:g} s (SHUFFLEBOARD_RECONCILE_SECONDS): a live worker queues "
-            "them again; if it does not, look at its log",
+            "them again; if it does not, check its log",
         )
-    return problem(f"held by the dead: {listed}", f"no worker is alive that could queue them again; {START}")
+    return problem(f"held by dead workers: {listed}", f"no worker is alive that could queue them again; {START}")
 
 
 def waiting(context: Context) -> Outcome:
@@ -157,7 +157,7 @@ def sealing(context: Context) -> Outcome:
     if alive:
         return warning(
             found,
-            f"wait for {context.settings.reconcile_seconds:g} s (SHUFFLEBOARD_RECONCILE_SECONDS); if they stay, look "
-            "for seal_refused in the workers' logs",
+            f"wait for {context.settings.reconcile_seconds:g} s (SHUFFLEBOARD_RECONCILE_SECONDS); if that does not "
+            "help, look for seal_refused in the workers' logs",
         )
     return problem(found, f"no worker is alive that could seal them; {START}")

@@ -41,20 +41,21 @@ def broker(context: Context) -> Outcome:
     except (RedisError, OSError, UsageError) as error:
         return problem(
             f"{shown} does not answer ({' '.join(str(error).split())})",
-            "start Redis, and check address, password and certificates in SHUFFLEBOARD_BROKER_URL; until then workers "
+            "start Redis, and check URL, password and certificates in SHUFFLEBOARD_BROKER_URL; until then workers "
             "poll the database",
         )
     found = f"Redis {facts['redis_version']} at {shown}, {facts['used_memory_human']}"
     policy, bound = facts.get("maxmemory_policy", "noeviction"), facts.get("maxmemory", 0)
     if bound and policy != "noeviction":
         return warning(
-            f"{found}; throws messages away when its memory is full (maxmemory-policy {policy})",
-            "CONFIG SET maxmemory-policy noeviction, and in redis.conf; give other users of it another server",
+            f"{found}; drops messages when its memory is full (maxmemory-policy {policy})",
+            "CONFIG SET maxmemory-policy noeviction, also in redis.conf; move other users of this Redis to another "
+            "server",
         )
     if facts.get("rdb_last_bgsave_status") == "err" or facts.get("aof_last_write_status") == "err":
         return warning(
-            f"{found}; could not write to its disk last time, and then refuses messages",
-            'make room on its disk, or switch saving off (save ""): messages need not be kept',
+            f"{found}; its last save to disk failed, so it refuses messages",
+            'free space on its disk, or disable saving (save ""): messages need not be persisted',
         )
     return ok(found)
 
@@ -79,7 +80,7 @@ def clocks(context: Context) -> Outcome:
     if max(map(abs, offsets.values())) > context.limits.clock_seconds:
         return warning(
             f"from this host's clock: {found}",
-            "let every host keep its time by NTP (timedatectl set-ntp true); leases go by the database's clock alone",
+            "synchronise every host's clock by NTP (timedatectl set-ntp true); leases use only the database's clock",
         )
     return ok(f"from this host's clock: {found}")
 
@@ -108,6 +109,6 @@ def endpoints(context: Context) -> Outcome:
         except OSError as error:
             return problem(
                 f"{name}: {host_of(location)} does not answer ({error.strerror or error})",
-                "start the server, or let this host reach it; a proxy is not asked here",
+                "start the server, or let this host reach it; proxies are not used for this check",
             )
     return ok(f"{len(allowed)} allowed, {len(located)} in use")

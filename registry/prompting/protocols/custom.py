@@ -40,7 +40,7 @@ def read_protocol_file(path: Path | Traversable) -> dict[str, Any]:
     except OSError as error:
         raise IngestError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     if len(content) > MAX_FILE_BYTES:
-        raise IngestError(f"{where}: is larger than {MAX_FILE_BYTES:,} bytes; that is no protocol")
+        raise IngestError(f"{where}: is larger than {MAX_FILE_BYTES:,} bytes, too large for a protocol; check the file")
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -54,15 +54,15 @@ def _document(where: str, text: str) -> Mapping[str, Any]:
         try:
             return tomllib.loads(text, parse_float=Decimal)
         except (ValueError, RecursionError) as error:
-            raise IngestError(f"{where}: is not TOML: {error}") from None
+            raise IngestError(f"{where}: not valid TOML: {error}; correct the file") from None
     if not where.lower().endswith(".json"):
         raise IngestError(f"{where}: unknown kind of file; use .toml or .json")
     try:
         document = json.loads(text, parse_float=Decimal, parse_constant=Decimal, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
-        raise IngestError(f"{where}: is not JSON: {error}") from None
+        raise IngestError(f"{where}: not valid JSON: {error}; correct the file") from None
     if not isinstance(document, dict):
-        raise IngestError(f"{where}: is no JSON object; write {{'name': …, 'base': …}}")
+        raise IngestError(f"{where}: not a JSON object; write {{'name': …, 'base': …}}")
     return document
 
 
@@ -70,7 +70,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = [key for key, _ in pairs]
     for key in keys:
         if keys.count(key) > 1:
-            message = f"key {key!r} stands twice"
+            message = f"key {key!r} is given twice; keep one"
             raise ValueError(message)
     return dict(pairs)
 
@@ -83,15 +83,15 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
     name, base = document.get("name"), document.get("base")
     if not isinstance(name, str) or not isinstance(base, str):
         key = "name" if not isinstance(name, str) else "base"
-        raise IngestError(f"{where}: {key} is missing or no text; a protocol gives its name and its base")
+        raise IngestError(f"{where}: {key} is missing or not text; a protocol must give its name and base")
     try:
         check_name("protocol", name)
     except UsageError as error:
         raise IngestError(f"{where}: {error}") from None
     if name in PRESETS:
-        raise IngestError(f"{where}: name {name!r} is a preset, and presets do not change; choose another name")
+        raise IngestError(f"{where}: name {name!r} is a preset, and presets cannot be changed; choose another name")
     if base not in PRESETS:
-        raise IngestError(f"{where}: base {base!r} is no preset; use one of {', '.join(PRESETS)}")
+        raise IngestError(f"{where}: base {base!r} is not a preset; use one of {', '.join(PRESETS)}")
     preset = PRESETS[base]
     definition: dict[str, Any] = {"name": name, "shots": 0, **preset}
     for key, value in document.items():
@@ -101,7 +101,7 @@ def custom_definition(document: Mapping[str, Any], where: str) -> dict[str, Any]
             raise IngestError(f"{where}: shots belong to an evaluation; give them there: --shots {value}")
         if key not in preset or key in FIXED:
             known = ", ".join(known for known in preset if known not in FIXED)
-            raise IngestError(f"{where}: {key!r} is no key that {base} lets you change; it has: {known}")
+            raise IngestError(f"{where}: {key!r} is not a key that {base} lets you change; those are: {known}")
         definition[key] = _value(f"{where}: {key}", key, value, preset)
     return definition
 
@@ -111,11 +111,11 @@ def _value(place: str, key: str, value: Any, preset: Mapping[str, Any]) -> Any:
     inner = _TABLES.get(key)
     if inner is not None:
         if not isinstance(value, Mapping):
-            raise IngestError(f"{place}: {value!r} is no table; write its keys below it")
+            raise IngestError(f"{place}: {value!r} is not a table; write its keys below it")
         changed = dict(preset[key])
         for name, item in value.items():
             if name not in preset[key]:
-                raise IngestError(f"{place}: {name!r} is no key of it; it has: {', '.join(preset[key])}")
+                raise IngestError(f"{place}: {name!r} is not one of its keys; it has: {', '.join(preset[key])}")
             changed[name] = inner[name](f"{place}.{name}", item, preset[key][name])
         return changed
     if key == "labels":
@@ -155,9 +155,9 @@ def _template(place: str, value: Any, preset: Mapping[str, Any], key: str) -> st
         optional -= {"label"}
     if unknown := sorted(found - allowed):
         listed = ", ".join(f"{{{name}}}" for name in sorted(allowed)) or "none"
-        _refuse(place, value, f"{{{unknown[0]}}} cannot stand here (placeholders: {listed}); write a brace as {{{{")
+        _refuse(place, value, f"{{{unknown[0]}}} cannot be used here (placeholders: {listed}); write a brace as {{{{")
     if missing := sorted(_placeholders(place, default) - optional - found):
-        _refuse(place, value, f"{{{missing[0]}}} must stand in it")
+        _refuse(place, value, f"{{{missing[0]}}} is missing; add it")
     return text
 
 
@@ -186,7 +186,7 @@ def _labels(place: str, value: Any, preset: Mapping[str, Any]) -> str | list[str
         _refuse(place, value, 'give 2 to 100 labels, as one text ("ABCD") or as a list of texts')
     labels = [_text(place, label) for label in value]
     if not all(label.split() == [label] for label in labels):
-        _refuse(place, value, "a label is text without blanks")
+        _refuse(place, value, "a label must be text without spaces")
     if "{label}" in preset["continuation"] and len(set(labels)) != len(labels):
         _refuse(place, value, f"{preset['format']} answers with a label, so all must differ")
     if preset["format"] == "first-letter" and not all(len(label) == 1 and label.isalnum() for label in labels):

@@ -1,11 +1,11 @@
-"""Strangers' SQL: read-only questions to the documented views, on both engines.
+"""Untrusted SQL: read-only queries over the documented views, on both engines.
 
     guard.py       what may be asked: one SELECT over the documented views, with functions that are on a list
-    runner.py      asks it, as somebody who may do nothing else, within limits
-    child.py       the process that holds the connection while it is asked
+    runner.py      runs it, with no other rights, within limits
+    child.py       the process that holds the connection while it runs
     results.py     what comes back, as CSV and JSON
 
-Guard and database each refuse by themselves: decision 0022.
+Guard and database each refuse independently: decision 0022.
 """
 
 from registry.schema.documented import ViewDocument, documented_views

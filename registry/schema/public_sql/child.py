@@ -1,7 +1,7 @@
-"""The process in which one query of a stranger is asked. It is run by its path, and imports nothing of ours.
+"""The process in which one untrusted query runs. It is started by its path, and imports none of our code.
 
-Why a process: a row or a value may grow until memory is gone, and one instruction of SQLite may run for minutes without
-looking whether it was interrupted. A process can be held to an amount of memory and killed.
+Why a process: a row or a value may grow until memory is exhausted, and one instruction of SQLite may run for minutes
+without checking for interrupts. A process can be limited in memory and killed.
 
 stdin: the question, a JSON document (`Question`). stdout: the answer, a JSON document: `columns`, `rows`, `truncated`,
 `cut_cells` and `elapsed_s`, or `error` and `kind` ("refused", "time", "size", "busy", "set-up").
@@ -36,7 +36,7 @@ BATCH: Final = 100
 
 
 class Question(TypedDict):
-    """What is asked, of what, and within which limits."""
+    """The query, the database, and the limits."""
 
     engine: str
     address: str  # SQLite: path of the file; PostgreSQL: how a reader connects, as libpq writes it
@@ -139,8 +139,9 @@ def ask_sqlite(question: Question, answer: Answer) -> None:
     connection = sqlite3.connect(":memory:", uri=True, isolation_level=None)
     connection.text_factory = lambda content: content.decode("utf-8", "replace")
     deadline = time.monotonic() + question["seconds"]
-    # Refusing by the name of a view alone would not do: SQLite tells the authorizer the name of a view and that of a
-    # WITH in the same way, and a stranger chooses the latter. A schema whose name is drawn cannot be asked of.
+    # Refusing by the name of a view alone would not do: SQLite reports the name of a view and that of a WITH to the
+    # authorizer in the same way, and the query chooses the latter. A schema with a random name cannot be named in a
+    # query.
     base = f"base_{secrets.token_hex(16)}"
     try:
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -150,7 +151,7 @@ def ask_sqlite(question: Question, answer: Answer) -> None:
         (unseen,) = connection.execute(question["unseen"].format(base=base)).fetchone()
         for statement in question["barriers"] if unseen else question["statements"]:
             connection.execute(statement.format(base=base))
-        # SQLite makes these at their first use, with rights that strangers do not get.
+        # SQLite makes these at their first use, with rights that untrusted queries do not get.
         connection.execute("SELECT count(*) FROM json_each('[]'), json_tree('[]')").fetchall()
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -241,7 +242,7 @@ _ACTIONS: Final = {
 
 # PostgreSQL
 
-# A reader made by hand, or a URL of somebody who may do more, would show strangers what they may not see.
+# A reader created by hand, or a URL with more rights, would show visitors what they may not see.
 _ROLE_CHECK: Final = """
 SELECT
     current_schema(),
@@ -299,13 +300,13 @@ def ask_postgresql(question: Question, answer: Answer) -> None:
     except errors.QueryCanceled:
         raise RefusedError("time", "cancelled") from None
     except errors.ConfigurationLimitExceeded:
-        raise RefusedError("size", "the query needs more temporary space than its role is given") from None
+        raise RefusedError("size", "the query needs more temporary space than its role may use") from None
     except psycopg.Error as error:
         if "memory" in str(error):
-            raise RefusedError("size", "the query makes values that are too large") from None
+            raise RefusedError("size", "the query produces values that are too large") from None
         raise RefusedError("refused", error.diag.message_primary or str(error)) from None
     except MemoryError:
-        raise RefusedError("size", "the query makes values that are too large") from None
+        raise RefusedError("size", "the query produces values that are too large") from None
     finally:
         watchdog.cancel()
         # Not close(): it would wait for nothing, but a rollback before it might.
@@ -327,12 +328,12 @@ def _prepare_postgresql(connection: Any, question: Question) -> None:
     if first != question["schema"] or elsewhere:
         raise RefusedError(
             "set-up",
-            f"this role does not read the schema {question['schema']} alone; make readers with: shuffleboard db roles",
+            f"this role can read more than the schema {question['schema']}; create readers with: shuffleboard db roles",
         )
     if unguarded:
         raise RefusedError(
             "set-up",
-            f"{unguarded} views in {question['schema']} are no security barriers, or can be written to; "
+            f"{unguarded} views in {question['schema']} are not security barriers, or can be written to; "
             "run: shuffleboard db roles",
         )
 

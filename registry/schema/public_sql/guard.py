@@ -1,9 +1,9 @@
-"""What strangers may ask: one SELECT over the documented views, with functions that are on a list.
+"""What untrusted queries may do: one SELECT over the documented views, with functions that are on a list.
 
 Everything is refused that is not allowed by name: kinds of expression, relations, columns, functions, types. Functions
 are checked twice, in the text (each name before a parenthesis) and in what sqlglot read, so that a misreading of one is
 caught by the other. The text that was checked is the text that is run: sqlglot's own writing of it would be another
-query, and only nearly the same one. See `lexer` for why both readers cut it up alike, and decision 0022.
+query, and only nearly the same one. See `lexer` for why both parsers tokenise it the same way, and decision 0022.
 """
 
 # Lists of words are read as lines of text.
@@ -24,7 +24,7 @@ from registry.schema.documented import documented_columns
 from registry.schema.public_sql.lexer import Token, tokens, without_comments
 from registry.schema.views import VIEWS
 
-# It warns of texts that it cannot read, with the text; they are refused, and a stranger's text belongs in no log.
+# It warns of texts that it cannot read, with the text; they are refused, and a visitor's text belongs in no log.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 Dialect = Literal["sqlite", "postgresql"]
@@ -91,15 +91,15 @@ _WITHOUT_PARENTHESES: Final = frozenset(
 """Functions of PostgreSQL that are called by their bare name and say more than the time."""
 
 _REMEDIES: Final = {
-    "array_agg": "ask for the rows themselves: what it collects has no bound",
+    "array_agg": "select the rows themselves: its result has no size limit",
     "generate_series": "list the values with VALUES",
-    "json_agg": "ask for the rows themselves: what it collects has no bound",
+    "json_agg": "select the rows themselves: its result has no size limit",
     "lpad": "pad in your own program",
     "printf": "use round and ||",
     "format": "use round and ||",
     "repeat": "repeat in your own program",
     "rpad": "pad in your own program",
-    "string_agg": "ask for the rows themselves: what it collects has no bound",
+    "string_agg": "select the rows themselves: its result has no size limit",
 }
 
 _ALLOWED: Final[tuple[type[exp.Expr], ...]] = (
@@ -168,9 +168,9 @@ def _check_statement(found: list[Token], dialect: Dialect) -> None:
     if not found:
         raise QueryRefusedError("the query is empty; write a SELECT over the documented views")
     if any(token.text == ";" for token in found):
-        raise QueryRefusedError("';' stands between two statements; ask one at a time")
+        raise QueryRefusedError("';' separates two statements; run one at a time")
     if dialect == "sqlite" and any(token.text == "[" for token in found):
-        raise QueryRefusedError("'[' quotes a name on SQLite, with anything in it; write \"name\"")
+        raise QueryRefusedError("'[' quotes names on SQLite only; write \"name\"")
     first = next((token for token in found if token.text != "("), found[0])
     if first.kind != "word" or first.name not in ("select", "with", "values"):
         raise QueryRefusedError(f"{first.text!r} begins no question; only SELECT, also behind WITH, is run")
@@ -181,11 +181,11 @@ def _parsed(text: str, dialect: Dialect) -> exp.Expr:
         statements = sqlglot.parse(text, read="postgres" if dialect == "postgresql" else dialect)
     except SqlglotError as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise QueryRefusedError(f"the query cannot be read: {reason}; correct it there") from None
+        raise QueryRefusedError(f"the query cannot be parsed: {reason}; correct it there") from None
     except RecursionError:
         raise QueryRefusedError("the query is nested too deeply; simplify it") from None
     if len(statements) != 1 or statements[0] is None:
-        raise QueryRefusedError(f"{len(statements)} statements were found; ask one at a time")
+        raise QueryRefusedError(f"{len(statements)} statements were found; run one at a time")
     return statements[0]
 
 
@@ -195,11 +195,11 @@ def _check_names(found: list[Token], tree: exp.Expr, dialect: Dialect) -> None:
     called: Counter[str] = Counter()
     for place, token in enumerate(found):
         if token.kind == "word" and token.name in _WITHOUT_PARENTHESES:
-            raise QueryRefusedError(f"{token.text} tells of the connection, not of results; leave it out")
+            raise QueryRefusedError(f"{token.text} is about the connection, not about results; leave it out")
         if token.kind not in ("word", "quoted") or place + 1 == len(found) or found[place + 1].text != "(":
             continue
         if place and found[place - 1].text == ".":
-            raise QueryRefusedError(f"function {token.text} has a schema before its name; write the bare name")
+            raise QueryRefusedError(f"function {token.text} has a schema before its name; write only the name")
         known = token.kind == "word" and (token.name in _BEFORE_PARENTHESES or token.name in FUNCTIONS[dialect])
         if not known:
             called[token.name] += 1
@@ -209,18 +209,18 @@ def _check_names(found: list[Token], tree: exp.Expr, dialect: Dialect) -> None:
 
 
 def _not_listed(name: str, dialect: Dialect) -> QueryRefusedError:
-    remedy = _REMEDIES.get(name, "the functions that may be called are listed in docs/sql.md")
+    remedy = _REMEDIES.get(name, "docs/sql.md lists the allowed functions")
     engine = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}[dialect]
-    return QueryRefusedError(f"function {name} may not be called here, on {engine}; {remedy}")
+    return QueryRefusedError(f"function {name} is not allowed here, on {engine}; {remedy}")
 
 
 def _check_node(node: exp.Expr, dialect: Dialect) -> None:
     if not isinstance(node, _ALLOWED):
-        raise QueryRefusedError(f"{_shown(node)} may not be part of a query here; leave it out")
+        raise QueryRefusedError(f"{_shown(node)} is not allowed in a query here; leave it out")
     if isinstance(node, exp.Anonymous) and str(node.this).lower() not in FUNCTIONS[dialect]:
         raise _not_listed(str(node.this).lower(), dialect)
     if isinstance(node, exp.With) and node.args.get("recursive"):
-        raise QueryRefusedError("WITH RECURSIVE may run without end; ask without RECURSIVE")
+        raise QueryRefusedError("WITH RECURSIVE may never end; query without RECURSIVE")
     if isinstance(node, exp.DataType):
         _check_type(node)
     if (place := _LOOKED_FOR.get(type(node))) is not None:
@@ -228,7 +228,7 @@ def _check_node(node: exp.Expr, dialect: Dialect) -> None:
     if (isinstance(node, exp.Array) and node.find(exp.Query)) or (
         isinstance(node, exp.Cast) and isinstance(node.this.unnest(), exp.Tuple)
     ):
-        raise QueryRefusedError(f"{_shown(node)} makes one value of many; ask for the rows or columns themselves")
+        raise QueryRefusedError(f"{_shown(node)} combines many values into one; select the rows or columns themselves")
     if isinstance(node, exp.Select) and (node.args.get("kind") or node.args.get("operation_modifiers")):
         raise QueryRefusedError("SELECT has a modifier that is not allowed here; leave it out")
 
@@ -237,7 +237,8 @@ def _check_type(node: exp.DataType) -> None:
     numbers = node.find(exp.DataTypeParam) is not None
     if node.this not in _TYPES or (numbers and node.this not in _TYPES_WITH_NUMBERS):
         raise QueryRefusedError(
-            f"type {_shown(node)} may not be cast to; use integer, bigint, double precision, numeric, text, boolean, "
+            f"type {_shown(node)} is not allowed in a cast; use integer, bigint, double precision, numeric, text, "
+            "boolean, "
             "date or timestamp"
         )
 
@@ -248,8 +249,7 @@ def _check_looked_for(pattern: exp.Expr | None) -> None:
     if pattern is None or (isinstance(pattern, exp.Literal) and len(pattern.name) <= MAX_PATTERN):
         return
     raise QueryRefusedError(
-        f"{_shown(pattern)} is looked for in a text; write what is looked for as a 'string' of at most {MAX_PATTERN} "
-        "characters"
+        f"{_shown(pattern)} is a search pattern; write it as a 'string' of at most {MAX_PATTERN} characters"
     )
 
 
@@ -261,7 +261,7 @@ def _check_growth(tree: exp.Expr) -> None:
     growth = math.prod(1 + times for times in added.values())
     if growth > MAX_GROWTH:
         raise QueryRefusedError(
-            f"texts and lists that are joined may become {growth} times longer; join fewer, at most {MAX_GROWTH} times"
+            f"concatenation may make texts or lists {growth} times longer; concatenate less, at most {MAX_GROWTH} times"
         )
 
 
@@ -270,7 +270,7 @@ def _added(node: exp.Expr) -> int:
     if isinstance(node, exp.Replace):
         looked_for, given = node.args["expression"], node.args.get("replacement")
         if given is not None and not isinstance(given, exp.Literal):
-            raise QueryRefusedError(f"{_shown(node)}: write what is put in its place as a 'string'")
+            raise QueryRefusedError(f"{_shown(node)}: write the replacement as a 'string'")
         return len(given.name) // max(1, len(looked_for.name)) if given is not None else 0
     if isinstance(node, exp.DPipe):
         return 1
@@ -287,7 +287,7 @@ def _check_relations(tree: exp.Expr) -> None:
             _check_relation(table)
     for cte in tree.find_all(exp.CTE):
         if cte.alias.lower() in VIEWS:
-            raise QueryRefusedError(f"WITH {cte.alias} hides the view of that name; name it otherwise")
+            raise QueryRefusedError(f"WITH {cte.alias} hides the view of that name; choose another name")
 
 
 def _check_relation(table: exp.Table) -> None:
@@ -297,10 +297,10 @@ def _check_relation(table: exp.Table) -> None:
     unknown = {key for key, value in table.args.items() if value and key not in ("this", "alias", "joins", "laterals")}
     if not isinstance(table.this, exp.Identifier) or unknown:
         raise QueryRefusedError(
-            f"{_shown(table)} is not the bare name of a documented view; write it without schema and without additions"
+            f"{_shown(table)} is not the plain name of a documented view; write it without schema or additions"
         )
     if name not in VIEWS and name not in _names_with(table, name):
-        raise QueryRefusedError(f"relation {name} is no documented view; docs/views.md lists them")
+        raise QueryRefusedError(f"relation {name} is not a documented view; docs/views.md lists them")
 
 
 def _names_with(table: exp.Table, name: str) -> Iterator[str]:
@@ -313,7 +313,7 @@ def _names_with(table: exp.Table, name: str) -> Iterator[str]:
                 if cte is node:
                     # SQLite takes this for recursion, with or without the word.
                     if cte.alias.lower() == name:
-                        raise QueryRefusedError(f"WITH {name} reads itself, which may run without end; read a view")
+                        raise QueryRefusedError(f"WITH {name} reads itself, which may never end; read a view")
                     break
                 yield cte.alias.lower()
         elif (given := parent.args.get("with_")) is not None and given is not node:
@@ -344,11 +344,11 @@ def _check_column(column: exp.Column, names: set[str], relations: set[str]) -> N
     if column.args.get("db") or column.args.get("catalog"):
         raise QueryRefusedError(f"{_shown(column)} has a schema before its name; write relation.column")
     if column.table and column.table.lower() not in relations:
-        raise QueryRefusedError(f"{_shown(column)}: the query reads no relation {column.table}; name it in FROM")
+        raise QueryRefusedError(f"{_shown(column)}: the query reads no relation {column.table}; add it to FROM")
     if not isinstance(column.this, exp.Star) and column.name.lower() not in names:
-        quoted = "; texts stand in single quotes" if column.this.args.get("quoted") else ""
+        quoted = "; texts go in single quotes" if column.this.args.get("quoted") else ""
         raise QueryRefusedError(
-            f"column {column.name} is in no documented view and named nowhere in the query; see docs/views.md{quoted}"
+            f"column {column.name} is in no documented view and not defined in the query; see docs/views.md{quoted}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Strangers' SQL as tokens, in the small part of SQL that every reader of it cuts up alike.
+"""Untrusted SQL as tokens, in the small part of SQL that every parser tokenises the same way.
 
 The guard checks what sqlglot reads, and the database runs what the database reads. Where the two cut a text up
 differently, something can stand in a comment for the one and be run by the other. So what they could differ on is
@@ -135,8 +135,8 @@ def tokens(text: str) -> list[Token]:
             and (text[place] in "'\"" or (kind != "word" and re.match(r"\w", text[place])))
         ):
             raise QueryRefusedError(
-                f"{text[match.start() : place + 1]!r} at character {match.start() + 1}: prefixed strings and names "
-                "without a blank between them are not read; write a plain 'string', with '' for a quote in it"
+                f"{text[match.start() : place + 1]!r} at character {match.start() + 1}: prefixed strings, and names "
+                "without a space between them, are not supported; write a plain 'string', with '' for a quote in it"
             )
     return found
 
@@ -148,8 +148,8 @@ def _operators(run: str, place: int) -> list[Token]:
     if run[-1] in "+-" and run[:-1] in _BEFORE_A_SIGN:
         return [Token("operator", run[:-1], place), Token("operator", run[-1], place + len(run) - 1)]
     raise QueryRefusedError(
-        f"operator {run!r} at character {place + 1} is not read here; use one of {' '.join(_OPERATORS)}, "
-        "with blanks between them"
+        f"operator {run!r} at character {place + 1} is not supported; use one of {' '.join(_OPERATORS)}, "
+        "with spaces between them"
     )
 
 
@@ -157,9 +157,10 @@ def _unknown(text: str, place: int) -> QueryRefusedError:
     character = text[place]
     where = f"character {place + 1}"
     if character in "?$:@":
-        return QueryRefusedError(f"{character!r} at {where}: parameters are not filled in; write the value itself")
+        return QueryRefusedError(f"{character!r} at {where}: parameters are not supported; write the value itself")
     if not character.isascii():
         return QueryRefusedError(
-            f"{character!r} at {where}: letters outside ASCII are read within quotes only; quote the text or the name"
+            f"{character!r} at {where}: letters outside ASCII are allowed only within quotes; quote the text or the "
+            "name"
         )
-    return QueryRefusedError(f"{character!r} at {where} is not read here; remove it")
+    return QueryRefusedError(f"{character!r} at {where} is not supported; remove it")

@@ -1,4 +1,4 @@
-"""Runs a stranger's query: guarded, as a role that may only read what its audience sees, within limits."""
+"""Runs an untrusted query: guarded, as a role that may only read what its audience sees, within limits."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from registry.schema.views import VIEWS, view_sql
 from registry.settings import Settings
 
 AT_ONCE: Final = 4
-"""Queries that one process asks at the same time."""
+"""Queries that one process runs at the same time."""
 GRACE_SECONDS: Final = 3.0
 """How long after its time limit a query may take to end by itself before its process is killed."""
 
@@ -35,9 +35,9 @@ _OPERATORS: Final = ("->", "->>", "like", "glob", "current_time", "current_date"
 
 _REMEDIES: Final = {
     "refused": "correct the query",
-    "time": "ask for less: fewer evaluations, or a condition on evaluation_id",
-    "size": "ask for less: fewer rows or columns, or sums instead of rows",
-    "busy": "ask again in a moment",
+    "time": "query less: fewer evaluations, or a condition on evaluation_id",
+    "size": "query less: fewer rows or columns, or sums instead of rows",
+    "busy": "try again in a moment",
     "set-up": "see docs/operations.md",
 }
 
@@ -57,13 +57,13 @@ def run_query(settings: Settings, audience: Audience, sql: str) -> QueryResult:
 
 
 def ask(settings: Settings, audience: Audience, sql: str) -> QueryResult:
-    """Asks a query without looking at it: what holds then is what the database and the process hold to by themselves.
+    """Runs a query without checking it, so that only the limits of database and process apply.
 
-    Not a door for strangers: `run_query` is. Raises as that does.
+    Not for untrusted queries: use `run_query`. Raises as that does.
     """
     question = _question(settings, audience, sql)
     if not _places.acquire(timeout=1.0):
-        raise QueryRefusedError(f"{AT_ONCE} queries are being answered here already; {_REMEDIES['busy']}")
+        raise QueryRefusedError(f"{AT_ONCE} queries are already running; {_REMEDIES['busy']}")
     try:
         answer = _asked(question)
     finally:
@@ -102,7 +102,7 @@ def _asked(question: Question) -> dict[str, Any]:
         return {"kind": "time", "error": "killed"}
     # Memory may run out anywhere, in the driver or while Python says so.
     if process.returncode < 0 or b"MemoryError" in trouble:
-        return {"kind": "size", "error": "the query makes values that are too large"}
+        return {"kind": "size", "error": "the query produces values that are too large"}
     raise RuntimeError(f"{_CHILD.name} ended with status {process.returncode}: {trouble.decode(errors='replace')}")
 
 
@@ -131,8 +131,9 @@ def _question(settings: Settings, audience: Audience, sql: str) -> Question:
     }
     if dialect == "sqlite":
         question["statements"] = _sqlite_views(audience, "")
-        # LIMIT keeps SQLite from asking a stranger's condition of rows before the audience's: an error in it would
-        # tell of rows that nobody may see. It costs the use of indexes, so only where there is something to hide.
+        # LIMIT keeps SQLite from evaluating the query's condition on rows before the audience's filter: an error in
+        # it would reveal hidden rows. It prevents the use of indexes, so it is added only where there is something to
+        # hide.
         question["barriers"] = _sqlite_views(audience, " LIMIT -1 OFFSET 0")
         seen = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
         question["unseen"] = (
@@ -159,17 +160,17 @@ def _address(settings: Settings, audience: Audience, dialect: Dialect) -> str:
     if dialect == "sqlite":
         path = make_url(settings.resolved_database_url()).database
         if not path or path == ":memory:":
-            raise DatabaseError("a database in memory cannot be asked; use a file, see SHUFFLEBOARD_DATABASE_URL")
+            raise DatabaseError("an in-memory database cannot be queried; use a file, see SHUFFLEBOARD_DATABASE_URL")
         return str(Path(path).resolve())
     name = {"public": "reader_url", "members": "member_reader_url"}.get(audience)
     if name is None:
         raise DatabaseError(
-            "there is no reader for what is hidden on PostgreSQL; ask it with psql and a role of your own"
+            "on PostgreSQL there is no reader role for hidden data; query it with psql and your own role"
         )
     url: str = getattr(settings, name)
     if not url:
         raise DatabaseError(
-            f"SHUFFLEBOARD_{name.upper()} is not set, so {audience} queries are not answered; make the reader with: "
+            f"SHUFFLEBOARD_{name.upper()} is not set, so {audience} queries are not answered; create the reader with: "
             "shuffleboard db roles"
         )
     try:
@@ -179,16 +180,16 @@ def _address(settings: Settings, audience: Audience, dialect: Dialect) -> str:
     except (ArgumentError, ProgrammingError):
         # Without its value, which holds a password.
         raise DatabaseError(
-            f"SHUFFLEBOARD_{name.upper()} is no postgresql:// address; correct it as `shuffleboard db roles` says"
+            f"SHUFFLEBOARD_{name.upper()} is not a postgresql:// URL; use the one that `shuffleboard db roles` prints"
         ) from None
 
 
 def _error(answer: dict[str, Any], settings: Settings) -> DatabaseError | QueryRefusedError:
     kind, reason = answer["kind"], answer["error"]
     if kind == "set-up":
-        return DatabaseError(f"the SQL page cannot ask: {reason}; {_REMEDIES[kind]}")
+        return DatabaseError(f"the SQL page cannot run queries: {reason}; {_REMEDIES[kind]}")
     if kind == "time":
-        reason = f"the query did not end within {settings.sql_seconds:g} s"
+        reason = f"the query did not finish within {settings.sql_seconds:g} s"
     return QueryRefusedError(f"{reason}; {_REMEDIES[kind]}")
 
 

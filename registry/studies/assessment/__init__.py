@@ -1,4 +1,4 @@
-"""The assessment protocol: which cheap set of orders can stand for all of them.
+"""The assessment protocol: which cheap set of orders can stand in for all of them.
 
 Goliakova et al., *Metric assessment protocol in the context of answer fluctuation on MCQ tasks*, §4, on an
 organisation's own evaluations. `full` shows every order of the options, so each smaller set is a selection of its

@@ -245,15 +245,15 @@ def _best_of(cells: Sequence[Cell], subset: str, target: str, points: int) -> Ce
 def _why_not(points: Sequence[Point], candidates: Sequence[Cell], target: str) -> str | None:
     if len(points) < MIN_POINTS:
         return (
-            f"too few points: {len(points)}, at least {MIN_POINTS} are needed; evaluate more models or benchmarks "
+            f"too few points: {len(points)}, and at least {MIN_POINTS} are needed; evaluate more models or benchmarks "
             "with --variants full"
         )
     for name in SINGLE_TARGETS:
         values = [point.targets[name] for point in points]
         if target in (name, "both") and r_squared(values, values) is None:
-            return f"{name} is {values[0]:.3f} at every point: there is nothing to tell apart"
+            return f"{name} is {values[0]:.3f} at every point: there is no difference to explain"
     if not candidates:
-        return "no metric is defined at every point and differs between them"
+        return "no metric is defined at every point and varies between them"
     return None
 
 
@@ -295,23 +295,23 @@ def _caveats(
     benchmarks = {point.benchmark for point in points}
     counted = f"{_number(len(models), 'model')} ({_number(len(revisions), 'revision')})"
     on = _number(len(benchmarks), "benchmark")
-    said = [f"{_number(cell.points, 'point')} from {counted} on {on}: it holds for models and benchmarks like these"]
+    said = [f"{_number(cell.points, 'point')} from {counted} on {on}: it applies to models and benchmarks like these"]
     if len(models) < len(revisions):
-        said.append("revisions of one model resemble each other: fewer points are independent than are counted")
+        said.append("revisions of one model resemble each other: there are fewer independent points than counted")
     if len({point.protocol for point in points}) > 1:
         said.append("the points were asked in several ways (see their protocols); choose one with --protocol")
     two = sum(point.two_options for point in points)
     if two:
         said.append(
-            f"{two} of {len(points)} points have two options only: there any two orders are all orders, and the "
+            f"{two} of {len(points)} points have only two options: for these, any two orders are all orders, and the "
             "fluctuation rate over them is the full one"
         )
     if len({tuple(sorted(point.options)) for point in points}) > 1:
-        said.append("numbers of options differ between points: part of R² tells these apart, not models")
+        said.append("numbers of options differ between points: part of R² reflects these, not the models")
     for name in SINGLE_TARGETS:
         error, mean_alone = cell.rmse[name], without_metric[name]
         if target in (name, "both") and error is not None and mean_alone is not None and error >= mean_alone:
-            said.append(f"it predicts {name} no better than the mean of the other points does")
+            said.append(f"it predicts {name} no better than the mean of the other points")
     if prompts >= full:
         said.append("it shows as many orders as full: nothing is saved")
     if target != "fluctuation_rate" and cell.subset == "original" and cell.metric in SAME_ON_ORIGINAL:

@@ -89,7 +89,7 @@ def assess(
 def check_tolerance(tolerance: float) -> None:
     """Raises UsageError for a tolerance outside [0, 1]."""
     if not 0 <= tolerance <= 1:
-        raise UsageError(f"tolerance {tolerance}: give how much R² may be given up, from 0 to 1")
+        raise UsageError(f"tolerance {tolerance}: give the acceptable loss of R², from 0 to 1")
 
 
 def choose(

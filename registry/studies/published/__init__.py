@@ -1,4 +1,4 @@
-"""Numbers that papers print, from the files of this folder: beside our own numbers and never mixed with them.
+"""Numbers published in papers, from the files of this folder: kept apart from our own numbers.
 
 What each file holds, and how it was transcribed: README.md. The table `published_result` is a copy of the files that
 `load_published` keeps up to date; nothing else writes to it.
@@ -95,7 +95,7 @@ def load_published(session: Session) -> int:
     """Makes `published_result` equal to the files of this release; returns how many rows were written.
 
     A file whose every row is there is left alone, so that 0 means that nothing had changed. Rows of a file that has
-    changed are written anew, those of a file that is no longer shipped go.
+    changed are rewritten, those of a file that is no longer shipped are deleted.
     """
     one_at_a_time(session, "published results")
     shipped = {path.stem: list(_rows(path)) for path in _files()}
