@@ -8,6 +8,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from registry.metrics import METRICS
+from registry.results.asked import asked_how
 from registry.results.selectables import Row
 
 DASH: Final = "–"
@@ -26,11 +27,6 @@ def metric_text(metric: str, value: float | None) -> str:
 def percent(value: float | None) -> str:
     """A fraction as a percentage with one decimal."""
     return DASH if value is None else f"{100 * value:.1f}\u202f%"
-
-
-def whole_percent(value: float) -> str:
-    """A fraction as a percentage without decimals, for sentences."""
-    return f"{100 * value:.0f}\u202f%"
 
 
 def points(value: float) -> str:
@@ -55,7 +51,20 @@ def why_null(metric: str, row: Row) -> str:
     if not row.get("complete", True):
         return "Not scored completely yet"
     label = METRICS[metric].label if metric in METRICS else metric
+    if row.get("distinct_prompts_max") == 1 and metric in METRICS and METRICS[metric].needs_two_prompts:
+        return f"{label} needs two orders or more; {tested_in(row)}"
     return f"{label} is undefined here: no question has the answers it needs"
+
+
+def tested_in(row: Row) -> str | None:
+    """In how many orders or variants an evaluation's questions were asked; None where the row does not say."""
+    return asked_how(row) if "distinct_prompts_max" in row else None
+
+
+def no_better_than_guessing(row: Row, low: float | None) -> bool:
+    """Whether the interval of an accuracy, which begins at `low`, includes what guessing gives, or lies below it."""
+    chance = row.get("chance")
+    return chance is not None and low is not None and low <= chance
 
 
 def null(reason: str) -> Markup:
@@ -152,12 +161,12 @@ def range_bar(row: Row) -> dict[str, Any] | None:
         "worst": round(100 * worst, 2),
         "average": None if average is None else round(100 * average, 2),
         "lost": points(accuracy - worst),
+        "chance": None if row.get("chance") is None else round(100 * row["chance"], 2),
     }
 
 
 FILTERS: Final = {
     "percent": percent,
-    "whole_percent": whole_percent,
     "points": points,
     "signed_points": signed_points,
     "p_value": p_value,
@@ -191,6 +200,8 @@ GLOBALS: Final = {
     "metric_text": metric_text,
     "why_null": why_null,
     "range_bar": range_bar,
+    "tested_in": tested_in,
+    "no_better_than_guessing": no_better_than_guessing,
     "chosen_questions": chosen_questions,
     "METRICS": METRICS,
 }

@@ -25,6 +25,7 @@ from registry.prompting.prompts import Prompt
 from registry.prompting.variants import VARIANT_KINDS
 from registry.queue.progress import progress_of_several
 from registry.queue.shards import prompts_of
+from registry.results.asked import ASKED
 from registry.results.computed import computed_metrics
 from registry.results.selectables import (
     Row,
@@ -86,6 +87,7 @@ def _evaluations() -> Select[*tuple[Any, ...]]:
             Evaluation.created_at,
             Evaluation.started_at,
             Evaluation.sealed_at,
+            *(getattr(Evaluation, name) for name in ASKED),
         )
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model)

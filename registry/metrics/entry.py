@@ -97,6 +97,13 @@ class Metric(Entry):
         return self.averaging if isinstance(self.averaging, FunctionOfTwoMeans) else None
 
     @property
+    def needs_two_prompts(self) -> bool:
+        """Whether it says how answers hold up, which a question asked in one prompt alone cannot tell."""
+        if isinstance(self.averaging, FunctionOfTwoMeans):
+            return True
+        return isinstance(self.averaging, MeanOverQuestions) and TESTED in (self.averaging.where or "")
+
+    @property
     def over_runs(self) -> RunMetric | None:
         """Its value over the accuracies of runs, for those that compare runs."""
         return self.averaging.function if isinstance(self.averaging, OverRuns) else None

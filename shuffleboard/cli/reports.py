@@ -32,6 +32,8 @@ def metrics(evaluation_id: int, per_question: bool, without_flagged: bool, as_js
         print_json(document)
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
+    if document["distinct_prompts"]["max"] == 1:
+        click.echo("  asked in one prompt: nothing is known of how its answers hold up when the options move")
     for name, value in document["metrics"].items():
         if value is not None:
             click.echo(f"  {name:32} {show(value)}")

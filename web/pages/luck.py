@@ -5,6 +5,7 @@ from math import exp, lgamma, log
 from typing import Final
 
 from registry.results.selectables import Row
+from web.formats import no_better_than_guessing
 
 _ONE_IN: Final = 20
 """One statement in twenty may be wrong: an interval of 95 %."""
@@ -31,12 +32,15 @@ def mostly_lost(right: int, kept: int, among: int = 1) -> bool:
 def of_evaluations(rows: Sequence[Row]) -> list[Row]:
     """Rows whose accuracy is mostly luck of the order, the largest loss first.
 
-    rows: of the leaderboard, complete, with accuracy, worst accuracy and their counts. Those whose two metrics are over
-    different questions are left out.
+    rows: of the leaderboard, complete, with accuracy, worst accuracy, their counts and chance. Left out are those whose two
+    metrics are over different questions, and those no better than guessing, whose accuracy is luck anyway.
     """
     counted = []
     for row in rows:
         n = {row["counts"].get(name, {}).get("n") for name in ("accuracy", "worst_accuracy")}
+        low = row["counts"].get("accuracy", {}).get("interval_low")
+        if no_better_than_guessing(row, low):
+            continue
         if len(n) == 1 and None not in (row["accuracy"], row["worst_accuracy"], *n):
             questions = n.pop()
             counted.append((row, round(row["accuracy"] * questions), round(row["worst_accuracy"] * questions)))
