@@ -86,7 +86,8 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
         eventually(done, "the one is sealed, the other's shard is queued again")
         monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
         eventually((tmp_path / "home" / "beat").exists, "the sign of life")
-        assert CliRunner().invoke(alive, ["beat"]).exit_code == 0
+        shown = CliRunner().invoke(alive, ["beat"])
+        assert shown.exit_code == 0, shown.output
         assert terminate(process) == 0
         assert process.stderr is not None
         assert [json.loads(line)["event"] for line in process.stderr][-1] == "beat_stopped"
