@@ -497,7 +497,7 @@ def _with_kinds(page: str) -> str:
 
 def _with_shipped(page: str) -> str:
     """A page with its table of shipped protocols filled, but for what they are for."""
-    folder = DOCS.parent / "registry" / "protocols" / "shipped"
+    folder = DOCS.parent / "registry" / "prompting" / "protocols" / "shipped"
     shipped = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.toml"))}
 
     def row(name: str, cells: list[str]) -> str:

@@ -197,7 +197,7 @@ def test_what_is_sent_as_the_document_says_is_answered_so(changing_api: Any, ope
 @pytest.mark.parametrize("operation", WITH_PARAMETERS, ids=names(WITH_PARAMETERS))
 def test_what_the_document_forbids_is_a_documented_problem(changing_api: Any, operation: Operation) -> None:
     role = WEAKEST.get(operation.scope, ANONYMOUS)
-    assert _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 8) & {400, 404, 415, 422}
+    assert _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 16) & {400, 404, 415, 422}
 
 
 @pytest.mark.parametrize("role", [ANONYMOUS, *ROLES])

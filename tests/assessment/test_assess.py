@@ -220,9 +220,7 @@ def test_a_filter_leaves_only_what_it_names(assessed: Engine) -> None:
         assert all("too few points: 4" in item["reason"] for item in some["recommendations"])
         for given in ({"benchmarks": ["three"]}, {"models": ["good@2"]}, {"protocol": "symbols:5"}):
             (name,) = (value if isinstance(value, str) else value[0] for value in given.values())
-            with pytest.raises(
-                NotFoundError, match=f"{name} has no sealed evaluation with all orders here; those that do"
-            ):
+            with pytest.raises(NotFoundError, match=f"{name} has no sealed evaluation with all orders here; there are"):
                 assess(session, **given)  # type: ignore[arg-type]
 
 

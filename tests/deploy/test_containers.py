@@ -102,8 +102,7 @@ def test_the_build_is_given_what_is_installed_and_nothing_else(tmp_path: Path) -
     rules = [line for line in lines if line and not line.startswith("#")]
     assert rules[0] == "*"
     let_in = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
-    hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
-    packages = hatch["build"]["targets"]["wheel"]["packages"]
+    packages = ("registry", "workers", "web", "migrations", "shuffleboard")
     assert set(let_in) == {
         *packages,
         "pyproject.toml",
@@ -111,6 +110,7 @@ def test_the_build_is_given_what_is_installed_and_nothing_else(tmp_path: Path) -
         "LICENSE",
         "README.md",
         "docker/requirements.py",
+        "hatch_build.py",
     }
     for kept_out in (".git", ".venv", ".venv-peer", "build", "tests", "docker/secrets", "docker/.env"):
         assert not [rule for rule in let_in if fnmatch(kept_out, rule) or kept_out.startswith(f"{rule}/")]

@@ -68,9 +68,7 @@ def test_the_template_named_default_is_taken() -> None:
 
 
 def test_a_model_without_a_chat_template_is_refused() -> None:
-    with pytest.raises(
-        EngineError, match="has no chat template; use a protocol without one, or a model that was tuned"
-    ):
+    with pytest.raises(EngineError, match="has no chat template; use a protocol without one, or a chat-tuned model"):
         render_chat(with_template(None), TALK, open_with="")
 
 

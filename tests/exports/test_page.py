@@ -20,7 +20,7 @@ def test_the_tables_name_every_format_and_every_file() -> None:
         name for cell in first_cells(PAGE.read_text(encoding="utf-8").partition("\n## ")[0]) for name in code(cell)
     ]
     assert every_format == list(FORMATS)
-    assert [name for cell in first_cells(sections(PAGE)["What goes along"]) for name in code(cell)] == list(RELATIONS)
+    assert [name for cell in first_cells(sections(PAGE)["What is included"]) for name in code(cell)] == list(RELATIONS)
 
 
 @pytest.mark.parametrize("format_", ["parquet", "csv", "jsonl"])

@@ -233,12 +233,12 @@ def test_filters_choose_evaluations_and_the_questions_they_are_of(sqlite_filled:
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        ({"benchmarks": ("club",)}, r"benchmark club is not for the audience 'public'; --audience members holds it"),
+        ({"benchmarks": ("club",)}, r"benchmark club is not for the audience 'public'; --audience members includes it"),
         (
             {"benchmarks": ("secret",), "audience": "members"},
-            r"benchmark secret is not .* 'members'; --audience all holds",
+            r"benchmark secret is not .* 'members'; --audience all includes",
         ),
-        ({"evaluations": (4,)}, r"evaluation 4 is not for the audience 'public'; --audience all holds it"),
+        ({"evaluations": (4,)}, r"evaluation 4 is not for the audience 'public'; --audience all includes it"),
         ({"evaluations": (99,)}, r"no evaluation 99"),
         ({"benchmarks": ("nothing",)}, r"no benchmark 'nothing'; known: "),
         ({"models": ("nobody",)}, r"no model 'nobody'"),

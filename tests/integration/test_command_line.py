@@ -45,7 +45,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
 
     again = shuffleboard("evaluations", "submit", *submit)  # complete: nothing to wait for
     assert json.loads(again.stdout) == {"evaluation": evaluation_id}
-    assert "there already" in again.stderr
+    assert "already has this specification" in again.stderr
 
     shown = shuffleboard_json("evaluations", "show", evaluation_id)
     assert (shown["state"], shown["prompts_done"], shown["failures"]) == ("complete", LIMIT * 4, 0)

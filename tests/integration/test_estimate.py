@@ -83,7 +83,7 @@ def test_an_estimate_counts_prompts_and_tokens_and_stores_nothing(engine: Engine
     assert row["prompts_sampled"] == 12
     assert row["tokens_naive"] > row["tokens_shared"] > 0
     assert row["seconds"] is None
-    assert row["reason"] == "no shard of fake revision 1 was scored on the queue cpu yet"
+    assert row["reason"] == "no shard of fake revision 1 has been scored on the queue cpu yet"
     assert document["prompts"] == 12
     assert document["seconds"] is None
 
@@ -226,7 +226,7 @@ def test_the_command_says_what_it_knows_and_why_not_more(sqlite_database: str, a
     assert row["reason"] == "tests/fake: the model's files are not on this machine"
     assert shuffleboard_json("evaluations", "list", database_url=sqlite_database)["evaluations"] == []
     told = shuffleboard("evaluations", "estimate", *asked, database_url=sqlite_database)
-    assert "not known: tests/fake: the model's files are not on this machine" in told.stderr
+    assert "unknown: tests/fake: the model's files are not on this machine" in told.stderr
     assert "12" in told.stdout
 
 

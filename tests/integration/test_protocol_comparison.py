@@ -175,7 +175,7 @@ def test_benchmarks_and_models_can_be_chosen(registry: Registry) -> None:
     (version,) = {pair["benchmark"] for pair in of_two["pairs"]}
     assert compared(registry, benchmarks=[version]) == of_two
     with pytest.raises(
-        NotFoundError, match=r"model o has not been evaluated under both protocols; those that have: m@1, n@1"
+        NotFoundError, match=r"model o has not been evaluated under both protocols; there are: m@1, n@1"
     ):
         compared(registry, models=["o"])
     with pytest.raises(NotFoundError, match=r"benchmark three has not been evaluated under both .* one@\w+, two@\w+"):

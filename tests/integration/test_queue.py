@@ -529,7 +529,7 @@ def test_an_evaluation_that_another_is_sealing_is_passed_by(postgresql_database:
 
 
 def test_an_evaluation_that_is_not_there_is_named(engine: Engine) -> None:
-    with pytest.raises(NotFoundError, match="no evaluation 99; the registry holds 0"):
+    with pytest.raises(NotFoundError, match="no evaluation 99; the registry has 0"):
         move_to(engine, 99, "pause")
 
 

@@ -240,7 +240,7 @@ def test_a_prompt_longer_than_the_model_s_context_is_refused(loaded: LoadedModel
     prompt = ScoringPrompt("word " * (loaded.max_length + 1), (" A", " B"))
     with pytest.raises(EngineError, match=rf"tokens, but the model's context is {loaded.max_length}"):
         score_batched(loaded, [prompt])
-    with pytest.raises(EngineError, match="context holds"):
+    with pytest.raises(EngineError, match="context is"):
         score_reference(loaded, [prompt])
 
 

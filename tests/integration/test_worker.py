@@ -224,7 +224,7 @@ def test_a_model_whose_files_vanished_is_marked_failed_with_the_reason(engine: E
     with read_session(engine) as session:
         revision = session.scalars(select(ModelRevision)).one()
         assert revision.state == "failed"
-        assert "holds no weights" in (revision.error or "")
+        assert "contains no weights" in (revision.error or "")
 
 
 def test_more_waiting_shards_than_a_statement_takes_parameters_do_not_stop_a_worker(

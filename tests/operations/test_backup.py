@@ -146,9 +146,9 @@ def test_only_an_empty_database_is_restored_into(filled: Engine, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"hello", "is no backup .*b'hello'.*; give a file that `db backup` wrote"),
-        (b"SQLite format 3\0" + b"rubbish" * 99, "not contain a registry; give a file"),
-        (b"PGDMP", "is a backup of PostgreSQL, and the database is on SQLite; .*shuffleboard db move"),
+        (b"hello", "not a backup .*b'hello'.*; give a file that `db backup` wrote"),
+        (b"SQLite format 3\0" + b"rubbish" * 99, "not a registry; give a file"),
+        (b"PGDMP", "is a backup of PostgreSQL, but the database is on SQLite; .*shuffleboard db move"),
     ],
 )
 def test_what_is_no_backup_of_this_engine_is_refused(

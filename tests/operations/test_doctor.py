@@ -235,7 +235,7 @@ def workers_with_different_packages(here: Deployment, _request: pytest.FixtureRe
         here.add_worker(name, host=name, versions={"shuffleboard": CODE, "torch": version})
 
 
-@fault("sqlite", "queues", "problem", "waits on gpu, which no live worker", "shuffleboard worker --queues gpu")
+@fault("sqlite", "queues", "problem", "waiting on gpu, which no live worker", "shuffleboard worker --queues gpu")
 def a_queue_without_a_worker(here: Deployment, _request: pytest.FixtureRequest) -> None:
     queue_evaluation(here.engine, here.home, benchmark="other", queue="gpu")
 
@@ -294,7 +294,7 @@ def a_model_that_was_cut_off(here: Deployment, _request: pytest.FixtureRequest) 
     add_local_model(here, safetensors(2))
 
 
-@fault("sqlite", "endpoints", "problem", "on no endpoint", "SHUFFLEBOARD_ENDPOINTS")
+@fault("sqlite", "endpoints", "problem", "not on an endpoint", "SHUFFLEBOARD_ENDPOINTS")
 def an_endpoint_that_is_not_allowed(here: Deployment, _request: pytest.FixtureRequest) -> None:
     with write_session(here.engine) as session:
         session.execute(update(ModelRevision).values(kind="openai", location="https://api.example.org/v1"))

@@ -144,7 +144,7 @@ def test_a_link_that_is_cut_out_and_a_link_that_is_changed_are_found(sqlite_proo
     engine, _ = sqlite_proof
     with unguarded(engine) as connection, Session(connection) as session:
         session.execute(delete(ChainLink).where(ChainLink.position == 2))
-        assert "chain: link 2 is missing, 3 follows" in chain.check_chain(session).problems
+        assert "chain: link 2 is missing, the next one is 3" in chain.check_chain(session).problems
     with unguarded(engine) as connection, Session(connection) as session:
         session.execute(update(ChainLink).where(ChainLink.position == 2).values(kind="snapshot"))
         assert chain.check_chain(session).problems == ["chain: link 2 does not match its digest"]

@@ -56,7 +56,7 @@ def test_it_is_said_once_in_the_chain_and_to_those_who_listen(proof: Registry) -
         assert notice.evaluation_id == population.source
         assert (notice.document["reason"], notice.document["evaluation"]) == ("wrong", population.source)
         assert session.scalars(select(ChainLink.subject).filter_by(kind="withdrawal")).all() == [digest]
-    with pytest.raises(QueueError, match="was withdrawn already"), write_session(engine) as session:
+    with pytest.raises(QueueError, match="was already withdrawn"), write_session(engine) as session:
         withdraw(session, population.source, "again")
 
 

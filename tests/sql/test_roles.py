@@ -247,7 +247,7 @@ def test_the_command_refuses_what_it_cannot_do(
 
 
 def test_a_password_of_another_role_is_refused(postgresql_database: str, names: RoleNames) -> None:
-    with pytest.raises(UsageError, match="postgres is none of the roles"):
+    with pytest.raises(UsageError, match="postgres is not one of the roles"):
         apply_roles(get_engine(postgresql_database), names, 10.0, {"postgres": "x"})
 
 

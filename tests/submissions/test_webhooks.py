@@ -297,7 +297,7 @@ def test_redirects_are_not_followed(lite: Engine, near: Settings) -> None:
 def due(url: str) -> Due:
     from datetime import UTC, datetime
 
-    return Due(1, 2, 1, url, "secret", "evaluation.complete", datetime(2026, 1, 1, tzinfo=UTC), {"evaluation": 7})
+    return Due(1, 2, 1, url, "c2VjcmV0", "evaluation.complete", datetime(2026, 1, 1, tzinfo=UTC), {"evaluation": 7})
 
 
 def test_a_name_that_has_moved_into_the_network_is_not_connected_to(

@@ -41,8 +41,8 @@ def test_a_board_ranks_who_is_complete_and_says_who_is_on_the_way(own):
     page = body(own.client, "/boards/main")
     assert "Who knows capitals?" in page
     assert page.index(">alpha<") < page.index(">silent<") < page.index(">beta<") < page.index(">delta<")
-    assert "On the way" in page
-    assert page.index("On the way") < page.index(">slow<")
+    assert "In progress" in page
+    assert page.index("In progress") < page.index(">slow<")
     document = own.client.get("/api/v1/boards/main").get_json()
     ranks = {row["model"]: row["values"]["worst_accuracy@cyclic"]["rank"] for row in document["rows"]}
     assert ranks == {"alpha": 1, "silent": 2, "beta": 3, "gamma": 3, "delta": 5}

@@ -108,7 +108,7 @@ def _choices(asked: Sequence[str], labels: Sequence[str]) -> list[str]:
 
 
 def _command(benchmarks: Sequence[str], models: Sequence[str], way: str | None, tolerance: float) -> str:
-    words = ["shuffleboard", "protocol"]
+    words = ["shuffleboard", "assess"]
     for option, values in (("--benchmark", benchmarks), ("--model", models), ("--protocol", [way] if way else [])):
         words += [word for value in values for word in (option, value)]
     return shlex.join([*words, "--tolerance", f"{tolerance:g}"])

@@ -245,7 +245,7 @@ def _best_of(cells: Sequence[Cell], subset: str, target: str, points: int) -> Ce
 def _why_not(points: Sequence[Point], candidates: Sequence[Cell], target: str) -> str | None:
     if len(points) < MIN_POINTS:
         return (
-            f"too few points: {len(points)}, and at least {MIN_POINTS} are needed; evaluate more models or benchmarks "
+            f"too few points: {len(points)}, at least {MIN_POINTS} are needed; evaluate more models or benchmarks "
             "with --variants full"
         )
     for name in SINGLE_TARGETS:
