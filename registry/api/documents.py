@@ -124,8 +124,18 @@ class Leaderboard(TypedDict):
     order: str
 
 
-class EvaluationHeader(TypedDict):
-    """What identifies an evaluation."""
+class HowAsked(TypedDict):
+    """In how many different prompts questions were asked, and what guessing gets right; null until sealed."""
+
+    distinct_prompts_min: int | None
+    distinct_prompts_max: int | None
+    variants_max: int | None
+    orders_only: bool | None
+    chance: float | None
+
+
+class EvaluationHeader(HowAsked):
+    """What identifies an evaluation, and how it was asked."""
 
     evaluation_id: int
     model: str

@@ -32,8 +32,8 @@ def mostly_lost(right: int, kept: int, among: int = 1) -> bool:
 def of_evaluations(rows: Sequence[Row]) -> list[Row]:
     """Rows whose accuracy is mostly luck of the order, the largest loss first.
 
-    rows: of the leaderboard, complete, with accuracy, worst accuracy, their counts and chance. Left out are those whose two
-    metrics are over different questions, and those no better than guessing, whose accuracy is luck anyway.
+    rows: of the leaderboard, complete, with accuracy, worst accuracy, their counts and chance. Left out are those whose
+    two metrics are over different questions, and those no better than guessing, whose accuracy is luck anyway.
     """
     counted = []
     for row in rows:
