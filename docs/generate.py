@@ -399,7 +399,9 @@ _HEADINGS: Final = {"sql": "SQL"}
 
 
 def _routes() -> Iterator[str]:
-    document = import_module("web.api.openapi").document()
+    from web.api import openapi
+
+    document = openapi.document()
     for tag in document["tags"]:
         yield from (f"### {_HEADINGS.get(tag['name'], tag['name'].capitalize())}", "", tag["description"], "")
         yield from ("| Route | Scope | Parameters | What it does |", "|---|---|---|---|")
