@@ -573,6 +573,8 @@ def copy_database(url: str, name: str, template: str) -> None:
 
     with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=10) as connection:
         # Half the work of the other strategy, which writes each block to the log. Before version 15 it is the only one.
+        # PostgreSQL copies no database with a session in it, and a connection that was closed may still be leaving.
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [template])
         strategy = " STRATEGY file_copy" if connection.info.server_version >= 150000 else ""
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}{strategy}")
 

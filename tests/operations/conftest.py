@@ -125,7 +125,7 @@ def postgresql_filled_template(
     copy_database(postgres_server.url, name, postgresql_template)
     engine = get_engine(postgres_server.database_url(name))
     fill(engine, tmp_path_factory.mktemp("filled"))
-    engine.dispose()
+    dispose(engine)
     yield name
     postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
 
