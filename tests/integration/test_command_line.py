@@ -61,6 +61,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
         "questions": LIMIT,
         "scored": LIMIT,
         "complete": True,
+        "distinct_prompts": {"min": 4, "max": 4},
         "per_question": 0,
     }
     assert list(metrics["metrics"]) == list(ALL_NAMES)
@@ -174,6 +175,7 @@ def test_an_incomplete_evaluation_reports_every_metric_as_null(
         "questions": 2,
         "scored": 0,
         "complete": False,
+        "distinct_prompts": {"min": None, "max": None},
         "per_question": {"q0": nulls, "q1": nulls},
     }
 

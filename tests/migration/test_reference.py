@@ -126,7 +126,7 @@ def test_every_page_says_the_same_numbers(compared: Compared) -> None:
         and (lost := lost_rows(rows, compared.now["pages"][page], gone))
     }
     assert missing == {}
-    assert len(untested) == 3
+    assert len(untested) == 9
 
 
 def _numbers(metrics: dict[str, float | None]) -> set[str]:

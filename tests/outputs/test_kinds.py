@@ -25,7 +25,8 @@ def test_choice_only_lines_are_paired_although_they_stand_apart(registry: Regist
     assert metrics["npsq_accuracy"] == 1.0
     assert metrics["choice_only_accuracy"] == 0.0  # −2.5 is the highest without the question, at position 1
     assert metrics["choice_sensitivity"] == 0.0
-    assert metrics["mcqa_plus"] == 1.0  # the variant without the question is not counted
+    assert metrics["accuracy"] == 1.0
+    assert metrics["mcqa_plus"] is None  # the variant without the question asks nothing: one prompt, untested
 
 
 def test_macro_is_undefined_where_a_benchmark_is_and_micro_only_exists_for_means_over_questions(

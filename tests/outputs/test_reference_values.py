@@ -36,12 +36,10 @@ def _metrics(registry: Registry, evaluation_id: int) -> dict[str, float]:
 
 
 @pytest.mark.one_engine
-def test_eleven_repeats_of_one_prompt_give_the_reference_values(registry: Registry) -> None:
+def test_eleven_repeats_of_one_prompt_say_nothing_of_orders(registry: Registry) -> None:
     metrics = _metrics(registry, _import(registry, "standard_MC"))
-    expected = (*REPEATS, consistency_index(REPEATS[0], REPEATS[5]), cora(REPEATS[0], REPEATS[5]))
-    assert [metrics[name] for name in NAMES] == pytest.approx(expected, abs=1e-9)
-    printed = (0.3064, 0.3093, 0.2781, 0.2781, 0.2278, 0.1359, 0.8295, 0.2541)
-    assert [round(metrics[name], 4) for name in NAMES] == list(printed)
+    assert round(metrics["accuracy"], 4) == 0.3064
+    assert [metrics[name] for name in (*NAMES[1:], "worst_accuracy", "fluctuation_rate", "score")] == [None] * 10
 
 
 @pytest.mark.one_engine
