@@ -287,7 +287,7 @@ class _Server(ABC):
 
     name: str
     fast_signal = signal.SIGTERM
-    """Ends the server as its clients would wish it."""
+    """Shuts the server down cleanly."""
     immediate_signal = signal.SIGKILL
     """Ends it as a crash would."""
 

@@ -954,7 +954,7 @@ class SubmittedModel(TypedDict):
 
 
 class Submission(TypedDict):
-    """Somebody's wish that a model be put to a suite. `revision`: what was registered; `problem`: why nothing came."""
+    """A request to run a test suite on a model. `revision`: what was registered; `problem`: why it failed."""
 
     submission: int
     state: str

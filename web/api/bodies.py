@@ -34,7 +34,7 @@ class _Body(BaseModel):
 
 
 class SubmissionBody(_Body):
-    """A model that a suite shall be put to: one on the hub, or one on an endpoint that the registry allows."""
+    """A model to run a test suite on: one on the hub, or one on an endpoint that the registry allows."""
 
     suite: Reference
     hub: HubName | None = None

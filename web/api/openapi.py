@@ -66,7 +66,7 @@ Numbers are as stored; null means undefined or not known yet. Times are UTC. Err
 Every answer to GET has an ETag. What the seal of an evaluation covers may be kept for a day.
 
 A token is sent as `Authorization: Bearer …`. Each operation names the scope that it takes (`x-scope`); reading what is
-public takes no token, unless the registry is closed to strangers.
+public takes no token, unless the registry is closed to anonymous visitors.
 """
 
 

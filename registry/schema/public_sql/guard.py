@@ -173,7 +173,7 @@ def _check_statement(found: list[Token], dialect: Dialect) -> None:
         raise QueryRefusedError("'[' quotes names on SQLite only; write \"name\"")
     first = next((token for token in found if token.text != "("), found[0])
     if first.kind != "word" or first.name not in ("select", "with", "values"):
-        raise QueryRefusedError(f"{first.text!r} begins no question; only SELECT, also behind WITH, is run")
+        raise QueryRefusedError(f"{first.text!r}: only SELECT queries are allowed (WITH … SELECT too)")
 
 
 def _parsed(text: str, dialect: Dialect) -> exp.Expr:
