@@ -106,7 +106,7 @@ def test_the_application_renews_statistics_of_tables_that_it_does_not_own(
     with write_session(engine) as session:
         renew_statistics(session, MANY_ROWS)
     with read_session(engine) as session:
-        assert session.scalar(text("SELECT reltuples FROM pg_class WHERE relname = 'question'")) == 3
+        assert session.scalar(text("SELECT reltuples FROM pg_class WHERE oid = 'public.question'::regclass")) == 3
 
 
 def test_the_owner_upgrades_and_readers_see_what_it_adds(postgresql_database: str, roles: RoleNames) -> None:
