@@ -33,6 +33,8 @@ FILE_BYTES: Final = 64 * 2**20
 INSTRUCTIONS: Final = 20_000
 """SQLite's instructions between two looks at the clock."""
 BATCH: Final = 100
+JSON_LEVELS: Final = 50
+"""Lists within lists of a value that is given as JSON; a deeper one is given as its text."""
 
 
 class Question(TypedDict):
@@ -129,6 +131,29 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def read_json(content: str | bytes) -> Any:
+    """A JSON value of PostgreSQL; as the text it is where Python cannot read it, or would pass it on in vain.
+
+    Python reads, walks and writes lists by recursion, and no integers of thousands of digits.
+    """
+    text = content if isinstance(content, str) else content.decode()
+    try:
+        value = json.loads(text)
+    except (RecursionError, ValueError):
+        return text
+    level = [value]
+    for _ in range(JSON_LEVELS):
+        level = [
+            part
+            for item in level
+            if isinstance(item, (list, dict))
+            for part in (item if isinstance(item, list) else item.values())
+        ]
+        if not level:
+            return value
+    return text
 
 
 # SQLite
@@ -276,6 +301,7 @@ def ask_postgresql(question: Question, answer: Answer) -> None:
     """Asks as the reader, in a read-only transaction of its own, through a cursor."""
     import psycopg
     from psycopg import errors
+    from psycopg.types.json import set_json_loads
 
     try:
         connection = psycopg.connect(question["address"], connect_timeout=5, application_name="shuffleboard sql")
@@ -284,6 +310,7 @@ def ask_postgresql(question: Question, answer: Answer) -> None:
         raise RefusedError("busy" if busy else "set-up", str(error).strip().splitlines()[0]) from None
     connection.set_read_only(True)
     connection.prepare_threshold = None
+    set_json_loads(read_json, connection)
     watchdog = threading.Timer(question["seconds"], _end, (connection,))
     watchdog.daemon = True
     try:
