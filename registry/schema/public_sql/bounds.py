@@ -9,6 +9,7 @@ counts as if its expression stood there, since the planner may put it there, as 
 Where a type or a source is not known, the worse one is assumed. Decision 0037 has the reasons and measurements.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,8 @@ MAX_HELD: Final = 32_000_000
 """Characters of all values of one row, intermediate ones included: a backend keeps them until the row is done."""
 MAX_NODES: Final = 20_000
 """Operations for one row, a subquery's counted as often as they are mentioned: the planner writes them all out."""
+MAX_EXPONENT: Final = 100
+"""Exponent of a numeric power."""
 MAX_DECIMALS: Final = 100
 """Decimal places that a number may be rounded to."""
 
@@ -553,19 +556,26 @@ def _root(_node: exp.Expr, _sizes: _Sizes, parts: list[Size]) -> Size:
 
 def _power(node: exp.Expr, sizes: _Sizes, _parts: list[Size]) -> Size:
     this, times = _of(node, "this", sizes), _of(node, "expression", sizes)
-    kinds = {this.kind, times.kind}
-    if "double" in kinds or kinds <= {"integer", "literal"}:
+    if "double" in (this.kind, times.kind) or {this.kind, times.kind} <= {"integer", "literal"}:
         return Size("double", _DOUBLE, 1)
-    number = _written_integer(node.args["expression"])
-    if number is None or not 0 <= number <= MAX_DECIMALS:
-        raise QueryRefusedError(f"{_shown(node)} may be a number of any size; cast to double precision first")
-    length = number * _digits(this) + _INTEGER
+    length = math.ceil(_small(node, "expression")) * _digits(this) + 2 * _INTEGER
     return Size("number", length, 3 * length**2)
 
 
 def _exponential(node: exp.Expr, sizes: _Sizes, _parts: list[Size]) -> Size:
-    if _of(node, "this", sizes).kind in ("integer", "double", "literal"):
+    this = _of(node, "this", sizes)
+    if this.kind in ("integer", "double", "literal"):
         return Size("double", _DOUBLE, 1)
+    length = math.ceil(_small(node, "this")) + this.length + 2 * _INTEGER
+    return Size("number", length, 3 * length**2)
+
+
+def _small(node: exp.Expr, key: str) -> float:
+    """The absolute value of an exponent that is written out."""
+    exponent = node.args[key]
+    written = exponent.this if isinstance(exponent, exp.Neg) else exponent
+    if isinstance(written, exp.Literal) and not written.args.get("is_string") and float(written.name) <= MAX_EXPONENT:
+        return float(written.name)
     raise QueryRefusedError(f"{_shown(node)} may be a number of any size; cast to double precision first")
 
 
