@@ -64,6 +64,11 @@ def role_url(url: str, role: str) -> str:
     return make_url(url).set(username=role, password=PASSWORD).render_as_string(hide_password=False)
 
 
+def libpq(url: str) -> str:
+    """A SQLAlchemy URL as libpq reads it."""
+    return url.replace("+psycopg", "").replace(" ", "%20")
+
+
 @pytest.fixture(scope="session")
 def postgresql_asked(
     postgres_server: services.PostgresServer | services.OutsidePostgres,

@@ -52,7 +52,7 @@ _ANY_NUMERIC: Final = 2 * 131_072
 _SHORT: Final = 60
 """A time, an interval, a boolean."""
 
-_NUMERIC_SUMS: Final = frozenset({"tokens_naive", "tokens_computed"})
+NUMERIC_SUMS: Final = frozenset({"tokens_naive", "tokens_computed"})
 """Documented integers that are sums of `bigint`, which PostgreSQL makes numeric."""
 
 
@@ -292,7 +292,7 @@ def _view(name: str) -> Relation:
 
 
 def _documented(name: str, kind: str) -> Size:
-    if name in _NUMERIC_SUMS:
+    if name in NUMERIC_SUMS:
         return Size("number", _SUM)
     return _COLUMNS.get(kind, Size("other", _LIST))
 

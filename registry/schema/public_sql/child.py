@@ -56,6 +56,7 @@ class Question(TypedDict):
     functions: list[str]
     # PostgreSQL
     schema: str
+    settings: dict[str, str]  # limits of the session, whatever the role's are
 
 
 class RefusedError(Exception):
@@ -341,16 +342,8 @@ def ask_postgresql(question: Question, answer: Answer) -> None:
 
 
 def _prepare_postgresql(connection: Any, question: Question) -> None:
-    milliseconds = int(1000 * question["seconds"])
-    for setting in (
-        f"statement_timeout = {milliseconds}",
-        f"idle_in_transaction_session_timeout = {milliseconds}",
-        "lock_timeout = 1000",
-        "standard_conforming_strings = on",
-        # The whole answer is wanted, not its first rows soon.
-        "cursor_tuple_fraction = 1.0",
-    ):
-        connection.execute(f"SET LOCAL {setting}")
+    for setting, value in question["settings"].items():
+        connection.execute(f"SET LOCAL {setting} = '{value}'")
     first, elsewhere, unguarded = connection.execute(_ROLE_CHECK, {"schema": question["schema"]}).fetchone()
     if first != question["schema"] or elsewhere:
         raise RefusedError(

@@ -19,6 +19,7 @@ from registry.schema.audiences import FILTERED, OPEN, SEES, Audience, schema, sq
 from registry.schema.public_sql.child import Question
 from registry.schema.public_sql.guard import FUNCTIONS, Dialect, checked
 from registry.schema.public_sql.results import QueryResult
+from registry.schema.roles import reader_settings
 from registry.schema.views import VIEWS, view_sql
 from registry.settings import Settings
 
@@ -128,6 +129,7 @@ def _question(settings: Settings, audience: Audience, sql: str) -> Question:
         "views": list(VIEWS),
         "functions": [*FUNCTIONS[dialect], *_OPERATORS],
         "schema": schema(audience),
+        "settings": _session_settings(settings, schema(audience)) if dialect == "postgresql" else {},
     }
     if dialect == "sqlite":
         question["statements"] = _sqlite_views(audience, "")
@@ -140,6 +142,19 @@ def _question(settings: Settings, audience: Audience, sql: str) -> Question:
             f"SELECT EXISTS (SELECT 1 FROM {{base}}.benchmark_version WHERE visibility NOT IN ({seen}))"  # noqa: S608
         )
     return question
+
+
+def _session_settings(settings: Settings, name: str) -> dict[str, str]:
+    """Those of the role, which whoever has its password may have changed, and what only these queries need."""
+    own = reader_settings(name, settings.sql_seconds)
+    for of_the_role in ("temp_file_limit", "default_transaction_read_only"):  # a superuser's; said by the transaction
+        del own[of_the_role]
+    return own | {
+        "idle_in_transaction_session_timeout": own["statement_timeout"],
+        "standard_conforming_strings": "on",
+        # The whole answer is wanted, not its first rows soon.
+        "cursor_tuple_fraction": "1",
+    }
 
 
 def _sqlite_views(audience: Audience, ending: str) -> list[str]:
