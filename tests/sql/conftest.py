@@ -56,7 +56,7 @@ def sqlite_asked(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
     shutil.copyfile(sqlite_template, folder / "asked.db")
     url = f"sqlite:///{folder / 'asked.db'}"
     fill(get_engine(url), folder)
-    yield Asked("sqlite", Settings(database_url=url, home=folder), url)
+    yield Asked("sqlite", Settings(database_url=url, home=folder, sql_at_once=4), url)
     get_engine(url).dispose()
 
 
@@ -86,6 +86,7 @@ def postgresql_asked(
         database_url=role_url(url, names.app),
         reader_url=role_url(url, names.reader),
         member_reader_url=role_url(url, names.member_reader),
+        sql_at_once=4,
     )
     yield Asked("postgresql", settings, url, names)
     engine.dispose()

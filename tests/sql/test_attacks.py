@@ -1,7 +1,9 @@
 """Attacks are refused twice: by the guard, and without it by the limits behind it."""
 
+import fcntl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect, text
@@ -74,6 +76,18 @@ def test_nothing_secret_is_in_the_catalogue_that_postgresql_shows_everyone(postg
     )
     assert first("SELECT count(*) FROM pg_roles WHERE rolpassword <> '********'") == 0
     assert first("SELECT count(*) FROM pg_settings WHERE name IN ('data_directory', 'hba_file', 'config_file')") == 0
+
+
+def test_a_query_waits_for_a_place_on_its_host_and_is_refused_where_none_becomes_free(
+    sqlite_asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.schema.public_sql.runner.WAIT_SECONDS", 0.0)
+    settings = sqlite_asked.settings.model_copy(update={"home": tmp_path, "sql_at_once": 1})
+    with (tmp_path / "sql-0.lock").open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(QueryRefusedError, match="1 queries are already running; try again in a moment"):
+            run_query(settings, "public", "SELECT 1")
+    assert run_query(settings, "public", "SELECT 1").rows == ((1,),)
 
 
 def test_a_cross_join_ends_at_the_time_limit(asked: Asked) -> None:
