@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect, text
+from sqlalchemy.exc import OperationalError
 
 from registry.db import get_engine
 from registry.errors import QueryRefusedError
 from registry.schema.public_sql.guard import checked
 from registry.schema.public_sql.runner import ask, run_query
+from tests import services
 from tests.population import table_counts
 from tests.sql.attacks import ATTACKS, Attack
 from tests.sql.conftest import Asked
@@ -115,6 +117,19 @@ def test_one_instruction_of_sqlite_that_runs_for_minutes_is_ended_with_its_proce
     query = f"WITH t0 AS (SELECT 'aaaa' AS x), {doubled} SELECT instr(x || x, x || 'b') FROM t17"
     with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.3 s"):
         ask(settings, "public", query)
+
+
+def test_a_backend_that_wants_more_memory_than_the_system_allows_gets_an_error_and_the_server_goes_on(
+    postgres_server: services.PostgresServer | services.OutsidePostgres, postgresql_asked: Asked
+) -> None:
+    if isinstance(postgres_server, services.OutsidePostgres):
+        pytest.skip("the limit of somebody else's server is theirs")
+    # As a superuser, who may call it: at once, since nothing is written into what is not given.
+    with get_engine(postgresql_asked.url).connect() as connection:
+        with pytest.raises(OperationalError, match="out of memory"):
+            connection.execute(text("SELECT repeat('x', 1000000000)"))
+        connection.rollback()
+        assert connection.scalar(text("SELECT 1")) == 1
 
 
 @pytest.mark.parametrize(("digests", "reason"), [(2500, "temporary space"), (1900, "values that are too large")])
