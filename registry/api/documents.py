@@ -380,7 +380,7 @@ class RepeatNoise(TypedDict):
     """
 
     evaluations: Annotated[list[int], Field(description="The evaluation with its replicates: whose orders these are.")]
-    noise_from: Annotated[list[int], Field(description="The evaluations whose repeats these are; empty: there are none.")]
+    noise_from: Annotated[list[int], Field(description="The evaluations whose repeats these are; empty: none.")]
     repeat_disagreement: float | None
     order_disagreement: float | None
     order_effect: float | None

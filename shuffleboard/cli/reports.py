@@ -43,7 +43,7 @@ def metrics(
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
     if document["distinct_prompts"]["max"] == 1:
-        click.echo("  asked in one prompt: nothing is known of how its answers hold up when the options move")
+        click.echo("  asked in one prompt: how its answers hold up when options move is unknown")
     if document["noise"] is not None:
         print_noise(document["noise"])
     for name, value in document["metrics"].items():

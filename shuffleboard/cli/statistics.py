@@ -85,7 +85,8 @@ def noise(evaluation_ids: tuple[int, ...], noise_from: int | None, as_json: bool
     if as_json:
         print_json(document)
         return
-    click.echo(f"evaluations {', '.join(map(str, document['evaluations']))}:")
+    several = "s" if len(document["evaluations"]) > 1 else ""
+    click.echo(f"evaluation{several} {', '.join(map(str, document['evaluations']))}:")
     print_noise(document)
     if document["repeat_disagreement"] is None:
         click.echo("  no prompt was asked twice; queue another: shuffleboard evaluations submit … --replicate")

@@ -15,6 +15,7 @@ from registry.tables import EVALUATION_STATES
 from web import queries
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
+from web.noise import repeat_noise
 from web.parameters import (
     DEFAULT_METRICS,
     MAX_PER_PAGE,
@@ -27,7 +28,6 @@ from web.parameters import (
     Query,
     YesOrNo,
 )
-from web.noise import repeat_noise
 from web.provenance import provenance_of
 from web.responses import session
 

@@ -139,9 +139,10 @@ def shuffles(rows: Sequence[Row]) -> Chart | None:
 
 
 def noise(found: Mapping[str, Any]) -> Chart | None:
-    """How often two answers differ in the same prompt (the noise floor, dashed) and in another order; None without both.
+    """How often two answers differ in the same prompt (the noise floor, dashed) and in another order; or None.
 
-    found: of `registry.studies.noise`. The stretch from the floor to the other dot is the order effect.
+    found: of `registry.studies.noise`. The stretch from the floor to the other dot is the order effect; None without
+    both.
     """
     floor, order = found["repeat_disagreement"], found["order_disagreement"]
     if floor is None or order is None:
@@ -182,7 +183,7 @@ def noise(found: Mapping[str, Any]) -> Chart | None:
         *line_labels(),
     ]
     label = (
-        f"Two answers to a question differ in {floor:.1%} of pairs of the same prompt, the noise floor, and in {order:.1%} "
-        "of pairs in different orders."
+        f"Two answers to a question differ in {floor:.1%} of pairs of the same prompt, the noise floor, and in "
+        f"{order:.1%} of pairs in different orders."
     )
     return figure(label, values, layers, height=104)
