@@ -7,23 +7,43 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select
+from sqlalchemy import and_, case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, stands
-from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
 if TYPE_CHECKING:
     from registry.statistics.noise import Answer, Pairs
 
 
 @dataclass(frozen=True)
+class Member:
+    """An evaluation, as far as its repeats are concerned.
+
+    recorded: its answers were imported. stands: it was not withdrawn. may_repeat: it may show a prompt
+    twice.
+    """
+
+    id: int
+    seal: str | None
+    specification_digest: str
+    kind: str
+    recorded: bool
+    stands: bool
+    may_repeat: bool
+
+
+Members = tuple[Member, ...]
+
+
+@dataclass(frozen=True)
 class NoiseSource:
     """The evaluations, all sealed, that answer for the orders, and those that repeat prompts; often the same."""
 
-    evaluations: tuple[Evaluation, ...]
-    repeating: tuple[Evaluation, ...]
+    evaluations: Members
+    repeating: Members
 
     @property
     def key(self) -> str:
@@ -49,53 +69,41 @@ def noise_source(session: Session, evaluation_id: int, noise_from: int | None = 
     it is the one that repeats prompts of the most of its questions; if equal the evaluation itself, then the newest.
     Raises UsageError for a `noise_from` that says nothing about it.
     """
-    evaluation = find_evaluation(session, evaluation_id)
-    if evaluation.seal is None:
+    candidates = _candidates(session, evaluation_id)
+    if not candidates:
         return None
-    own = _with_replicates(session, evaluation)
+    repeated = _repeated(session, evaluation_id, candidates)
     if noise_from is not None:
-        return NoiseSource(own, _comparable(session, evaluation, noise_from))
-    candidates = [own, *_others(session, own)]
-    repeated = [_repeated(session, evaluation, members) for members in candidates]
+        return NoiseSource(candidates[0], _named(session, evaluation_id, noise_from, candidates, repeated))
     most = max(repeated)
-    return NoiseSource(own, candidates[repeated.index(most)]) if most else None
+    return NoiseSource(candidates[0], candidates[repeated.index(most)]) if most else None
 
 
-def replicates_of(session: Session, evaluation_id: int) -> list[int]:
-    """The sealed evaluations of the specification of one that ask its prompts again, withdrawn ones left out.
+def noise_of_replicates(
+    session: Session, evaluation_ids: Sequence[int], noise_from: int | None = None
+) -> dict[str, Any]:
+    """Repeat noise apart from order effects over replicates; of one evaluation, over what `noise_source` finds.
 
-    Imports of arbitrary orders are no replicates of each other, and the same recorded answers, imported twice, are one.
+    Raises QueueError for one that is not sealed, UsageError for evaluations of different specifications.
     """
-    evaluation = find_evaluation(session, evaluation_id)
-    same = [
-        Evaluation.specification_digest == evaluation.specification_digest,
-        Evaluation.seal.is_not(None),
-        stands(),
-    ]
-    if evaluation.variant_set.kind == "imported":
-        same.append(Evaluation.id == evaluation.id)
-    ids = list(session.scalars(select(Evaluation.id).where(*same).order_by(Evaluation.replicate)))
-    if len(ids) < 2 or not _recorded(evaluation):
-        return ids
-    leaves = {number: _leaves(session, number) for number in ids}
-    # Of equal ones the evaluation itself stays, or else the first.
-    kept = {content: number for number, content in reversed(leaves.items())}
-    if evaluation.id in leaves:
-        kept[leaves[evaluation.id]] = evaluation.id
-    return sorted(kept.values(), key=ids.index)
+    evaluations = [find_sealed(session, evaluation_id) for evaluation_id in dict.fromkeys(evaluation_ids)]
+    if len({evaluation.specification_digest for evaluation in evaluations}) > 1:
+        raise UsageError("the evaluations have different specifications; give replicates of one")
+    first = evaluations[0].id
+    own = _candidates(session, first)[0]
+    if len(evaluations) > 1:
+        asked = {evaluation.id for evaluation in evaluations}
+        own = tuple(member for member in _alike(session, first) if member.id in asked)
+    source = noise_source(session, first, noise_from) if len(evaluations) == 1 or noise_from is not None else None
+    return noise_document(session, NoiseSource(own, own if source is None else source.repeating))
 
 
 def noise_document(session: Session, source: NoiseSource) -> dict[str, Any]:
-    """Repeat noise apart from order effects, over the questions of the evaluations.
-
-    Raises UsageError for evaluations of different specifications.
-    """
+    """Repeat noise apart from order effects, over the questions of the evaluations."""
     # numpy comes with it, and most evaluations repeat nothing.
     from registry.statistics.bootstrap import RESAMPLES, SEED
     from registry.statistics.noise import noise_of_pairs
 
-    if len({evaluation.specification_digest for evaluation in source.evaluations}) > 1:
-        raise UsageError("the evaluations have different specifications; give replicates of one")
     orders = _pairs(session, source.evaluations)
     repeats = orders if source.repeating == source.evaluations else _pairs(session, source.repeating)
     questions = sorted(orders)
@@ -109,117 +117,144 @@ def noise_document(session: Session, source: NoiseSource) -> dict[str, Any]:
     for name in ("interval", "repeat_interval", "order_interval"):
         found[name] = None if found[name] is None else [found[name]["low"], found[name]["high"]]
     return {
-        "evaluations": [evaluation.id for evaluation in source.evaluations],
-        "noise_from": [evaluation.id for evaluation in source.repeating] if found["repeat_pairs"] else [],
+        "evaluations": [member.id for member in source.evaluations],
+        "noise_from": [member.id for member in source.repeating] if found["repeat_pairs"] else [],
         **found,
         "resamples": RESAMPLES,
         "seed": SEED,
     }
 
 
-def noise_of_replicates(
-    session: Session, evaluation_ids: Sequence[int], noise_from: int | None = None
-) -> dict[str, Any]:
-    """Repeat noise apart from order effects over replicates; of one evaluation, over what `noise_source` finds.
-
-    Raises QueueError for one that is not sealed, UsageError for evaluations of different specifications.
-    """
-    evaluations = tuple(find_sealed(session, evaluation_id) for evaluation_id in dict.fromkeys(evaluation_ids))
-    if len(evaluations) == 1:
-        source = noise_source(session, evaluations[0].id, noise_from)
-        own = _with_replicates(session, evaluations[0])
-        return noise_document(session, source or NoiseSource(own, own))
-    if noise_from is None:
-        return noise_document(session, NoiseSource(evaluations, evaluations))
-    return noise_document(session, NoiseSource(evaluations, _comparable(session, evaluations[0], noise_from)))
+_SAME = ("model_revision_id", "benchmark_version_id", "protocol_id")
 
 
-def _recorded(evaluation: Evaluation) -> bool:
-    """Whether its answers were recorded elsewhere, and imported."""
-    return bool(evaluation.specification["engine"]["name"] == "replay")
-
-
-def _leaves(session: Session, evaluation_id: int) -> tuple[tuple[int, str], ...]:
-    query = select(QuestionSeal.question_id, QuestionSeal.leaf).where(QuestionSeal.evaluation_id == evaluation_id)
-    return tuple((row.question_id, row.leaf) for row in session.execute(query.order_by(QuestionSeal.question_id)))
-
-
-def _with_replicates(session: Session, evaluation: Evaluation) -> tuple[Evaluation, ...]:
-    ids = replicates_of(session, evaluation.id)
-    # One that was withdrawn is none of them, and stands for itself alone.
-    return tuple(session.get_one(Evaluation, number) for number in ids) if evaluation.id in ids else (evaluation,)
-
-
-def _comparable(session: Session, evaluation: Evaluation, noise_from: int) -> tuple[Evaluation, ...]:
-    """The named evaluation with its replicates, if its repeats say something about the other one."""
-    named = find_evaluation(session, noise_from)
-    if named.seal is None:
-        raise UsageError(f"evaluation {named.id} is {named.state}; wait until it is complete, or name another")
-    differing = [
-        what
-        for what, column in (
-            ("model revision", "model_revision_id"),
-            ("benchmark version", "benchmark_version_id"),
-            ("protocol", "protocol_id"),
-        )
-        if getattr(evaluation, column) != getattr(named, column)
-    ]
-    if differing:
-        raise UsageError(
-            f"evaluation {named.id} has another {' and '.join(differing)} than evaluation {evaluation.id}; name "
-            "one that differs in its variants alone"
-        )
-    members = _with_replicates(session, named)
-    if not _repeated(session, evaluation, members):
-        raise UsageError(
-            f"evaluation {named.id} asked none of the questions of evaluation {evaluation.id} twice in one prompt; "
-            "name one that did"
-        )
-    return members
-
-
-def _others(session: Session, own: Sequence[Evaluation]) -> list[tuple[Evaluation, ...]]:
-    """The other evaluations of the model revision, benchmark version and protocol, with their replicates."""
-    evaluation = own[0]
+def _alike(session: Session, evaluation_id: int) -> list[Member]:
+    """An evaluation, and the sealed ones of its model revision, benchmark version and protocol; by replicate and id."""
+    given, other = aliased(Evaluation), Evaluation
     query = (
-        select(Evaluation)
-        .where(
-            Evaluation.benchmark_version_id == evaluation.benchmark_version_id,
-            Evaluation.protocol_id == evaluation.protocol_id,
-            Evaluation.model_revision_id == evaluation.model_revision_id,
-            Evaluation.seal.is_not(None),
-            stands(),
+        select(
+            other.id,
+            other.seal,
+            other.specification_digest,
+            other.specification,
+            VariantSet.kind,
+            stands().label("stands"),
+            (func.coalesce(other.variants_max, 0) > func.coalesce(other.distinct_prompts_min, 0)).label("may_repeat"),
         )
-        .order_by(Evaluation.id.desc())
+        .join(given, and_(*(getattr(given, name) == getattr(other, name) for name in _SAME)))
+        .join(VariantSet, VariantSet.id == other.variant_set_id)
+        .where(given.id == evaluation_id, (other.id == given.id) | (other.seal.is_not(None) & stands()))
+        .order_by(other.replicate, other.id)
     )
-    known = {member.id for member in own}
+    return [
+        Member(
+            id=row.id,
+            seal=row.seal,
+            specification_digest=row.specification_digest,
+            kind=row.kind,
+            recorded=row.specification["engine"]["name"] == "replay",
+            stands=bool(row.stands),
+            may_repeat=bool(row.may_repeat),
+        )
+        for row in session.execute(query)
+    ]
+
+
+def _candidates(session: Session, evaluation_id: int) -> list[Members]:
+    """The evaluation with its replicates, then all others that are alike with theirs, the newest first.
+
+    Nothing where it is not sealed. Imports of arbitrary orders are no replicates of each other, and a withdrawn
+    evaluation stands for itself alone.
+    """
+    alike = _alike(session, evaluation_id)
+    if not alike:
+        find_evaluation(session, evaluation_id)  # it says what is there
+    groups: dict[str, list[Member]] = {}
+    key_of_own = ""
+    for member in alike:
+        alone = member.kind == "imported" or not member.stands
+        key = f"{member.specification_digest} {member.id if alone else ''}"
+        groups.setdefault(key, []).append(member)
+        if member.id == evaluation_id:
+            key_of_own = key
+            if member.seal is None:
+                return []
+    own = groups.pop(key_of_own)
+    others = sorted(groups.values(), key=lambda members: -max(member.id for member in members))
+    return _without_copies(session, evaluation_id, [own, *others])
+
+
+def _without_copies(session: Session, evaluation_id: int, groups: Sequence[Sequence[Member]]) -> list[Members]:
+    """The same recorded answers, imported twice, are one replicate; of equal ones the evaluation itself stays."""
+    ids = [member.id for members in groups if len(members) > 1 for member in members if member.recorded]
+    if not ids:
+        return [tuple(members) for members in groups]
+    leaves: dict[int, list[str]] = {}
+    query = select(QuestionSeal.evaluation_id, QuestionSeal.leaf).where(QuestionSeal.evaluation_id.in_(ids))
+    for number, leaf in session.execute(query.order_by(QuestionSeal.evaluation_id, QuestionSeal.question_id)):
+        leaves.setdefault(number, []).append(leaf)
+    kept = []
+    for members in groups:
+        by_content: dict[Any, Member] = {}
+        for member in members:
+            content = tuple(leaves.get(member.id, [str(member.id)]))
+            if content not in by_content or member.id == evaluation_id:
+                by_content[content] = member
+        kept.append(tuple(by_content.values()))
+    return kept
+
+
+def _repeated(session: Session, evaluation_id: int, candidates: Sequence[Members]) -> list[int]:
+    """How many questions of the evaluation each candidate asks twice in one prompt."""
+    able = [
+        members[0].id for members in candidates if len(members) > 1 or (members[0].recorded and members[0].may_repeat)
+    ]
+    if not able:
+        return [0] * len(candidates)
+    score, asked = aliased(QuestionScore), aliased(EvaluationQuestion)
+    query = (
+        select(
+            score.evaluation_id,
+            func.count().label("common"),
+            func.sum(case((score.shown > score.distinct_prompts, 1), else_=0)).label("repeated"),
+        )
+        .join(asked, (asked.evaluation_id == evaluation_id) & (asked.question_id == score.question_id))
+        .where(score.evaluation_id.in_(able))
+        .group_by(score.evaluation_id)
+    )
+    counts = {row.evaluation_id: row for row in session.execute(query)}
     found = []
-    for other in session.scalars(query).all():
-        if other.id not in known:
-            members = _with_replicates(session, other)
-            known.update(member.id for member in members)
-            found.append(members)
+    for members in candidates:
+        row = counts.get(members[0].id)
+        found.append(0 if row is None else int(row.common if len(members) > 1 else row.repeated))
     return found
 
 
-def _repeated(session: Session, evaluation: Evaluation, members: Sequence[Evaluation]) -> int:
-    """How many questions of an evaluation were asked twice in the same prompt by these."""
-    member = members[0]
-    score, asked = aliased(QuestionScore), aliased(EvaluationQuestion)
-    query = (
-        select(func.count())
-        .select_from(score)
-        .join(asked, (asked.evaluation_id == evaluation.id) & (asked.question_id == score.question_id))
-        .where(score.evaluation_id == member.id)
-    )
-    if len(members) > 1:
-        return session.scalar(query) or 0
-    if not _recorded(member) or (member.variants_max or 0) <= (member.distinct_prompts_min or 0):
-        return 0
-    return session.scalar(query.where(score.shown > score.distinct_prompts)) or 0
+def _named(
+    session: Session, evaluation_id: int, noise_from: int, candidates: Sequence[Members], repeated: Sequence[int]
+) -> Members:
+    """The named evaluation with its replicates. Raises UsageError where its repeats say nothing about the other."""
+    for members, questions in zip(candidates, repeated, strict=True):
+        if any(member.id == noise_from for member in members):
+            if not questions:
+                raise UsageError(
+                    f"evaluation {noise_from} asked none of the questions of evaluation {evaluation_id} twice in one "
+                    "prompt; name one that did"
+                )
+            return members
+    evaluation, named = find_evaluation(session, evaluation_id), find_evaluation(session, noise_from)
+    differing = [name for name in _SAME if getattr(evaluation, name) != getattr(named, name)]
+    if differing:
+        what = " and ".join(name.removesuffix("_id").replace("_", " ") for name in differing)
+        raise UsageError(
+            f"evaluation {noise_from} has another {what} than evaluation {evaluation_id}; name one that differs in its "
+            "variants alone"
+        )
+    state = named.state if named.seal is None else "withdrawn, or a copy of another"
+    raise UsageError(f"evaluation {noise_from} is {state}; name a complete one that stands")
 
 
-def _pairs(session: Session, evaluations: Sequence[Evaluation]) -> dict[int, "tuple[Pairs, Pairs]"]:
+def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pairs]"]:
     """Question to its pairs with the same order, and with different ones.
 
     What was scored here answers a prompt that it shows twice with one draw, so within such an evaluation a prompt
@@ -228,17 +263,17 @@ def _pairs(session: Session, evaluations: Sequence[Evaluation]) -> dict[int, "tu
     from registry.statistics.noise import pairs_of
 
     answers: dict[int, list[Answer]] = {}
-    relabelled = any(evaluation.variant_set.kind == "relabel" for evaluation in evaluations)
-    for evaluation in evaluations:
+    relabelled = any(member.kind == "relabel" for member in evaluations)
+    for member in evaluations:
         query = (
             select(Prediction.question_id, Prediction.variant, Prediction.shown, Prediction.chosen_option)
-            .where(Prediction.evaluation_id == evaluation.id, Prediction.question_shown, Prediction.own_options)
+            .where(Prediction.evaluation_id == member.id, Prediction.question_shown, Prediction.own_options)
             .order_by(Prediction.question_id, Prediction.variant)
         )
-        recorded, drawn = _recorded(evaluation), set()
+        drawn = set()
         for question_id, variant, shown, option in session.execute(query):
             order = (*shown, variant) if relabelled else tuple(shown)
-            if recorded or (question_id, order) not in drawn:
+            if member.recorded or (question_id, order) not in drawn:
                 drawn.add((question_id, order))
                 answers.setdefault(question_id, []).append((order, option))
     found = {question_id: pairs_of(predictions) for question_id, predictions in answers.items()}

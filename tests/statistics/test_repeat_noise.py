@@ -1,5 +1,6 @@
 """Where the repeat noise of an evaluation comes from: its own repeats, its replicates, or another evaluation."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +10,7 @@ from registry.db import read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.studies import noise
-from registry.studies.noise import noise_of_replicates, repeat_noise, replicates_of
+from registry.studies.noise import noise_of_replicates, repeat_noise
 from registry.tables import Withdrawal
 from tests.outputs.conftest import four_options, registries, registry
 
@@ -118,7 +119,8 @@ def test_a_named_evaluation_must_say_something_about_this_one(registry, repeated
 @pytest.mark.one_engine
 def test_what_is_scored_here_is_repeated_by_its_replicates_alone(registry, repeated, monkeypatch):
     # Equal prompts are answered with one draw, so that their agreement within an evaluation says nothing.
-    monkeypatch.setattr(noise, "_recorded", lambda _evaluation: False)
+    alike = noise._alike
+    monkeypatch.setattr(noise, "_alike", lambda *given: [replace(member, recorded=False) for member in alike(*given)])
     assert found(registry, repeated[0]) is None
     assert found(registry, repeated[1]) is None
 
@@ -134,10 +136,10 @@ def test_noise_is_told_from_order_effects_over_replicates(registry):
 
     ids = [outputs(registry, answer(replicate), kind="cyclic") for replicate in range(2)]
     with read_session(registry.engine) as session:
-        assert replicates_of(session, ids[0]) == ids
         document = noise_of_replicates(session, ids)
         assert noise_of_replicates(session, ids[:1]) == document
     # Six questions: 4 pairs of one prompt, all differ; 24 pairs of orders, of which those across replicates differ.
+    assert document["evaluations"] == document["noise_from"] == ids
     assert document["repeat_disagreement"] == pytest.approx(6 / 60)
     assert document["order_disagreement"] == pytest.approx((6 * 12 / 24 + 30) / 60)
     assert document["order_effect"] == pytest.approx(document["order_disagreement"] - 6 / 60)
@@ -149,8 +151,9 @@ def test_the_same_recorded_answers_are_no_replicate(registry):
     registry.benchmark("b", QUESTIONS)
     ids = [outputs(registry, first_place, kind="cyclic") for _ in range(2)]
     with read_session(registry.engine) as session:
-        assert [replicates_of(session, number) for number in ids] == [ids[:1], ids[1:]]
-        document = noise_of_replicates(session, ids[:1])
+        documents = [noise_of_replicates(session, [number]) for number in ids]
+    assert [document["evaluations"] for document in documents] == [ids[:1], ids[1:]]
+    document = documents[0]
     assert (document["repeat_disagreement"], document["order_effect"], document["noise_from"]) == (None, None, [])
     assert found(registry, ids[0]) is None
 
