@@ -1,6 +1,6 @@
 """Repeat noise beside order effects: over an evaluation that repeats its prompts, its replicates, or a second one.
 
-What counts as a repeat, and where it is looked for: docs/decisions/0035-where-repeat-noise-comes-from.md.
+What counts as a repeat, and where it is looked for: docs/decisions/0036-where-repeat-noise-comes-from.md.
 """
 
 from collections.abc import Sequence
