@@ -177,7 +177,7 @@ def read_manifest(file: Path) -> Manifest:
         first = error.errors()[0]
         where = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
         problem = first["msg"].removeprefix("Value error, ")
-        raise IngestError(f"{file.name}: {where}: {problem}; the guide “Describe a registry in a file” lists the keys") from None
+        raise IngestError(f"{file.name}: {where}: {problem}; see the guide “Describe a registry”") from None
 
 
 def _steps(manifest: Manifest, folder: Path, engine: Engine, settings: Settings) -> Iterator[Step]:

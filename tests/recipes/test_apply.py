@@ -41,7 +41,6 @@ BOARD = """
 name = "our-board"
 title = "Our board"
 suite = "ours"
-rank_by = "worst_accuracy@cyclic"
 columns = ["worst_accuracy@cyclic"]
 """
 PLANETS = '{"id": "p1", "subject": "planets", "question": "Which is nearest?", "options": ["Mercury", "Venus"], "answer": 0}\n'
