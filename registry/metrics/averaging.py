@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from registry.metrics.outcome import Outcomes, own_variants
+from registry.metrics.outcome import Outcomes, own_variants, tested
 
 Value = tuple[float | None, int]
 """A metric's value over a set of questions, and over how many of them it was taken."""
@@ -97,11 +97,14 @@ RunMetric = Callable[[Runs], float | None]
 
 
 def runs_of(questions: Sequence[Outcomes]) -> Runs:
-    """The runs of complete questions, over variants with exactly the question's own options."""
+    """The runs of complete questions, over variants with exactly the question's own options.
+
+    Questions that were asked in fewer than two distinct prompts are left out: runs of one prompt are repeats.
+    """
     hits: dict[int, list[bool]] = {}
     unchanged: dict[int, bool] = {}
     for outcomes in questions:
-        for outcome in own_variants(outcomes):
+        for outcome in tested(outcomes, own_variants(outcomes)):
             hits.setdefault(outcome.variant, []).append(outcome.correct)
             unchanged[outcome.variant] = unchanged.get(outcome.variant, True) and outcome.original
     originals = [ordinal for ordinal, same in unchanged.items() if same]

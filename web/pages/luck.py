@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import exp, lgamma, log
 from typing import Final
 
+from registry.results.chance import no_better_than_guessing
 from registry.results.selectables import Row
-from web.formats import no_better_than_guessing
 
 _ONE_IN: Final = 20
 """One statement in twenty may be wrong: an interval of 95 %."""
@@ -39,7 +39,7 @@ def of_evaluations(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         n = {row["counts"].get(name, {}).get("n") for name in ("accuracy", "worst_accuracy")}
         low = row["counts"].get("accuracy", {}).get("interval_low")
-        if no_better_than_guessing(row, low):
+        if no_better_than_guessing(row["chance"], low):
             continue
         if len(n) == 1 and None not in (row["accuracy"], row["worst_accuracy"], *n):
             questions = n.pop()
