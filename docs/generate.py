@@ -329,7 +329,7 @@ def _metrics() -> Iterator[str]:
     yield from (f"Source: {_sources(guide.GUESSING)}.", "")
     yield from ("## Above chance", "", *_formulas(guide.ABOVE_CHANCE.formulas))
     for paragraph in guide.ABOVE_CHANCE.text:
-        yield from (paragraph, "")
+        yield from (_linked(paragraph), "")
     yield from (f"Guessing: {_sources(guide.ABOVE_CHANCE)}; the scale is ours.", "")
     yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [statistics.md](statistics.md).", "")
     yield from ("## Papers", "")

@@ -48,6 +48,17 @@ def signed_points(value: float) -> str:
     return f"{rounded:+.1f} points" if rounded else "0.0 points"
 
 
+def metric_change(metric: str, change: float) -> str:
+    """A change of a metric: percentage points where it is a share, else three digits on its own scale."""
+    unit = METRICS[metric].unit
+    if change == 0:
+        return "0"
+    if unit not in ("fraction", "percent"):
+        return f"{change:+.3g}"
+    share = change if unit == "fraction" else change / 100
+    return signed_points(share) if abs(share) >= 0.0005 else "less than 0.1 points"
+
+
 def p_value(value: float) -> str:
     """A p-value: three decimals, or that it is smaller."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
@@ -190,6 +201,7 @@ GLOBALS: Final = {
     "letter": letter,
     "scope_name": scope_name,
     "metric_text": metric_text,
+    "metric_change": metric_change,
     "why_null": why_undefined,
     "one_order": one_order,
     "range_bar": range_bar,

@@ -785,6 +785,16 @@ class Bootstrap(TypedDict):
     confidence: str
 
 
+class Unranked(TypedDict):
+    """A model that a column does not rank, why, and the commands that ask what is missing; column null: every one."""
+
+    model: str
+    revision: int
+    column: str | None
+    reason: str
+    commands: list[str]
+
+
 class Board(TypedDict):
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database."""
 
@@ -804,6 +814,8 @@ class Board(TypedDict):
     rows: list[BoardRow]
     as_of: Time
     digest: Digest
+    chance: Annotated[dict[str, float], Field(description="Column of accuracy to what guessing gives there.")]
+    unranked: list[Unranked]
     permalink: str
     sql: str
 

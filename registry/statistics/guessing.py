@@ -4,8 +4,8 @@ Paper: Cavalin et al., *Improving Score Reliability of Multiple Choice Benchmark
 Altered Answer Choices*, Table 7. The printed chance "1/p" is 1/k for k options. The threshold .9995 is inferred: it
 reproduces the printed rates for p = 0 to 7; those for 8, 9 and 10 fit no single rule.
 
-Guessing is one uniform draw among the options for each prompt, independent of every other. To hold a guess from order to
-order is more than that.
+Guessing is one uniform draw among the options for each prompt, independent of every other; to keep a guess from order
+to order is more than that.
 """
 
 import math

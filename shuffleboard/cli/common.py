@@ -109,7 +109,9 @@ def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:
     for model, why in items:
         found.setdefault(why["reason"], ({}, why["command"]))[0].setdefault(model)
     for reason, (models, command) in found.items():
-        note(f"not ranked: {', '.join(models)}: {reason}; to ask {'the first' if len(models) > 1 else 'it'}: {command}")
+        note(f"Not ranked: {', '.join(models)}. {reason}.")
+        if command:
+            note(f"  To ask {'the first of them' if len(models) > 1 else 'it'}: {command}")
 
 
 def show(value: Any) -> str:

@@ -115,11 +115,11 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
-    from registry.boards.reading import snapshot_as_of
-    from shuffleboard.cli.boards import board_csv, parse_time, print_board, snapshot_document_of
+    from registry.boards.reading import shown_document, snapshot_as_of
+    from shuffleboard.cli.boards import board_csv, parse_time, print_board
 
     with read_session(engine_of(settings_of())) as session:
-        document = snapshot_document_of(snapshot_as_of(session, name, parse_time(as_of)))
+        document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
     if as_json:
         print_json(document)
     elif as_csv:
