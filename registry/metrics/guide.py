@@ -128,7 +128,7 @@ ABOVE_CHANCE: Final = Guessing(
         r"c_{\text{accuracy}} = \frac{1}{N} \sum_{q=1}^{N} \frac{1}{k_q}",
         r"c_{\text{worst accuracy}} = \frac{1}{N} \sum_{q=1}^{N} \frac{1}{k_q^{M_q}}",
     ),
-    (cavalin("Table 7, guessing"),),
+    (cavalin("Table 7"),),
     (
         (
             "`accuracy` and `worst_accuracy` on the scale on which 0 is guessing and 1 is perfect, so that benchmarks "
