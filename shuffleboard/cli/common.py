@@ -111,7 +111,7 @@ def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:
     for reason, (models, command) in found.items():
         note(f"Not ranked: {', '.join(models)}. {reason}.")
         if command:
-            note(f"  To ask {'the first of them' if len(models) > 1 else 'it'}: {command}")
+            note(f"  To add what is missing{f' for {next(iter(models))}' if len(models) > 1 else ''}: {command}")
 
 
 def show(value: Any) -> str:

@@ -143,7 +143,7 @@ def test_what_was_asked_in_one_order_has_no_rank_and_says_what_to_ask(site):
     assert rows(site, "?sort=accuracy")["once", "four", "original"]["rank"] == 1
     page = words(site.client.get("/").text)
     assert (
-        f"again , once on four (original): asked in one order. For again, as for the others, this asks in more orders: {COMMAND.format('again')}"
+        f"again , once on four (original): asked in one order. To ask again in more orders: {COMMAND.format('again')}"
         in page
     )
     listed = list(csv.DictReader(io.StringIO(site.client.get("/leaderboard.csv").text)))
@@ -179,7 +179,7 @@ def test_a_board_names_whom_it_does_not_rank_and_leaves_them_out_of_its_chart(si
     assert document["unranked"] == [expected | {"commands": [asking]}]
     assert document["chance"] == {"accuracy@imported": 0.25}
     page = words(site.client.get("/boards/records").text)
-    assert f"Not ranked by worst accuracy: recorded . {reason}. To ask it: {asking}" in page
+    assert f"Not ranked by worst accuracy: recorded . {reason}. To add what is missing: {asking}" in page
     assert "What the order decides" not in page
     _, err = command(site, "boards", "show", "records")
     assert f"Not ranked: recorded. {reason}." in err
