@@ -26,7 +26,7 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
     kinds = _kinds(session, document)
     how = _asked(session, document)
     found: list[dict[str, Any]] = []
-    for row in document["rows"]:
+    for row in sorted(document["rows"], key=lambda row: (row["model"].casefold(), row["revision"])):
         name, number = row["model"], row["revision"]
         who = {"model": name, "revision": number, "kind": kinds.get((name, number))}
         evaluations = row["evaluations"]

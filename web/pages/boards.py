@@ -101,6 +101,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         scatters=_scatters(document),
         lucky=_lucky(document),
         unranked=_unranked(document, sort),
+        reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     )
 
 
