@@ -10,11 +10,15 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.lookups import find_version
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.fetch import fetch_command
 
 
 @click.group()
 def benchmarks() -> None:
-    """Import, generate and list benchmarks."""
+    """Fetch, import, generate and list benchmarks."""
+
+
+benchmarks.add_command(fetch_command)
 
 
 @benchmarks.command("import")

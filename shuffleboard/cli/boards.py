@@ -25,11 +25,15 @@ from shuffleboard.cli.common import (
     settings_of,
     show,
 )
+from shuffleboard.cli.fetch import fetch_suite_command
 
 
 @click.group()
 def suites() -> None:
-    """Import and list suites: what is asked of every model."""
+    """Fetch, import and list suites: what is asked of every model."""
+
+
+suites.add_command(fetch_suite_command)
 
 
 @suites.command("import")
