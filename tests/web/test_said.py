@@ -20,7 +20,7 @@ from tests.outputs.conftest import Registry, four_options
 from tests.web.conftest import Site
 from tests.web.outputs import output_lines
 from tests.web.seed import Seeded
-from web import create_app
+from web import create_app, formats
 
 pytestmark = pytest.mark.one_engine
 
@@ -212,3 +212,17 @@ def test_accuracy_above_chance_is_shown_where_it_is_asked_for(site):
     out, _ = command(site, "leaderboard", "--above-chance", "--json")
     of_command = {row["evaluation_id"]: row["above_chance"] for row in json.loads(out)["rows"]}
     assert of_command == {row["evaluation_id"]: row["above_chance"] for row in above.values()}
+
+
+@pytest.mark.parametrize(
+    ("metric", "change", "said"),
+    [
+        ("accuracy", -0.025, "-2.5 points"),
+        ("accuracy", 0.00001, "less than 0.1 points"),
+        ("accuracy", 0.0, "0"),
+        ("pct_drop", 2.25, "+2.2 points"),
+        ("accuracy_variance", 1.5, "+1.5"),
+    ],
+)
+def test_a_change_of_a_share_is_in_percentage_points(metric, change, said):
+    assert formats.metric_change(metric, change) == said
