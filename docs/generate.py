@@ -335,6 +335,10 @@ def _metrics() -> Iterator[str]:
     for paragraph in guide.GUESSING.text:
         yield from (_linked(paragraph), "")
     yield from (f"Source: {_sources(guide.GUESSING)}.", "")
+    yield from ("## Above chance", "", *_formulas(guide.ABOVE_CHANCE.formulas))
+    for paragraph in guide.ABOVE_CHANCE.text:
+        yield from (_linked(paragraph), "")
+    yield from (f"Guessing: {_sources(guide.ABOVE_CHANCE)}; the scale is ours.", "")
     yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [statistics.md](statistics.md).", "")
     yield from ("## Papers", "")
     for paper in import_module("registry.metrics.papers").PAPERS.values():

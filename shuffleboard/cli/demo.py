@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from registry import benchmarks
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition, parse_definition
-from registry.boards.reading import snapshot_as_of
+from registry.boards.reading import shown_document, snapshot_as_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
@@ -24,7 +24,7 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.results.leaderboard import leaderboard_page
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from shuffleboard.cli.boards import print_board, snapshot_document_of
+from shuffleboard.cli.boards import print_board
 from shuffleboard.cli.common import engine_of, note, print_json, settings_of
 from shuffleboard.cli.evaluations import wait_until_complete
 from shuffleboard.cli.models import inspect_here
@@ -118,7 +118,7 @@ def demo(limit: int, full: bool, models: str, exit_after: bool, host: str, port:
     prepare_board(engine, None if full else limit)
     with read_session(engine) as session:
         rows = [row for row in leaderboard_page(session).rows if row["evaluation_id"] in ids]
-        board = snapshot_document_of(snapshot_as_of(session, BOARD))
+        board = shown_document(session, snapshot_as_of(session, BOARD))
     print_leaderboard(rows)
     print_board(board)
     note(
