@@ -7,7 +7,8 @@ import click
 from registry.db import read_session
 from registry.metrics import METRICS
 from registry.studies import assessment
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, show, wide_option
 
 TARGETS = {
     "fluctuation_rate": "full fluctuation rate",
@@ -27,6 +28,7 @@ TARGETS = {
     show_default=True,
     help="Acceptable loss of R² for a cheaper set of variants.",
 )
+@wide_option
 @json_option
 def assess(
     benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str | None, tolerance: float, as_json: bool

@@ -9,7 +9,9 @@ from sqlalchemy import func, select
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.lookups import find_version
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.tables import print_table, table_options
 
 
 @click.group()
@@ -66,6 +68,7 @@ def import_command(
     from registry.benchmarks import import_benchmark, read_benchmark
     from registry.exchange.outputs import log_file, log_questions
 
+    require_kind(file, "benchmarks import")
     log = log_file(file)
     content = read_benchmark(
         log or file,
@@ -127,6 +130,7 @@ def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> N
 
 def _document(row: BenchmarkVersion) -> dict[str, Any]:
     return {
+        "name": row.benchmark.name,
         "benchmark": row.benchmark.name,
         "version": row.version,
         "questions": row.questions,
@@ -142,6 +146,7 @@ def _document(row: BenchmarkVersion) -> dict[str, Any]:
 
 
 @benchmarks.command("list")
+@table_options
 @json_option
 def list_command(as_json: bool) -> None:
     """List benchmarks and their versions."""
@@ -152,7 +157,7 @@ def list_command(as_json: bool) -> None:
         print_json({"benchmarks": rows})
         return
     headings = {
-        "benchmark": "Benchmark",
+        "name": "Benchmark",
         "version": "Version",
         "visibility": "Seen by",
         "questions": "Questions",
@@ -160,7 +165,9 @@ def list_command(as_json: bool) -> None:
         "language": "Language",
         "licence": "Licence",
     }
-    print_table(rows, headings, "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME")
+    more = {name: name for name in ("split", "source", "content_digest", "created_at")}
+    empty = "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME"
+    print_table(rows, headings, empty, more=more, drop=("licence", "language", "few_shot_examples", "visibility"))
 
 
 @benchmarks.command("visibility")

@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from registry.queue.progress import duration
-from shuffleboard.cli.common import note, print_table
+from shuffleboard.cli.common import note
+from shuffleboard.cli.tables import print_table
 
 HEADINGS: Final = {
     "benchmark": "Benchmark",

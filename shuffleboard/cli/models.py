@@ -10,7 +10,8 @@ from registry.lookups import find_revision
 from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, RevisionRequest, add_revision, is_local
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, table_options
 
 
 @click.group()
@@ -100,6 +101,7 @@ def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | N
 
 def _document(row: ModelRevision) -> dict[str, Any]:
     return {
+        "name": row.model.name,
         "model": row.model.name,
         "revision": row.number,
         "kind": row.kind,
@@ -123,6 +125,7 @@ def _document(row: ModelRevision) -> dict[str, Any]:
 
 
 @models.command("list")
+@table_options
 @json_option
 def list_command(as_json: bool) -> None:
     """List models and their revisions."""
@@ -133,7 +136,7 @@ def list_command(as_json: bool) -> None:
         print_json({"models": rows})
         return
     headings = {
-        "model": "Model",
+        "name": "Model",
         "revision": "Revision",
         "kind": "Kind",
         "state": "State",
@@ -141,7 +144,9 @@ def list_command(as_json: bool) -> None:
         "quantisation": "Quantisation",
         "location": "Location",
     }
-    print_table(rows, headings, "no model yet; register one: shuffleboard models add NAME --kind KIND --location …")
+    more = {name: name for name in ("family", "developer", "parameters", "licence", "url", "commit", "error")}
+    empty = "no model yet; register one: shuffleboard models add NAME --kind KIND --location …"
+    print_table(rows, headings, empty, more=more, drop=("quantisation", "dtype", "revision", "location"))
 
 
 @models.command("show")

@@ -6,7 +6,8 @@ import click
 
 from registry.db import read_session
 from registry.studies.protocol_comparison import compare_protocols as compare
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, show, wide_option
 
 
 @click.command()
@@ -15,6 +16,7 @@ from shuffleboard.cli.common import engine_of, json_option, note, print_json, pr
 @click.option("--variants", default="answer-moving", show_default=True, help="Set of variants that both were run with.")
 @click.option("--benchmark", "benchmarks", multiple=True, help="Only benchmark NAME, or NAME@VERSION.")
 @click.option("--model", "models", multiple=True, help="Only model NAME, or NAME@REVISION.")
+@wide_option
 @json_option
 def compare_protocols(
     first: str, second: str, variants: str, benchmarks: tuple[str, ...], models: tuple[str, ...], as_json: bool

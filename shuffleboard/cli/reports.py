@@ -9,8 +9,9 @@ from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.results.leaderboard import COLUMNS, leaderboard_page
 from registry.results.reports import evaluation_metrics
-from registry.results.selection import Selection
-from shuffleboard.cli.common import engine_of, json_option, print_csv, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import engine_of, json_option, print_csv, print_json, settings_of
+from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
+from shuffleboard.cli.tables import chosen_columns, print_table, show, table_options
 
 
 @click.command()
@@ -47,29 +48,33 @@ def metrics(evaluation_id: int, per_question: bool, without_flagged: bool, as_js
 @click.command()
 @click.option("--board", default=None, help="This board: one row per model revision.")
 @click.option("--as-of", default=None, help="The board as it stood at this date or time (UTC), such as 2026-11-21.")
-@click.option("--benchmark", default=None, help="Only this benchmark.")
-@click.option("--variants", default=None, help="Only this set of variants, such as cyclic.")
+@filter_options
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
+@table_options
 @json_option
-def leaderboard(
-    board: str | None, as_of: str | None, benchmark: str | None, variants: str | None, as_csv: bool, as_json: bool
-) -> None:
-    """Show the leaderboard: one row per model revision and evaluation specification, or a board's rows."""
+def leaderboard(board: str | None, as_of: str | None, as_csv: bool, as_json: bool, **filters: str | None) -> None:
+    """Show the leaderboard: one row per model revision and evaluation specification, or a board's rows.
+
+    In a narrow terminal, names are shortened and less important columns left out. `--columns` also takes the metrics
+    that are not shown by default.
+    """
     if board is not None:
-        if benchmark is not None or variants is not None:
-            raise UsageError("a board has its own benchmarks and variants; leave out --benchmark and --variants")
+        given = [f"--{name}" for name, value in filters.items() if value is not None]
+        if given:
+            raise UsageError(f"board {board} already says what is compared; leave out {', '.join(given)}")
         _board(board, as_of, as_csv=as_csv, as_json=as_json)
         return
     if as_of is not None:
         raise UsageError("--as-of goes with --board")
     with read_session(engine_of(settings_of())) as session:
-        page = leaderboard_page(session, Selection(benchmark=benchmark, variants=variants))
+        page = leaderboard_page(session, selection_of(session, **filters))
+        empty = "" if page.rows else nothing_matches(session, filters)
     if as_json:
         print_json({"rows": page.documents()})
     elif as_csv:
-        print_csv(page.rows, COLUMNS)
+        print_csv(page.rows, chosen_columns(COLUMNS, COLUMNS))
     else:
-        print_leaderboard(page.rows)
+        print_leaderboard(page.rows, empty)
 
 
 def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
@@ -86,7 +91,7 @@ def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None
         print_board(document)
 
 
-def print_leaderboard(rows: list[dict[str, Any]]) -> None:
+def print_leaderboard(rows: list[dict[str, Any]], empty: str = "no evaluation yet") -> None:
     """Leaderboard rows as a table on stdout."""
     headings = {
         "benchmark": "Benchmark",
@@ -99,8 +104,10 @@ def print_leaderboard(rows: list[dict[str, Any]]) -> None:
             name: METRICS[name].label for name in ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
         },
         "scored": "Scored",
-        "questions": "of",
+        "questions": "Questions",
         "state": "State",
         "evaluation_id": "ID",
     }
-    print_table(rows, headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
+    more = {name: METRICS[name].label if name in METRICS else name for name in COLUMNS}
+    drop = ("state", "questions", "scored", "revision", "shots", "protocol", "average_accuracy", "fluctuation_rate")
+    print_table(rows, headings, empty, more=more, drop=drop)
