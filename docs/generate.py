@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,9 +39,20 @@ Every command answers `--help` (or `-h`). Exit status: 0 done, 1 a problem with 
 message says what to correct. With `--json`, standard output holds exactly one JSON document; progress, notes and logs
 go to standard error.
 
-Names of models and benchmarks take letters, digits, `.`, `_` and `-`. Where a command takes a model or a benchmark,
-`NAME` means the newest one and `NAME@…` a certain revision number or version.
+Names of models and benchmarks consist of letters, digits, `.`, `_` and `-`. Where a command takes a model or a
+benchmark, `NAME` means the newest one and `NAME@…` a certain revision number or version.
+
+Three options are the same everywhere and not repeated below. `--json` prints one JSON document; a thing's own name is
+under `name` in it, an evaluation's number under `evaluation` (older keys with the same value, such as `evaluation_id`,
+stay). `--columns NAME,…` chooses the columns of a table, including some that are not shown otherwise; `--wide` shows all
+of them. Otherwise a table fits the terminal: names are shortened in the middle, what all rows share stands above the
+table, and the least important columns go first. In a pipe, a table is complete.
+
+`shuffleboard completion --install` makes the Tab key complete commands, options and values in bash, zsh and fish.
 """
+
+COMMON_OPTIONS: Final = ("--json", "--columns", "--wide")
+"""Described above, for all commands that have them."""
 
 SETTINGS: Final = """\
 # Settings
@@ -183,11 +195,12 @@ def _walk(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[tupl
 def _command_line() -> Iterator[str]:
     yield COMMAND_LINE
     listed = list(commands())
-    yield from ("| Command | What it does |", "|---|---|")
-    for words, command in listed:
-        if words and not isinstance(command, click.Group):
-            name = " ".join(words)
-            yield f"| [`{name}`](#shuffleboard-{'-'.join(words)}) | {_first_sentence(command)} |"
+    summaries = import_module("shuffleboard.cli").COMMANDS
+    yield from ("| | Commands |", "|---|---|")
+    for group, found in groupby((words for words, _ in listed if words), key=lambda words: words[0]):
+        leaves = [words for words in found if not isinstance(dict(listed)[words], click.Group)]
+        linked = (f"[`{' '.join(words[1:] or words)}`](#shuffleboard-{'-'.join(words)})" for words in leaves)
+        yield f"| {summaries[group].rstrip('.')} | {f'`{group}` ' if leaves != [(group,)] else ''}{', '.join(linked)} |"
     yield ""
     for words, command in listed:
         yield from _command(words, command)
@@ -201,9 +214,14 @@ def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
     yield from (f"## {name}", "")
     with click.Context(command, info_name=name) as context:
         usage = " ".join((name, *command.collect_usage_pieces(context)))
-        yield from ("```text", usage, "```", "")
+        example = (command.epilog or "").rpartition("\n")[2].strip()
+        yield from ("```text", usage, *(("", f"Example: {example}") if example else ()), "```", "")
         yield from _help_text(command)
-        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        options = [
+            parameter
+            for parameter in command.params
+            if isinstance(parameter, click.Option) and parameter.opts[0] not in COMMON_OPTIONS
+        ]
         yield from ("| Option | Default | Meaning |", "|---|---|---|") if options else ()
         for option in options:
             yield f"| {_option_name(option, context)} | {_default(option)} | {_cell(option.help or '')} |"
@@ -224,11 +242,6 @@ def _help_text(command: click.Command) -> Iterator[str]:
             yield from (" ".join(after), "") if after else ()
         else:
             yield from (" ".join(paragraph.split("\n")), "")
-
-
-def _first_sentence(command: click.Command) -> str:
-    text = inspect.cleandoc(command.help or "").split("\n\n")[0].replace("\n", " ")
-    return _cell(re.split(r"(?<=\.) ", text)[0])
 
 
 def _option_name(option: click.Option, context: click.Context) -> str:

@@ -29,9 +29,14 @@ def test_every_command_and_option_is_documented(name: str) -> None:
         for parameter in LEAVES[name].params
         if isinstance(parameter, click.Option)
         for option in parameter.opts
-        if option not in documented
+        if option not in (*documented, *generator().COMMON_OPTIONS)
     ]
     assert not missing
+
+
+def test_the_options_of_all_commands_are_described_once() -> None:
+    before = read(DOCS / "command-line.md").split("\n## ")[0]
+    assert all(f"`{option}" in before for option in generator().COMMON_OPTIONS)
 
 
 @pytest.mark.parametrize("name", LEAVES)
