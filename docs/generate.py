@@ -44,8 +44,8 @@ benchmark, `NAME` means the newest one and `NAME@…` a certain revision number 
 
 Three options are the same everywhere and not repeated below. `--json` prints one JSON document; a thing's own name is
 under `name` in it, an evaluation's number under `evaluation` (older keys with the same value, such as `evaluation_id`,
-stay). `--columns NAME,…` chooses the columns of a table, including some that are not shown otherwise; `--wide` shows all
-of them. Otherwise a table fits the terminal: names are shortened in the middle, what all rows share stands above the
+stay). `--columns NAME,…` chooses a table's columns, including some that are not shown otherwise; `--wide` shows all of
+them. Otherwise a table fits the terminal: names are shortened in the middle, what all rows share stands above the
 table, and the least important columns go first. In a pipe, a table is complete.
 
 `shuffleboard completion --install` makes the Tab key complete commands, options and values in bash, zsh and fish.
