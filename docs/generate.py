@@ -563,7 +563,15 @@ def _views() -> Iterator[str]:
     for view in views:
         yield from ("", f"## {view.name}", "", view.text, "")
         yield from ("| Column | Meaning | Unit | NULL |", "|---|---|---|---|")
-        yield from (f"| `{item.name}` | {item.meaning} | {item.unit} | {item.null} |" for item in view.columns)
+        rows: dict[tuple[str, str, str], list[str]] = {}
+        for item in view.columns:
+            meaning = re.sub(r"`\w+`", "the metric", item.meaning) if item.name.endswith("_n") else item.meaning
+            # Metrics of one unit share a row: what each means stands where its name leads.
+            of_metric = re.fullmatch(rf"\[.*\]\((metrics\.md#{item.name})\)", meaning)
+            name = f"[`{item.name}`]({of_metric[1]})" if of_metric else f"`{item.name}`"
+            key = ("The metric of this name" if of_metric else meaning, item.unit, item.null)
+            rows.setdefault(key, []).append(name)
+        yield from (f"| {', '.join(names)} | {' | '.join(said)} |" for said, names in rows.items())
 
 
 # Types of answers
