@@ -11,7 +11,7 @@ from registry.lookups import find_version
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.files import require_kind
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
@@ -216,8 +216,9 @@ def show_command(name: str, as_json: bool) -> None:
         print_json(document)
         return
     for key, value in document.items():
-        shown = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        click.echo(f"{key.replace('_', ' '):20} {shown if shown not in (None, '') else '–'}")
+        if key != "benchmark":  # an older key of the same
+            shown = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else show(value)
+            click.echo(f"{key.replace('_', ' '):20} {shown or '–'}")
     note(
         "refers to options and sorted numeric: questions that reordering distorts; metrics exist with and without them"
     )

@@ -11,7 +11,7 @@ from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, Revision
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
@@ -160,4 +160,5 @@ def show_command(name: str, as_json: bool) -> None:
         print_json(document)
         return
     for key, value in document.items():
-        click.echo(f"{key.replace('_', ' '):22} {'–' if value is None else value}")
+        if key != "model":  # an older key of the same
+            click.echo(f"{key.replace('_', ' '):22} {show(value)}")
