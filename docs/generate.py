@@ -61,16 +61,16 @@ SETTINGS: Final = """\
 
 Settings are environment variables; an empty one counts as unset. All commands read them: a command line, a worker and a
 website that are to work together need the same database, and every host of a website the same key. A value that cannot
-be read is refused with the variable's name. `shuffleboard doctor` looks over what a deployment has set.
+be read is an error that names the variable. `shuffleboard doctor` looks over what a deployment has set.
 
-Any of them may stand in a file instead, which is where passwords belong: the name with `_FILE` at its end names the
-file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Blanks and line ends around the value are left out.
-To set a variable and its file is an error.
+Any of them can be read from a file instead, which is where passwords belong: the name with `_FILE` appended names the
+file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Surrounding whitespace is removed.
+Setting both a variable and its file is an error.
 """
 
 SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "Where things are": (
-        "Without them, everything lies in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
+        "Without them, everything is in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
         ("home", "database_url", "broker_url", "log_level"),
     ),
     "Work": (

@@ -219,4 +219,4 @@ def audit_command(account: str | None, refused: bool, limit: int, as_json: bool)
         print_json({"events": rows})
         return
     headings = {"at": "At", "actor": "Who", "action": "What", "target": "On", "outcome": "Outcome", "address": "From"}
-    print_table(rows, headings, "nothing yet")
+    print_table(rows, headings, "no event yet")

@@ -182,7 +182,7 @@ def chain(action: str, head: str | None, as_json: bool) -> None:
         print_json(document)
     elif action == "list":
         headings = {"position": "Place", "at": "At", "kind": "Kind", "subject": "About", "digest": "Digest"}
-        print_table(document["links"], headings, "nothing is sealed yet")
+        print_table(document["links"], headings, "no evaluation is sealed yet")
         click.echo(f"head {report.head or '–'}")
     elif not report.problems:
         click.echo(f"the chain is intact: {report.length} links, head {report.head or '–'}")
