@@ -9,6 +9,8 @@ from registry.errors import UsageError
 
 LISTED: Final = 20
 """This many known names are listed where one is unknown."""
+CLOSE: Final = 0.75
+"""How alike a typed name and the beginning of a known one must be, from 0 to 1."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -28,7 +30,12 @@ def split_reference(reference: str) -> tuple[str, str | None]:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """` (did you mean …?)` with the known names that are most like `name`; empty where none is."""
     by_lower = {one.lower(): one for one in known}
-    alike = [by_lower[one] for one in get_close_matches(name.lower(), by_lower)]
+    typed = name.lower()
+    alike = get_close_matches(typed, by_lower)
+    if not alike:  # Names of models are long, and people type their beginning.
+        beginnings = {one[: len(typed)]: one for one in by_lower}
+        alike = [beginnings[one] for one in get_close_matches(typed, beginnings, cutoff=CLOSE)]
+    alike = [by_lower[one] for one in alike]
     return f" (did you mean {' or '.join(alike)}?)" if alike else ""
 
 

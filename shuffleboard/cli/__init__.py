@@ -1,6 +1,7 @@
 """The command line. Commands are loaded when they are called, so that `--help` is fast."""
 
 import gc
+import re
 import sys
 from typing import Final
 
@@ -10,6 +11,7 @@ from click.shell_completion import CompletionItem
 
 from registry import __version__
 from registry.errors import ShuffleboardError, UsageError
+from registry.names import suggestion
 from shuffleboard.cli.examples import with_examples
 
 COMMANDS: Final = {
@@ -187,7 +189,7 @@ def main() -> None:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        _taught(error).show()
         sys.exit(error.exit_code)
     except ShuffleboardError as error:
         click.echo(f"Error: {error}", err=True)
@@ -202,6 +204,20 @@ def main() -> None:
             click.echo(f"Error: {message}", err=True)
             sys.exit(UsageError.exit_status)
         raise
+
+
+def _taught(error: click.ClickException) -> click.ClickException:
+    """click's error, with the value that was probably meant, or where evaluations have their numbers."""
+    if not isinstance(error, click.BadParameter) or error.param is None:
+        return error
+    given = re.match(r"'(.*?)' is not ", error.message)
+    if given and isinstance(error.param.type, click.Choice):
+        message = error.message.removesuffix(".") + suggestion(given[1], map(str, error.param.type.choices)) + "."
+    elif given and error.param.name in ("evaluation_id", "other_id"):
+        message = f"{error.message} shuffleboard evaluations list shows the numbers."
+    else:
+        return error
+    return click.BadParameter(message, error.ctx, error.param, error.param_hint)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from registry.db import read_session
 from registry.metrics import METRICS
 from registry.studies import assessment
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.selecting import require_known
 from shuffleboard.cli.tables import print_table, show, wide_option
 
 TARGETS = {
@@ -40,6 +41,7 @@ def assess(
     a metric depends on which orders are drawn. No model is asked again.
     """
     with read_session(engine_of(settings_of())) as session:
+        require_known(session, benchmarks=benchmarks, models=models, protocols=() if protocol is None else (protocol,))
         document = assessment.assess(
             session, benchmarks=benchmarks, models=models, protocol=protocol, tolerance=tolerance
         )

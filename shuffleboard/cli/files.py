@@ -57,6 +57,7 @@ TAKEN: Final[Mapping[str, tuple[str, frozenset[Kind]]]] = {
 }
 """Command → what it wants, and the kinds that it takes."""
 
+PARQUET: Final = b"PAR1"
 _MAGIC: Final = {
     b"SQLite format 3\0": BACKUP,
     b"PGDMP": BACKUP,
@@ -72,6 +73,11 @@ def require_kind(path: Path, command: str) -> None:
     """
     kind = recognise(path)
     wanted, taken = TAKEN[command]
+    if command == "evaluations import" and kind is not BENCHMARK and _begins_with(path, PARQUET):
+        raise IngestError(
+            f"{path.name}: is a Parquet file, and outputs are read from JSON Lines or CSV; save it as .jsonl or .csv, "
+            "such as with pandas: read_parquet(…).to_csv(…, index=False)"
+        )
     if kind is not None and kind not in taken:
         target = path.parent if kind is WEIGHTS and path.is_file() else path
         raise IngestError(
@@ -94,7 +100,7 @@ def recognise(path: Path) -> Kind | None:
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return kind
-    if head.startswith(b"PAR1"):
+    if head.startswith(PARQUET):
         return _by_keys(_parquet_columns(path))
     if path.suffix == ".safetensors":
         return WEIGHTS
@@ -104,6 +110,14 @@ def recognise(path: Path) -> Kind | None:
     if text.lstrip().startswith("{"):
         return _json(text)
     return _by_keys([name.strip().strip('"') for name in text.partition("\n")[0].split(",")], table=True)
+
+
+def _begins_with(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(magic)) == magic
+    except OSError:
+        return False
 
 
 def _folder(path: Path) -> Kind | None:

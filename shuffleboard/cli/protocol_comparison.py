@@ -7,6 +7,7 @@ import click
 from registry.db import read_session
 from registry.studies.protocol_comparison import compare_protocols as compare
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.selecting import require_known
 from shuffleboard.cli.tables import print_table, show, wide_option
 
 
@@ -29,6 +30,7 @@ def compare_protocols(
     (second - first, tested over the models of a benchmark), and whether benchmarks still rank the models the same way.
     """
     with read_session(engine_of(settings_of())) as session:
+        require_known(session, benchmarks=benchmarks, models=models, protocols=(first, second))
         document = compare(session, first, second, variants=variants, benchmarks=benchmarks, models=models)
     if as_json:
         print_json(document)

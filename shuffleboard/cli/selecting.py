@@ -1,6 +1,6 @@
 """The filters that several commands share: names that exist, and what to say where nothing matches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 import click
@@ -49,6 +49,18 @@ def selection_of(
         variants=None if variants is None else parse_variants(variants).name,
         protocol=protocol,
     )
+
+
+def require_known(
+    session: Session, *, benchmarks: Iterable[str] = (), models: Iterable[str] = (), protocols: Iterable[str] = ()
+) -> None:
+    """Raises NotFoundError or ProtocolError for a name that is not in the registry. Protocols: NAME or NAME:SHOTS."""
+    for name in benchmarks:
+        find_version(session, name)
+    for name in models:
+        find_revision(session, name)
+    for name in protocols:
+        find_definition(session, name.partition(":")[0])
 
 
 def nothing_matches(session: Session, given: dict[str, str | None]) -> str:

@@ -64,6 +64,7 @@ def files(tmp_path: Path, _filled: Registry) -> Path:
     registry.file("outputs.jsonl", [{"question_id": "q0", "variant": 0, "order": [0, 1, 2, 3], "position": 1}])
     registry.file("samples.jsonl", [{"doc_id": 0, "doc": {}, "target": "0", "resps": []}])
     pd.DataFrame(questions).to_parquet(tmp_path / "benchmark.parquet")
+    pd.DataFrame({"question_id": ["q0"], "gpt-4": ["A"]}).to_parquet(tmp_path / "letters.parquet")
     for name, content in {
         "letters.csv": b"question_id,gpt-4\nq0,A\n",
         "log.eval": b"PK\x03\x04",

@@ -6,7 +6,7 @@ import pytest
 
 from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry
-from tests.terminal.conftest import BENCHMARK
+from tests.terminal.conftest import BENCHMARK, LONG
 
 WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     # Commands and options
@@ -15,7 +15,9 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "model list": (2, ("'model'", "'models'")),
     "evaluations lst": (2, ("'lst'", "'list'")),
     "leaderboard --bord main": (2, ("'--bord'", "'--board'")),
-    "models add m --kind gguff": (2, ("--kind", "'gguff'", "'gguf'")),
+    "models add m --kind gguff": (2, ("--kind", "'gguff'", "did you mean gguf?")),
+    "metrics one": (2, ("'one'", "evaluations list")),
+    "chain verifi": (2, ("'verifi'", "did you mean verify?")),
     "evaluations list --state done": (2, ("--state", "'done'", "'complete'")),
     "evaluations show one": (2, ("'one'", "not a valid integer")),
     "serve --port 99999": (2, ("--port", "99999", "65535")),
@@ -28,6 +30,10 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "leaderboard --variants cylic": (2, ("'cylic'", "did you mean cyclic?")),
     "leaderboard --benchmark mmlu-professional": (1, ("benchmark 'mmlu-professional'", f"did you mean {BENCHMARK}?")),
     "leaderboard --model Medalpaca-7b": (1, ("model 'Medalpaca-7b'", "did you mean medalpaca-7b?")),
+    "models show mistrall": (1, ("model 'mistrall'", f"did you mean {LONG}?")),
+    "published list --paper nowack": (1, ("paper 'nowack'", "did you mean Nowak et al.?")),
+    "assess --benchmark mmlu": (1, ("benchmark 'mmlu'", BENCHMARK)),
+    "compare-protocols symbls hybrid": (2, ("protocol 'symbls'", "did you mean symbols?")),
     "leaderboard --protocol symbol": (2, ("protocol 'symbol'", "did you mean symbols?")),
     "leaderboard --board mian": (1, ("board 'mian'", "did you mean main?")),
     "leaderboard --board main --variants cyclic": (2, ("board main", "leave out --variants")),
@@ -42,6 +48,7 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     # Files
     "evaluations import {}/benchmark.jsonl": (1, ("benchmark.jsonl: is a benchmark", "benchmarks import {}/bench")),
     "evaluations import {}/benchmark.parquet": (1, ("benchmark.parquet: is a benchmark", "benchmarks import {}/ben")),
+    "evaluations import {}/letters.parquet": (1, ("letters.parquet: is a Parquet file", "JSON Lines or CSV", "to_csv")),
     "evaluations import {}/suite.toml": (1, ("suite.toml: is a suite", "suites import {}/suite.toml")),
     "benchmarks import {}/outputs.jsonl --name b": (1, ("outputs.jsonl", "evaluations import {}/outputs.jsonl")),
     "benchmarks import {}/samples.jsonl --name b": (1, ("samples.jsonl", "evaluations import {}/samples.jsonl")),
