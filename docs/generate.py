@@ -116,7 +116,7 @@ functions. The SQL views [`question_metrics`](views.md#question_metrics), [`scop
 - **No valid answer** is wrong, and equal to nothing, not even to another missing answer.
 - **Undefined is null**, never zero. While variants of a question are still missing, it has no values over variants.
 - **From questions to a benchmark** it is a plain mean over the questions that have a value; how many they are (`n`) is
-  stored with the value.
+  stored with the value. Formulas are for one question unless they say otherwise.
 - **Orders** are the variants that show the question with exactly its own options. The **original** is the lowest
   variant that shows the question as the benchmark has it.
 - **Equations before programs.** Where a paper's released program and its equations differ, the equations hold, as far
@@ -310,13 +310,9 @@ def _takes(field: Any) -> str:
 def _metrics() -> Iterator[str]:
     catalogue, guide = import_module("registry.metrics.catalogue"), import_module(GUIDE)
     yield METRICS
-    yield from ("| Metric | Heading | Better | Range | Source |", "|---|---|---|---|---|")
+    yield from ("| Metric | Heading | Better |", "|---|---|---|")
     for entry in (*catalogue.METRICS.values(), *guide.BETWEEN):
-        range_text = guide.range_text(entry.low, entry.high, entry.unit)
-        yield (
-            f"| [`{entry.name}`](#{entry.name}) | {entry.label} | {entry.better} | {range_text} | "
-            f"{_cell(_sources(entry))} |"
-        )
+        yield f"| [`{entry.name}`](#{entry.name}) | {entry.label} | {entry.better} |"
     yield from ("", "## Notation", "")
     yield from (f"- ${symbol}$: {meaning}" for symbol, meaning in guide.NOTATION)
     yield from ("", "## Examples", "")
@@ -354,7 +350,8 @@ def _entry(entry: Any, formula_is_for: str, where: str) -> Iterator[str]:
     against = "" if example.against is None else f" against {example.against.title.lower()}"
     yield from ("", f"### `{entry.name}`", "", f"**{entry.label}.** {entry.summary}", "", *_formulas(entry.formulas))
     range_text = import_module(GUIDE).range_text(entry.low, entry.high, entry.unit)
-    yield f"- **Range:** {range_text}{better}; the formula is for {formula_is_for}"
+    formula = "" if formula_is_for == "each question" else f"; the formula is for {formula_is_for}"
+    yield f"- **Range:** {range_text}{better}{formula}"
     yield f"- **Needs:** {_linked(entry.needs)}"
     yield (
         f"- **Example**, [{example.dataset.title.lower()}](#examples){against}: {_linked(example.arithmetic)} "

@@ -207,7 +207,7 @@ def main() -> None:
 
 
 def _taught(error: click.ClickException) -> click.ClickException:
-    """click's error, with the value that was probably meant, or where evaluations have their numbers."""
+    """The error with the value that was probably meant, or with where evaluations have their numbers."""
     if not isinstance(error, click.BadParameter) or error.param is None:
         return error
     given = re.match(r"'(.*?)' is not ", error.message)
