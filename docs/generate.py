@@ -220,12 +220,17 @@ def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
         options = [
             parameter
             for parameter in command.params
-            if isinstance(parameter, click.Option) and parameter.opts[0] not in COMMON_OPTIONS
+            if isinstance(parameter, click.Option) and not is_common(parameter)
         ]
         yield from ("| Option | Default | Meaning |", "|---|---|---|") if options else ()
         for option in options:
             yield f"| {_option_name(option, context)} | {_default(option)} | {_cell(option.help or '')} |"
         yield from ("",) if options else ()
+
+
+def is_common(option: click.Option) -> bool:
+    """Whether an option means what all commands mean by it: those of tables are not a command's own arguments."""
+    return option.opts[0] in COMMON_OPTIONS and (option.opts[0] == "--json" or not option.expose_value)
 
 
 def _help_text(command: click.Command) -> Iterator[str]:

@@ -10,13 +10,17 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.lookups import find_version
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.fetch import fetch_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
 def benchmarks() -> None:
-    """Import, generate and list benchmarks."""
+    """Fetch, import, generate and list benchmarks."""
+
+
+benchmarks.add_command(fetch_command)
 
 
 @benchmarks.command("import")

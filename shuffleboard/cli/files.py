@@ -43,6 +43,7 @@ CRATE: Final = Kind("an exported evaluation", "evaluations import")
 SUITE: Final = Kind("a suite", "suites import")
 BOARD: Final = Kind("a board", "boards import")
 PROTOCOL: Final = Kind("a protocol", "protocols import")
+RECIPE: Final = Kind("a recipe of a benchmark", "benchmarks fetch")
 BACKUP: Final = Kind("a database", "db restore")
 GGUF: Final = Kind("a model (GGUF)", "models add NAME --kind gguf --location")
 WEIGHTS: Final = Kind("a model's weights", "models add NAME --kind huggingface --location")
@@ -151,6 +152,8 @@ def _definition(document: Mapping[str, Any]) -> Kind | None:
         return SUITE
     if "suite" in document and ("columns" in document or "benchmarks" in document):
         return BOARD
+    if "repository" in document and "questions" in document:
+        return RECIPE
     return PROTOCOL if "base" in document else None
 
 
