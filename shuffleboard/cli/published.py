@@ -43,4 +43,6 @@ def list_command(paper: str | None, metric: str | None, as_json: bool) -> None:
         "registry_metric": "Here",
         "registry_value": "Value here",
     }
-    print_table(rows, headings, "no published result is stored; load them: shuffleboard db upgrade")
+    empty = "no published result is stored; load them: shuffleboard db upgrade"
+    drop = ("registry_value", "registry_metric", "rank", "target", "protocol", "paper_table", "unit", "paper", "metric")
+    print_table(rows, headings, empty, drop=drop)

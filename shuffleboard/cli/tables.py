@@ -90,6 +90,12 @@ def asked_layout() -> Layout:
     return Layout(meta.get(f"{__name__}.columns"), bool(meta.get(f"{__name__}.wide")))
 
 
+def can_choose() -> bool:
+    """Whether the command that is running has --columns."""
+    context = click.get_current_context(silent=True)
+    return context is not None and f"{__name__}.columns" in context.meta
+
+
 def chosen_columns(available: Iterable[str], default: Sequence[str]) -> list[str]:
     """The keys that --columns names, or the default ones. Raises UsageError for a name that is not available."""
     asked = asked_layout().columns
@@ -115,7 +121,7 @@ def print_table(
     """Rows as a table on stdout, or `empty` as a note on stderr where there are none.
 
     headings: key to heading, from left to right. more: further columns that --columns may name. drop: keys in the order
-    in which they are left out of a narrow terminal; after them, columns go from the right.
+    in which they are left out of a narrow terminal; after them texts go from the right, and numbers last.
     Fractions show three decimals, NULL a dash.
     """
     known = {**(more or {}), **headings}
@@ -167,9 +173,8 @@ class _Table:
                 self.cells[key] = [cell.brief if isinstance(cell, Detailed) else cell for cell in column]
             notes.append("intervals are not shown for lack of room")
         first = next(iter(self.cells))
-        order = [key for key in drop if key in self.cells] + [
-            key for key in reversed(list(self.cells)) if key not in drop
-        ]
+        others = [key for key in reversed(list(self.cells)) if key not in drop]
+        order = [key for key in drop if key in self.cells] + sorted(others, key=lambda key: key in self.numeric)
         left_out = []
         for key in order:
             if self._least() <= room:
@@ -180,7 +185,7 @@ class _Table:
         if left_out:
             listed = ", ".join(key for key in self.titles if key in left_out)
             notes.append(f"not shown for lack of room: {listed}")
-        return [*notes, "--wide shows everything, --columns chooses"] if notes else []
+        return [*notes, "--wide shows everything" + (", --columns chooses" if can_choose() else "")] if notes else []
 
     def _common_above(self, room: int) -> None:
         common = [key for key, column in self.cells.items() if key in CONTEXT and len(set(column)) == 1]
