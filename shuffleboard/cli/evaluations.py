@@ -308,7 +308,7 @@ def list_command(state: str | None, limit: int | None, as_json: bool, **filters:
     print_table(rows, headings, empty, more=more, drop=("replicate", "revision", "shots", "protocol", "variants"))
     waiting = [str(row["evaluation"]) for row in rows if row["no_worker"]]
     if waiting:
-        note(f"{NO_WORKER}; waiting: {', '.join(waiting)}")
+        note(f"{NO_WORKER}; evaluation {', '.join(waiting)} waits")
 
 
 @evaluations.command("show")

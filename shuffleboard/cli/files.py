@@ -44,6 +44,7 @@ SUITE: Final = Kind("a suite", "suites import")
 BOARD: Final = Kind("a board", "boards import")
 PROTOCOL: Final = Kind("a protocol", "protocols import")
 RECIPE: Final = Kind("a recipe of a benchmark", "benchmarks fetch")
+REGISTRY: Final = Kind("a description of a registry", "apply")
 BACKUP: Final = Kind("a database", "db restore")
 GGUF: Final = Kind("a model (GGUF)", "models add NAME --kind gguf --location")
 WEIGHTS: Final = Kind("a model's weights", "models add NAME --kind huggingface --location")
@@ -54,6 +55,7 @@ TAKEN: Final[Mapping[str, tuple[str, frozenset[Kind]]]] = {
     "suites import": ("a suite (TOML)", frozenset({SUITE})),
     "boards import": ("a board (TOML)", frozenset({BOARD})),
     "protocols import": ("a protocol (TOML or JSON)", frozenset({PROTOCOL})),
+    "apply": ("a description of a registry (TOML)", frozenset({REGISTRY})),
     "db restore": ("a backup of a registry", frozenset({BACKUP})),
 }
 """Command → what it wants, and the kinds that it takes."""
@@ -148,6 +150,8 @@ def _toml(text: str) -> Kind | None:
 
 
 def _definition(document: Mapping[str, Any]) -> Kind | None:
+    if any(isinstance(document.get(key), list) for key in ("models", "boards", "suites", "submit")):
+        return REGISTRY
     if "tasks" in document:
         return SUITE
     if "suite" in document and ("columns" in document or "benchmarks" in document):
