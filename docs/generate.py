@@ -96,7 +96,15 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "SQL page": (
         "On PostgreSQL, queries of others run as [reader roles](sql.md#reader-roles); the limits hold on both engines.",
-        ("reader_url", "member_reader_url", "sql_rows", "sql_seconds", "sql_bytes", "sql_cell_characters"),
+        (
+            "reader_url",
+            "member_reader_url",
+            "sql_rows",
+            "sql_seconds",
+            "sql_bytes",
+            "sql_cell_characters",
+            "sql_at_once",
+        ),
     ),
     "Webhooks": ("[Who is told of what](submissions.md#webhooks).", ("private_webhooks",)),
 }
