@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,9 +39,20 @@ Every command answers `--help` (or `-h`). Exit status: 0 done, 1 a problem with 
 message says what to correct. With `--json`, standard output holds exactly one JSON document; progress, notes and logs
 go to standard error.
 
-Names of models and benchmarks take letters, digits, `.`, `_` and `-`. Where a command takes a model or a benchmark,
-`NAME` means the newest one and `NAME@…` a certain revision number or version.
+Names of models and benchmarks consist of letters, digits, `.`, `_` and `-`. Where a command takes a model or a
+benchmark, `NAME` means the newest one and `NAME@…` a certain revision number or version.
+
+Three options are the same everywhere and not repeated below. `--json` prints one JSON document; a thing's own name is
+under `name` in it, an evaluation's number under `evaluation` (older keys with the same value, such as `evaluation_id`,
+stay). `--columns NAME,…` chooses a table's columns, including some that are not shown otherwise; `--wide` shows all of
+them. Otherwise a table fits the terminal: names are shortened in the middle, what all rows share stands above the
+table, and the least important columns go first. In a pipe, a table is complete.
+
+`shuffleboard completion --install` makes the Tab key complete commands, options and values in bash, zsh and fish.
 """
+
+COMMON_OPTIONS: Final = ("--json", "--columns", "--wide")
+"""Described above, for all commands that have them."""
 
 SETTINGS: Final = """\
 # Settings
@@ -49,16 +61,16 @@ SETTINGS: Final = """\
 
 Settings are environment variables; an empty one counts as unset. All commands read them: a command line, a worker and a
 website that are to work together need the same database, and every host of a website the same key. A value that cannot
-be read is refused with the variable's name. `shuffleboard doctor` looks over what a deployment has set.
+be read is an error that names the variable. `shuffleboard doctor` looks over what a deployment has set.
 
-Any of them may stand in a file instead, which is where passwords belong: the name with `_FILE` at its end names the
-file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Blanks and line ends around the value are left out.
-To set a variable and its file is an error.
+Any of them can be read from a file instead, which is where passwords belong: the name with `_FILE` appended names the
+file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Surrounding whitespace is removed.
+Setting both a variable and its file is an error.
 """
 
 SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "Where things are": (
-        "Without them, everything lies in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
+        "Without them, everything is in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
         ("home", "database_url", "broker_url", "log_level", "harness_python"),
     ),
     "Work": (
@@ -112,7 +124,7 @@ functions. The SQL views [`question_metrics`](views.md#question_metrics), [`scop
 - **No valid answer** is wrong, and equal to nothing, not even to another missing answer.
 - **Undefined is null**, never zero. While variants of a question are still missing, it has no values over variants.
 - **From questions to a benchmark** it is a plain mean over the questions that have a value; how many they are (`n`) is
-  stored with the value.
+  stored with the value. Formulas are for one question unless they say otherwise.
 - **Orders** are the variants that show the question with exactly its own options. The **original** is the lowest
   variant that shows the question as the benchmark has it.
 - **Equations before programs.** Where a paper's released program and its equations differ, the equations hold, as far
@@ -191,11 +203,12 @@ def _walk(words: tuple[str, ...], command: click.Command) -> Iterator[tuple[tupl
 def _command_line() -> Iterator[str]:
     yield COMMAND_LINE
     listed = list(commands())
-    yield from ("| Command | What it does |", "|---|---|")
-    for words, command in listed:
-        if words and not isinstance(command, click.Group):
-            name = " ".join(words)
-            yield f"| [`{name}`](#shuffleboard-{'-'.join(words)}) | {_first_sentence(command)} |"
+    summaries = import_module("shuffleboard.cli").COMMANDS
+    yield from ("| | Commands |", "|---|---|")
+    for group, found in groupby((words for words, _ in listed if words), key=lambda words: words[0]):
+        leaves = [words for words in found if not isinstance(dict(listed)[words], click.Group)]
+        linked = (f"[`{' '.join(words[1:] or words)}`](#shuffleboard-{'-'.join(words)})" for words in leaves)
+        yield f"| {summaries[group].rstrip('.')} | {f'`{group}` ' if leaves != [(group,)] else ''}{', '.join(linked)} |"
     yield ""
     for words, command in listed:
         yield from _command(words, command)
@@ -209,13 +222,23 @@ def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
     yield from (f"## {name}", "")
     with click.Context(command, info_name=name) as context:
         usage = " ".join((name, *command.collect_usage_pieces(context)))
-        yield from ("```text", usage, "```", "")
+        example = (command.epilog or "").rpartition("\n")[2].strip()
+        yield from ("```text", usage, *(("", f"Example: {example}") if example else ()), "```", "")
         yield from _help_text(command)
-        options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
+        options = [
+            parameter
+            for parameter in command.params
+            if isinstance(parameter, click.Option) and not is_common(parameter)
+        ]
         yield from ("| Option | Default | Meaning |", "|---|---|---|") if options else ()
         for option in options:
             yield f"| {_option_name(option, context)} | {_default(option)} | {_cell(option.help or '')} |"
         yield from ("",) if options else ()
+
+
+def is_common(option: click.Option) -> bool:
+    """Whether an option means what all commands mean by it: those of tables are not a command's own arguments."""
+    return option.opts[0] in COMMON_OPTIONS and (option.opts[0] == "--json" or not option.expose_value)
 
 
 def _help_text(command: click.Command) -> Iterator[str]:
@@ -232,11 +255,6 @@ def _help_text(command: click.Command) -> Iterator[str]:
             yield from (" ".join(after), "") if after else ()
         else:
             yield from (" ".join(paragraph.split("\n")), "")
-
-
-def _first_sentence(command: click.Command) -> str:
-    text = inspect.cleandoc(command.help or "").split("\n\n")[0].replace("\n", " ")
-    return _cell(re.split(r"(?<=\.) ", text)[0])
 
 
 def _option_name(option: click.Option, context: click.Context) -> str:
@@ -305,13 +323,9 @@ def _takes(field: Any) -> str:
 def _metrics() -> Iterator[str]:
     catalogue, guide = import_module("registry.metrics.catalogue"), import_module(GUIDE)
     yield METRICS
-    yield from ("| Metric | Heading | Better | Range | Source |", "|---|---|---|---|---|")
+    yield from ("| Metric | Heading | Better |", "|---|---|---|")
     for entry in (*catalogue.METRICS.values(), *guide.BETWEEN):
-        range_text = guide.range_text(entry.low, entry.high, entry.unit)
-        yield (
-            f"| [`{entry.name}`](#{entry.name}) | {entry.label} | {entry.better} | {range_text} | "
-            f"{_cell(_sources(entry))} |"
-        )
+        yield f"| [`{entry.name}`](#{entry.name}) | {entry.label} | {entry.better} |"
     yield from ("", "## Notation", "")
     yield from (f"- ${symbol}$: {meaning}" for symbol, meaning in guide.NOTATION)
     yield from ("", "## Examples", "")
@@ -353,7 +367,8 @@ def _entry(entry: Any, formula_is_for: str, where: str) -> Iterator[str]:
     against = "" if example.against is None else f" against {example.against.title.lower()}"
     yield from ("", f"### `{entry.name}`", "", f"**{entry.label}.** {entry.summary}", "", *_formulas(entry.formulas))
     range_text = import_module(GUIDE).range_text(entry.low, entry.high, entry.unit)
-    yield f"- **Range:** {range_text}{better}; the formula is for {formula_is_for}"
+    formula = "" if formula_is_for == "each question" else f"; the formula is for {formula_is_for}"
+    yield f"- **Range:** {range_text}{better}{formula}"
     yield f"- **Needs:** {_linked(entry.needs)}"
     yield (
         f"- **Example**, [{example.dataset.title.lower()}](#examples){against}: {_linked(example.arithmetic)} "
@@ -562,7 +577,15 @@ def _views() -> Iterator[str]:
     for view in views:
         yield from ("", f"## {view.name}", "", view.text, "")
         yield from ("| Column | Meaning | Unit | NULL |", "|---|---|---|---|")
-        yield from (f"| `{item.name}` | {item.meaning} | {item.unit} | {item.null} |" for item in view.columns)
+        rows: dict[tuple[str, str, str], list[str]] = {}
+        for item in view.columns:
+            meaning = re.sub(r"`\w+`", "the metric", item.meaning) if item.name.endswith("_n") else item.meaning
+            # Metrics of one unit share a row: what each means stands where its name leads.
+            of_metric = re.fullmatch(rf"\[.*\]\((metrics\.md#{item.name})\)", meaning)
+            name = f"[`{item.name}`]({of_metric[1]})" if of_metric else f"`{item.name}`"
+            key = ("The metric of this name" if of_metric else meaning, item.unit, item.null)
+            rows.setdefault(key, []).append(name)
+        yield from (f"| {', '.join(names)} | {' | '.join(said)} |" for said, names in rows.items())
 
 
 # Types of answers

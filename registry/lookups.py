@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import MAX_ROW_ID
 from registry.errors import NotFoundError, QueueError
-from registry.names import split_reference
+from registry.names import known_names, split_reference
 from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Model, ModelRevision, Suite, Withdrawal
 
 Row = TypeVar("Row")
@@ -106,8 +106,8 @@ def _find(
     name, version = split_reference(reference)
     rows = list(session.scalars(newest_first.where(named == name)))
     if not rows:
-        known = ", ".join(session.scalars(select(named).distinct().order_by(named))) or none
-        raise NotFoundError(f"no {thing} {name!r}; known: {known} (shuffleboard {remedy.format(name=name)})")
+        known = known_names(name, session.scalars(select(named).distinct().order_by(named)), none=none)
+        raise NotFoundError(f"no {thing} {name!r}{known} (shuffleboard {remedy.format(name=name)})")
     for row in rows:
         if version in (None, version_of(row)):
             return row

@@ -1,9 +1,16 @@
 """Names of benchmarks, models, suites and boards: one alphabet, case kept."""
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Final
 
 from registry.errors import UsageError
 
+LISTED: Final = 20
+"""This many known names are listed where one is unknown."""
+CLOSE: Final = 0.75
+"""How alike a typed name and the beginning of a known one must be, from 0 to 1."""
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -18,3 +25,22 @@ def split_reference(reference: str) -> tuple[str, str | None]:
     """`NAME` or `NAME@VERSION` as (name, version)."""
     name, at, version = reference.partition("@")
     return name, version if at else None
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """` (did you mean …?)` with the known names that are most like `name`; empty where none is."""
+    by_lower = {one.lower(): one for one in known}
+    typed = name.lower()
+    alike = get_close_matches(typed, by_lower)
+    if not alike:  # Names of models are long, and people type their beginning.
+        beginnings = {one[: len(typed)]: one for one in by_lower}
+        alike = [beginnings[one] for one in get_close_matches(typed, beginnings, cutoff=CLOSE)]
+    alike = [by_lower[one] for one in alike]
+    return f" (did you mean {' or '.join(alike)}?)" if alike else ""
+
+
+def known_names(name: str, known: Iterable[str], *, none: str = "none") -> str:
+    """What to say after an unknown `name`: the likeliest of the known ones, and the first LISTED of all."""
+    names = list(known)
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"{suggestion(name, names)}; known: {', '.join(names[:LISTED]) or none}{more}"

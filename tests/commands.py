@@ -21,18 +21,28 @@ TIMEOUT_S = 300.0
 PATIENCE_S = 300.0
 
 
-def shuffleboard(*arguments: object, status: int = 0, **settings: object) -> subprocess.CompletedProcess[str]:
+class _Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+def shuffleboard(
+    *arguments: object, status: int = 0, width: int | None = None, **settings: object
+) -> subprocess.CompletedProcess[str]:
     """Runs `shuffleboard ARGUMENTS` with SHUFFLEBOARD_<SETTING>; fails the test unless it ends with `status`.
 
     In this process, because starting Python and importing what a command needs costs far more than the command.
+    width: stdout is a terminal of so many columns; without it, a pipe.
     """
     from registry.settings import get_settings
     from shuffleboard.cli import main
 
     command = ["shuffleboard", *map(str, arguments)]
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    out = (io.TextIOWrapper if width is None else _Terminal)(io.BytesIO(), encoding="utf-8")
+    err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     ended = 0
-    with mock.patch.dict(os.environ, _environment(settings)), mock.patch.object(sys, "argv", command):
+    columns = {} if width is None else {"COLUMNS": str(width)}
+    with mock.patch.dict(os.environ, _environment(settings) | columns), mock.patch.object(sys, "argv", command):
         get_settings.cache_clear()
         try:
             with redirect_stdout(out), redirect_stderr(err):

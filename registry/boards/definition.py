@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from registry.db import MAX_INTEGER
 from registry.errors import IngestError, ShuffleboardError
 from registry.metrics import METRICS
-from registry.names import check_name
+from registry.names import check_name, suggestion
 from registry.prompting.variants import parse_variants
 
 EVERY_BENCHMARK: Final = "*"
@@ -203,7 +203,7 @@ def parse_column(text: str) -> Column:
         message = f"column {text!r}: write it metric@variants, such as worst_accuracy@cyclic"
         raise ValueError(message)
     if metric not in METRICS:
-        message = f"column {text!r}: no metric {metric!r}; use one of {', '.join(METRICS)}"
+        message = f"column {text!r}: no metric {metric!r}{suggestion(metric, METRICS)}; use one of {', '.join(METRICS)}"
         raise ValueError(message)
     canonical_variants(variants)
     return Column(metric, variants, protocol or None)

@@ -56,8 +56,11 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
     Its document with digest and time, rows in the board's order, what guessing gives in its columns of accuracy, and
     who has no rank, with the commands that ask what is missing.
     """
+    bootstrap = snapshot.document["bootstrap"]
     return {
         **snapshot.document,
+        # Text in what is stored, whose digest covers it.
+        "bootstrap": bootstrap | {"confidence": float(bootstrap["confidence"])},
         "rows": board_rows(snapshot),
         "as_of": snapshot.as_of,
         "digest": snapshot.digest,

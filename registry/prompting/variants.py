@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from registry.errors import VariantError
+from registry.names import suggestion
 from registry.prompting.labels import DISTINCT_SCHEMES, LABEL_SCHEMES
 
 MAX_FULL_OPTIONS: Final = 6
@@ -394,14 +395,16 @@ def parse_variants(text: str) -> VariantSetDefinition:
     match = _SPELLING.fullmatch(text)
     kind = match["kind"] if match else text
     if match is None or kind not in VARIANT_KINDS:
-        raise VariantError(f"unknown variant kind {kind!r}; use one of {', '.join(VARIANT_KINDS)}")
+        meant = suggestion(kind, VARIANT_KINDS)
+        raise VariantError(f"unknown variant kind {kind!r}{meant}; use one of {', '.join(VARIANT_KINDS)}")
     defaults = VARIANT_KINDS[kind].parameters
     given: dict[str, int | str] = {}
     for item in (match["parameters"] or "").split(",") if match["parameters"] else []:
         key, equals, value = item.partition("=")
         if not equals or key not in defaults:
             allowed = ", ".join(defaults) or "none"
-            raise VariantError(f"variants {text!r}: {item!r} is not a parameter of {kind} (it takes: {allowed})")
+            meant = suggestion(key, defaults)
+            raise VariantError(f"variants {text!r}: {item!r} is not a parameter of {kind}{meant} (it takes: {allowed})")
         default = defaults[key]
         try:
             given[key] = int(value) if isinstance(default, int) else value

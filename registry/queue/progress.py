@@ -13,11 +13,15 @@ from sqlalchemy.orm import Session
 from registry.db import database_now, read_session
 from registry.lookups import find_evaluation
 from registry.queue.claims import queues_without_worker, worker_is_live
+from registry.queue.display import progress_display
 from registry.tables import Shard, Worker
 
 FINISHED: Final = ("complete", "failed", "cancelled", "paused")
 ACTIVE: Final = ("queued", "running")
 POLL_SECONDS: Final = 0.5
+SEALING: Final = "sealing"
+STEPS: Final = {SEALING: "sealing (metrics, intervals)"}
+"""What a step of an import does, where its name does not say it."""
 RECENT_SECONDS: Final = 60.0
 """A worker that finished a shard so short a time ago still counts as working on its evaluation."""
 
@@ -227,32 +231,19 @@ def overall(items: Iterable[Progress], live_workers: int) -> dict[str, Any]:
 
 
 def wait_for(engine: Engine, ids: list[int], helper: "subprocess.Popen[bytes] | None") -> list[Progress]:
-    """Shows a progress bar for each evaluation on stderr until all are finished, or the helper worker has ended."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Bars(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[int, Any] = {}
+    """Shows the progress of each evaluation on stderr until all are finished, or the helper worker has ended."""
+    labels: dict[int, str] = {}
+    with progress_display(lambda _: "prompts") as show:
         while True:
             ended = helper is not None and helper.poll() is not None
             with read_session(engine) as session:
                 found = progress_of_several(session, ids)
                 states = [found[evaluation_id] for evaluation_id in ids]
-                if not tasks:
-                    tasks = {
-                        p.evaluation_id: bars.add_task(_label(session, p), total=p.prompts, note="") for p in states
-                    }
+                labels = labels or {progress.evaluation_id: _label(session, progress) for progress in states}
             for progress in states:
                 note = _note(progress, helped=helper is not None)
-                bars.update(tasks[progress.evaluation_id], completed=progress.prompts_done, note=note)
+                key = progress.evaluation_id
+                show(key, labels[key], progress.prompts_done, progress.prompts, note)
             if ended or all(progress.finished for progress in states):
                 return states
             time.sleep(POLL_SECONDS)
@@ -289,24 +280,6 @@ def _label(session: Session, progress: Progress) -> str:
 
 @contextmanager
 def import_progress() -> Iterator[Callable[[str, int, int | None], None]]:
-    """A progress bar on stderr for an import; yields what to call with (what is done, lines done, of how many)."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn("{task.description:9}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} lines"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, Any] = {}
-
-        def report(what: str, done: int, total: int | None) -> None:
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total)
-            bars.update(tasks[what], completed=done, total=total)
-
-        yield report
+    """Shows the progress of an import on stderr; yields what to call with (what is done, lines done, of how many)."""
+    with progress_display(lambda what: "evaluations" if what == SEALING else "lines") as show:
+        yield lambda what, done, total: show(what, STEPS.get(what, what), done, total, "")

@@ -1,14 +1,18 @@
 """The command line. Commands are loaded when they are called, so that `--help` is fast."""
 
 import gc
+import re
 import sys
 from typing import Final
 
 import click
 from click.exceptions import NoSuchCommand
+from click.shell_completion import CompletionItem
 
 from registry import __version__
 from registry.errors import ShuffleboardError, UsageError
+from registry.names import suggestion
+from shuffleboard.cli.examples import with_examples
 
 COMMANDS: Final = {
     "db": "Create, upgrade and check the database.",
@@ -39,6 +43,7 @@ COMMANDS: Final = {
     "alive": "Exit with status 1 unless a worker, or beat, on this host is alive.",
     "serve": "Serve the leaderboard on the web.",
     "demo": "Score two small benchmarks with a real model and show the leaderboard.",
+    "completion": "Complete commands with the Tab key.",
 }
 """Commands and their line in `--help`, in the order in which a newcomer needs them."""
 
@@ -107,9 +112,11 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.serve import serve as command
         case "demo":
             from shuffleboard.cli.demo import demo as command
+        case "completion":
+            from shuffleboard.cli.completion import completion as command
         case _:
             raise LookupError(name)
-    return command
+    return with_examples(command, name)
 
 
 class LazyGroup(click.Group):
@@ -140,6 +147,13 @@ class LazyGroup(click.Group):
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
             raise NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names that begin so, without importing any command."""
+        names = [
+            CompletionItem(name, help=summary) for name, summary in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table of commands, without importing any."""
@@ -173,12 +187,12 @@ def main() -> None:
     # Hardly anything that importing makes is garbage, and looking for it takes a fifth of the start-up.
     gc.disable()
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="shuffleboard", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("Interrupted.", err=True)
         sys.exit(130)
     except click.ClickException as error:
-        error.show()
+        _taught(error).show()
         sys.exit(error.exit_code)
     except ShuffleboardError as error:
         click.echo(f"Error: {error}", err=True)
@@ -193,6 +207,20 @@ def main() -> None:
             click.echo(f"Error: {message}", err=True)
             sys.exit(UsageError.exit_status)
         raise
+
+
+def _taught(error: click.ClickException) -> click.ClickException:
+    """The error with the value that was probably meant, or with where evaluations have their numbers."""
+    if not isinstance(error, click.BadParameter) or error.param is None:
+        return error
+    given = re.match(r"'(.*?)' is not ", error.message)
+    if given and isinstance(error.param.type, click.Choice):
+        message = error.message.removesuffix(".") + suggestion(given[1], map(str, error.param.type.choices)) + "."
+    elif given and error.param.name in ("evaluation_id", "other_id"):
+        message = f"{error.message} shuffleboard evaluations list shows the numbers."
+    else:
+        return error
+    return click.BadParameter(message, error.ctx, error.param, error.param_hint)
 
 
 if __name__ == "__main__":

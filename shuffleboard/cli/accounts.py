@@ -12,7 +12,8 @@ from registry.db import MAX_ROW_ID, read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.people import accounts as people
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, table_options
 
 password_file_option = click.option(
     "--password-file",
@@ -66,16 +67,18 @@ def add_command(name: str, role: str, no_password: bool, password_file: Path | N
 
 
 @accounts.command("list")
+@table_options
 @json_option
 def list_command(as_json: bool) -> None:
     """List accounts."""
     with read_session(engine_of(settings_of())) as session:
-        rows = [people.account_row(account) for account in session.scalars(select(Account).order_by(Account.name))]
+        accounts_found = session.scalars(select(Account).order_by(Account.name))
+        rows = [{"name": account.name} | people.account_row(account) for account in accounts_found]
     if as_json:
         print_json({"accounts": rows})
         return
     headings = {
-        "account": "Account", "role": "Role", "password": "Password", "disabled": "Disabled",
+        "name": "Account", "role": "Role", "password": "Password", "disabled": "Disabled",
         "last_login_at": "Signed in",
     }  # fmt: skip
     print_table(rows, headings, "no account yet; create the first: shuffleboard accounts add NAME --role admin")
@@ -162,6 +165,7 @@ def add_token_command(account: str, name: str, scopes: tuple[str, ...], days: in
 
 @tokens.command("list")
 @click.argument("account", required=False)
+@table_options
 @json_option
 def list_tokens_command(account: str | None, as_json: bool) -> None:
     """List tokens, of one account if it is named."""
@@ -200,6 +204,7 @@ def revoke_token_command(token_id: int) -> None:
 @click.option("--account", default=None, help="Only what this account did.")
 @click.option("--refused", is_flag=True, help="Only what was refused.")
 @click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="How many, newest first.")
+@table_options
 @json_option
 def audit_command(account: str | None, refused: bool, limit: int, as_json: bool) -> None:
     """Show who did what, newest first."""
@@ -214,4 +219,4 @@ def audit_command(account: str | None, refused: bool, limit: int, as_json: bool)
         print_json({"events": rows})
         return
     headings = {"at": "At", "actor": "Who", "action": "What", "target": "On", "outcome": "Outcome", "address": "From"}
-    print_table(rows, headings, "nothing yet")
+    print_table(rows, headings, "no event yet")

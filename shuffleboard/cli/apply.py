@@ -16,7 +16,9 @@ from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError
 from registry.settings import Settings
 from registry.tables import Benchmark, BenchmarkVersion, Model
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.tables import print_table, table_options
 
 HERE: Final = "is here"
 LATER: Final = "depends on the above"
@@ -124,6 +126,7 @@ class Step:
 @click.command("apply")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
+@table_options
 @json_option
 def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
     """Bring about what FILE (TOML) describes: benchmarks, models, suites, boards, submissions.
@@ -142,11 +145,10 @@ def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
       [[submit]]
       model = "smollm2"
       board = "our-board"
-    \b
-      shuffleboard apply registry.toml --dry-run
     """  # noqa: D301
     settings = settings_of()
     engine = engine_of(settings)
+    require_kind(file, "apply")
     steps = list(_steps(read_manifest(file), file.parent, engine, settings))
     rows = [{"kind": step.kind, "name": step.name, "plan": step.state()} for step in steps]
     changed = 0

@@ -7,7 +7,9 @@ import click
 from registry.db import read_session
 from registry.metrics import METRICS
 from registry.studies import assessment
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.selecting import require_known
+from shuffleboard.cli.tables import print_table, show, wide_option
 
 TARGETS = {
     "fluctuation_rate": "full fluctuation rate",
@@ -27,6 +29,7 @@ TARGETS = {
     show_default=True,
     help="Acceptable loss of R² for a cheaper set of variants.",
 )
+@wide_option
 @json_option
 def assess(
     benchmarks: tuple[str, ...], models: tuple[str, ...], protocol: str | None, tolerance: float, as_json: bool
@@ -38,6 +41,7 @@ def assess(
     a metric depends on which orders are drawn. No model is asked again.
     """
     with read_session(engine_of(settings_of())) as session:
+        require_known(session, benchmarks=benchmarks, models=models, protocols=() if protocol is None else (protocol,))
         document = assessment.assess(
             session, benchmarks=benchmarks, models=models, protocol=protocol, tolerance=tolerance
         )

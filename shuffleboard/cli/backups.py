@@ -11,6 +11,7 @@ from registry.errors import UsageError
 from registry.queue.claims import live_workers
 from registry.schema.history import head
 from shuffleboard.cli.common import json_option, note, print_json, settings_of
+from shuffleboard.cli.files import require_kind
 
 
 @click.command("backup")
@@ -41,6 +42,7 @@ def restore_command(file: Path, as_json: bool) -> None:
     """
     from registry.operations.backup import restore
 
+    require_kind(file, "db restore")
     restored = restore(settings_of().resolved_database_url(), file)
     if as_json:
         print_json(

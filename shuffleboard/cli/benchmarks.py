@@ -11,8 +11,10 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_version
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_command
+from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
@@ -87,6 +89,7 @@ def import_command(
         content, task_source = _of_task(str(harness_task), include_path, fewshot or split, shuffle_options)
         source = source or task_source
     else:
+        require_kind(file, "benchmarks import")
         log = log_file(file)
         content = read_benchmark(
             log or file,
@@ -159,6 +162,7 @@ def nonsenseqa_command(name: str, questions: int, seed: int, as_json: bool) -> N
 
 def _document(row: BenchmarkVersion) -> dict[str, Any]:
     return {
+        "name": row.benchmark.name,
         "benchmark": row.benchmark.name,
         "version": row.version,
         "questions": row.questions,
@@ -174,6 +178,7 @@ def _document(row: BenchmarkVersion) -> dict[str, Any]:
 
 
 @benchmarks.command("list")
+@table_options
 @json_option
 def list_command(as_json: bool) -> None:
     """List benchmarks and their versions."""
@@ -184,7 +189,7 @@ def list_command(as_json: bool) -> None:
         print_json({"benchmarks": rows})
         return
     headings = {
-        "benchmark": "Benchmark",
+        "name": "Benchmark",
         "version": "Version",
         "visibility": "Seen by",
         "questions": "Questions",
@@ -192,7 +197,9 @@ def list_command(as_json: bool) -> None:
         "language": "Language",
         "licence": "Licence",
     }
-    print_table(rows, headings, "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME")
+    more = {name: name for name in ("split", "source", "content_digest", "created_at")}
+    empty = "no benchmark yet; import one: shuffleboard benchmarks import FILE --name NAME"
+    print_table(rows, headings, empty, more=more, drop=("licence", "language", "few_shot_examples", "visibility"))
 
 
 @benchmarks.command("visibility")
@@ -241,8 +248,9 @@ def show_command(name: str, as_json: bool) -> None:
         print_json(document)
         return
     for key, value in document.items():
-        shown = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else value
-        click.echo(f"{key.replace('_', ' '):20} {shown if shown not in (None, '') else '–'}")
+        if key != "benchmark":  # an older key of the same
+            shown = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else show(value)
+            click.echo(f"{key.replace('_', ' '):20} {shown or '–'}")
     note(
         "refers to options and sorted numeric: questions that reordering distorts; metrics exist with and without them"
     )

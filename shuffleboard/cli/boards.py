@@ -15,17 +15,10 @@ from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_board, find_suite
 from registry.tables import Suite
-from shuffleboard.cli.common import (
-    engine_of,
-    json_option,
-    note,
-    note_not_ranked,
-    print_json,
-    print_table,
-    settings_of,
-    show,
-)
+from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_suite_command
+from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.tables import Detailed, print_table, show, table_options
 
 
 @click.group()
@@ -56,6 +49,7 @@ def import_suite_command(file: Path, as_json: bool) -> None:
     Keys of a task: name, benchmark or benchmarks (questions are joined; "*" stands for those that a
     board names), subjects, options, limit, protocols, shots, variants.
     """  # noqa: D301
+    require_kind(file, "suites import")
     definition = read_suite_file(file)
     with write_session(engine_of(settings_of())) as session:
         row, new = import_suite(session, definition)
@@ -69,6 +63,7 @@ def import_suite_command(file: Path, as_json: bool) -> None:
 
 
 @suites.command("list")
+@table_options
 @json_option
 def list_suites(as_json: bool) -> None:
     """List every suite with its newest version."""
@@ -81,7 +76,12 @@ def list_suites(as_json: bool) -> None:
         print_json({"suites": rows})
         return
     headings = {"name": "Suite", "version": "Version", "title": "Title", "tasks": "Tasks", "variants": "Variants"}
-    print_table([row | {"variants": ", ".join(row["variants"])} for row in rows], headings, "no suite yet")
+    print_table(
+        [row | {"variants": ", ".join(row["variants"])} for row in rows],
+        headings,
+        "no suite yet; load one: shuffleboard suites import FILE",
+        more={"digest": "Digest"},
+    )
 
 
 def _suite(row: Suite) -> dict[str, Any]:
@@ -99,6 +99,7 @@ def _suite(row: Suite) -> dict[str, Any]:
 
 @suites.command("show")
 @click.argument("name")
+@table_options
 @json_option
 def show_suite(name: str, as_json: bool) -> None:
     """Show a suite: NAME, or NAME@VERSION."""
@@ -157,6 +158,7 @@ def import_board_command(file: Path, as_json: bool) -> None:
     A column is metric@variants, or metric@variants/protocol where the suite has several protocols.
     benchmarks stand for the suite's "*"; a suite that names its benchmarks takes none.
     """  # noqa: D301
+    require_kind(file, "boards import")
     definition = read_board_file(file)
     engine = engine_of(settings_of())
     with write_session(engine) as session:
@@ -178,6 +180,7 @@ def _note_older(name: str, version: int, newest: int) -> None:
 
 
 @boards.command("list")
+@table_options
 @json_option
 def list_boards(as_json: bool) -> None:
     """List every board with its newest version."""
@@ -197,12 +200,13 @@ def list_boards(as_json: bool) -> None:
         print_json({"boards": rows})
         return
     headings = {"name": "Board", "version": "Version", "title": "Title", "suite": "Suite", "evaluations": "Evaluations"}
-    print_table(rows, headings, "no board yet; load one: shuffleboard boards import FILE")
+    print_table(rows, headings, "no board yet; load one: shuffleboard boards import FILE", more={"digest": "Digest"})
 
 
 @boards.command("show")
 @click.argument("name")
 @click.option("--as-of", default=None, help="As it stood at this date or time (UTC), such as 2026-11-21.")
+@table_options
 @json_option
 def show_board(name: str, as_of: str | None, as_json: bool) -> None:
     """Show a board: NAME, or NAME@VERSION; its definition and its rows."""
@@ -218,6 +222,7 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
 
 @boards.command("snapshots")
 @click.argument("name")
+@table_options
 @json_option
 def list_snapshots(name: str, as_json: bool) -> None:
     """List every snapshot of a board, newest first; one is taken whenever one of its evaluations is sealed."""
@@ -278,7 +283,10 @@ def print_board(document: dict[str, Any]) -> None:
     ]
     headings = {"rank": "Rank", "tier": "Tier", "model": "Model", "revision": "Rev."}
     headings |= {name: name for name in names} | {"sealed": "Sealed"}
-    print_table(rows, headings, "no model has a sealed evaluation of this board yet")
+    # The column that ranks stays longest.
+    others = [name for name in reversed(names) if name != document["sort"]]
+    drop = ("sealed", "revision", "tier", *others, document["sort"])
+    print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
     for name, chance in document["chance"].items():
         note(f"guessing gives {show(chance)} in {name}")
     note_not_ranked(
@@ -290,18 +298,18 @@ def print_board(document: dict[str, Any]) -> None:
     )
 
 
-def _rank(value: dict[str, Any]) -> str | None:
-    if value["rank"] is None:
-        return None
-    low, high = value["rank_interval"] or (None, None)
-    return str(value["rank"]) if low is None else f"{value['rank']} ({low}–{high})"
+def _rank(value: dict[str, Any]) -> Detailed | int | None:
+    if value["rank_interval"] is None:
+        return value["rank"]  # type: ignore[no-any-return]
+    low, high = value["rank_interval"]
+    return Detailed(str(value["rank"]), f"({low}–{high})")
 
 
-def _value(value: dict[str, Any]) -> str:
-    shown = show(value["value"])
-    return (
-        shown if value["interval"] is None else f"{shown} [{show(value['interval'][0])}, {show(value['interval'][1])}]"
-    )
+def _value(value: dict[str, Any]) -> Detailed | float | None:
+    if value["interval"] is None:
+        return value["value"]  # type: ignore[no-any-return]
+    low, high = value["interval"]
+    return Detailed(show(value["value"]), f"[{show(low)}, {show(high)}]")
 
 
 def board_csv(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:

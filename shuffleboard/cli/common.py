@@ -80,26 +80,6 @@ def _cell(value: Any) -> Any:
     return utc_text(value) if isinstance(value, datetime) else value
 
 
-def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], empty: str) -> None:
-    """Rows as a table on stdout. columns: key to heading; fractions show three decimals, NULL a dash."""
-    if not rows:
-        note(empty)
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for key, heading in columns.items():
-        numeric = all(isinstance(row[key], (int, float, type(None))) for row in rows)
-        table.add_column(heading, justify="right" if numeric else "left", no_wrap=key in ("model", "benchmark"))
-    for row in rows:
-        table.add_row(*(Text(show(row[key])) for key in columns))
-    # A pipe has no width: wide enough that nothing is cut.
-    width = None if sys.stdout.isatty() else 240
-    Console(width=width, highlight=False, soft_wrap=False).print(table)
-
-
 def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:
     """Which models have no rank: a line on stderr for each reason, with the command that the first of them needs.
 
@@ -112,16 +92,3 @@ def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:
         note(f"Not ranked: {', '.join(models)}. {reason}.")
         if command:
             note(f"  To add what is missing{f' for {next(iter(models))}' if len(models) > 1 else ''}: {command}")
-
-
-def show(value: Any) -> str:
-    """A value as people read it."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M} UTC"
-    return str(value)

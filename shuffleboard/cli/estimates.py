@@ -3,7 +3,8 @@
 from typing import Any, Final
 
 from registry.queue.progress import duration
-from shuffleboard.cli.common import note, print_table
+from shuffleboard.cli.common import note
+from shuffleboard.cli.tables import print_table
 
 HEADINGS: Final = {
     "benchmark": "Benchmark",
@@ -22,7 +23,7 @@ def print_estimate(document: dict[str, Any]) -> None:
     if len(rows) > 1:
         rows.append({**document, "benchmark": "together", "variants": "", "protocol": ""})
     timed = [row | {"time": None if row["seconds"] is None else duration(row["seconds"])} for row in rows]
-    print_table(timed, HEADINGS, "nothing is asked for")
+    print_table(timed, HEADINGS, "nothing to evaluate")
     for row in document["estimates"]:
         if row["evaluation"] is not None:
             note(f"evaluation {row['evaluation']} already exists, with {row['prompts_left']} prompts left")

@@ -17,11 +17,15 @@ from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
 from registry.queue.evaluations import move
 from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
+from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
-from registry.tables import QUEUES, Evaluation, ModelRevision
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from registry.tables import EVALUATION_STATES, QUEUES, Evaluation, ModelRevision
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
+from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
+from shuffleboard.cli.tables import print_table, table_options
 
 NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
 
@@ -126,6 +130,7 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
 
 @evaluations.command("estimate")
 @_asks
+@table_options
 @json_option
 def estimate_command(as_json: bool, **asked: Any) -> None:
     """Estimate what `submit` with the same options would cost; nothing is queued.
@@ -225,6 +230,7 @@ def import_command(
     A folder that `evaluations export` wrote (an RO-Crate) needs no options: its evaluation is
     stored with its seal, provided that the seal can be reproduced.
     """  # noqa: D301
+    require_kind(file, "evaluations import")
     if (file / CRATE_METADATA).is_file() or file.name == CRATE_METADATA:
         from registry.exchange.crates import import_crate
 
@@ -249,14 +255,23 @@ def import_command(
 
 
 @evaluations.command("list")
+@filter_options
+@click.option("--state", type=click.Choice(EVALUATION_STATES), default=None, help="Only evaluations in this state.")
+@click.option("--limit", type=click.IntRange(min=1), default=None, help="At most this many, the newest.")
+@table_options
 @json_option
-def list_command(as_json: bool) -> None:
+def list_command(state: str | None, limit: int | None, as_json: bool, **filters: str | None) -> None:
     """List evaluations with their progress, newest first."""
     with read_session(engine_of(settings_of())) as session:
-        listed = session.scalars(select(Evaluation).order_by(Evaluation.id.desc())).all()
+        query = select(Evaluation).where(*evaluation_conditions(selection_of(session, **filters)))
+        if state is not None:
+            query = query.where(Evaluation.state == state)
+        listed = session.scalars(query.order_by(Evaluation.id.desc()).limit(limit)).all()
+        empty = "" if listed else nothing_matches(session, filters | {"state": state})
         progress = progress_of_several(session, [evaluation.id for evaluation in listed])
         rows = [
             {
+                "evaluation": evaluation.id,
                 "evaluation_id": evaluation.id,
                 "model": evaluation.model_revision.model.name,
                 "revision": evaluation.model_revision.number,
@@ -277,7 +292,7 @@ def list_command(as_json: bool) -> None:
         print_json({"evaluations": rows})
         return
     headings = {
-        "evaluation_id": "ID",
+        "evaluation": "ID",
         "model": "Model",
         "revision": "Rev.",
         "benchmark": "Benchmark",
@@ -289,8 +304,9 @@ def list_command(as_json: bool) -> None:
         "prompts_done": "Done",
         "prompts": "Prompts",
     }
-    print_table(rows, headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
-    waiting = [str(row["evaluation_id"]) for row in rows if row["no_worker"]]
+    more = {"benchmark_version": "Version", "no_worker": "No worker"}
+    print_table(rows, headings, empty, more=more, drop=("replicate", "revision", "shots", "protocol", "variants"))
+    waiting = [str(row["evaluation"]) for row in rows if row["no_worker"]]
     if waiting:
         note(f"{NO_WORKER}; evaluation {', '.join(waiting)} waits")
 

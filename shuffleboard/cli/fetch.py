@@ -12,7 +12,8 @@ from registry.benchmarks.recipes import Recipe
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, UsageError
 from registry.tables import Benchmark, BenchmarkVersion
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, wide_option
 
 NONSENSE: Final = "nonsenseqa"
 
@@ -31,6 +32,7 @@ _folder = click.Path(path_type=Path, file_okay=False)
     "--columns", multiple=True, metavar="KEY=TEXT", help="What a question is made of, such as question={Question}."
 )
 @click.option("--store", is_flag=True, help="Store what --repo gives; without it, three questions are shown.")
+@wide_option
 @json_option
 def fetch_command(
     name: str | None,
@@ -206,8 +208,8 @@ def _list(as_json: bool) -> None:
     if as_json:
         print_json({"benchmarks": rows})
         return
-    columns = {"name": "name", "questions": "questions", "licence": "licence", "here": "here", "title": "title"}
-    print_table([row | {"here": "yes" if row["here"] else ""} for row in rows], columns, "There is no recipe.")
+    headings = {"name": "Name", "questions": "Questions", "licence": "Licence", "here": "Here", "title": "Title"}
+    print_table(rows, headings, "no recipe", drop=("title", "licence"))
 
 
 @click.command("fetch")

@@ -11,7 +11,8 @@ from registry.lookups import find_revision
 from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, RevisionRequest, add_revision, is_local
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
@@ -101,6 +102,7 @@ def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | N
 
 def _document(row: ModelRevision) -> dict[str, Any]:
     return {
+        "name": row.model.name,
         "model": row.model.name,
         "revision": row.number,
         "kind": row.kind,
@@ -124,6 +126,7 @@ def _document(row: ModelRevision) -> dict[str, Any]:
 
 
 @models.command("list")
+@table_options
 @json_option
 def list_command(as_json: bool) -> None:
     """List models and their revisions."""
@@ -134,7 +137,7 @@ def list_command(as_json: bool) -> None:
         print_json({"models": rows})
         return
     headings = {
-        "model": "Model",
+        "name": "Model",
         "revision": "Revision",
         "kind": "Kind",
         "state": "State",
@@ -142,7 +145,9 @@ def list_command(as_json: bool) -> None:
         "quantisation": "Quantisation",
         "location": "Location",
     }
-    print_table(rows, headings, "no model yet; register one: shuffleboard models add NAME --kind KIND --location …")
+    more = {name: name for name in ("family", "developer", "parameters", "licence", "url", "commit", "error")}
+    empty = "no model yet; register one: shuffleboard models add NAME --kind KIND --location …"
+    print_table(rows, headings, empty, more=more, drop=("quantisation", "dtype", "revision", "location"))
 
 
 @models.command("show")
@@ -156,7 +161,8 @@ def show_command(name: str, as_json: bool) -> None:
         print_json(document)
         return
     for key, value in document.items():
-        click.echo(f"{key.replace('_', ' '):22} {'–' if value is None else value}")
+        if key != "model":  # an older key of the same
+            click.echo(f"{key.replace('_', ' '):22} {show(value)}")
 
 
 @models.command("prefetch")
@@ -166,10 +172,7 @@ def prefetch_command(name: str, as_json: bool) -> None:
     """Download the files of model NAME (or NAME@NUMBER) now, so that workers of this host find them.
 
     What breaks off is resumed by the next call. The files must have the digests that were registered.
-
-    \b
-      shuffleboard models prefetch smollm2
-    """  # noqa: D301
+    """
     settings = settings_of()
     with read_session(engine_of(settings)) as session:
         revision = find_revision(session, name)

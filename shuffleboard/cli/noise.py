@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from shuffleboard.cli.common import show
+from shuffleboard.cli.tables import show
 
 noise_from_option = click.option(
     "--noise-from",

@@ -14,7 +14,8 @@ from registry.metrics import METRICS
 from registry.proof import chain as chains
 from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
 from registry.tables import ChainLink
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, show, table_options
 
 FLIPS_SHOWN = 20
 
@@ -159,6 +160,7 @@ def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool)
 @click.command()
 @click.argument("action", type=click.Choice(("list", "verify")), default="list")
 @click.option("--head", default=None, metavar="DIGEST", help="A head that was published elsewhere; goes with verify.")
+@table_options
 @json_option
 def chain(action: str, head: str | None, as_json: bool) -> None:
     """List the chain of seals, withdrawals and snapshots, or verify it; status 1 when it is broken.
@@ -180,7 +182,7 @@ def chain(action: str, head: str | None, as_json: bool) -> None:
         print_json(document)
     elif action == "list":
         headings = {"position": "Place", "at": "At", "kind": "Kind", "subject": "About", "digest": "Digest"}
-        print_table(document["links"], headings, "nothing is sealed yet")
+        print_table(document["links"], headings, "no evaluation is sealed yet")
         click.echo(f"head {report.head or '–'}")
     elif not report.problems:
         click.echo(f"the chain is intact: {report.length} links, head {report.head or '–'}")
@@ -207,6 +209,7 @@ def link_row(link: ChainLink) -> dict[str, Any]:
 @click.command()
 @click.argument("evaluation_id", type=int)
 @click.argument("other_id", type=int)
+@table_options
 @json_option
 def drift(evaluation_id: int, other_id: int, as_json: bool) -> None:
     """Show what changed between two evaluations of the same prompts on the same model.

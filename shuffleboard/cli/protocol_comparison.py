@@ -6,7 +6,9 @@ import click
 
 from registry.db import read_session
 from registry.studies.protocol_comparison import compare_protocols as compare
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.selecting import require_known
+from shuffleboard.cli.tables import print_table, show, wide_option
 
 
 @click.command()
@@ -15,6 +17,7 @@ from shuffleboard.cli.common import engine_of, json_option, note, print_json, pr
 @click.option("--variants", default="answer-moving", show_default=True, help="Set of variants that both were run with.")
 @click.option("--benchmark", "benchmarks", multiple=True, help="Only benchmark NAME, or NAME@VERSION.")
 @click.option("--model", "models", multiple=True, help="Only model NAME, or NAME@REVISION.")
+@wide_option
 @json_option
 def compare_protocols(
     first: str, second: str, variants: str, benchmarks: tuple[str, ...], models: tuple[str, ...], as_json: bool
@@ -27,6 +30,7 @@ def compare_protocols(
     (second - first, tested over the models of a benchmark), and whether benchmarks still rank the models the same way.
     """
     with read_session(engine_of(settings_of())) as session:
+        require_known(session, benchmarks=benchmarks, models=models, protocols=(first, second))
         document = compare(session, first, second, variants=variants, benchmarks=benchmarks, models=models)
     if as_json:
         print_json(document)

@@ -15,7 +15,9 @@ from registry.prompting.protocols.store import known_definitions
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.queue.shards import prompt_of
 from registry.tables import Protocol, Question
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.tables import print_table, table_options
 
 
 @click.group()
@@ -24,6 +26,7 @@ def protocols() -> None:
 
 
 @protocols.command("list")
+@table_options
 @json_option
 def list_command(as_json: bool) -> None:
     """List presets, the protocols made from them that ship, and imported ones.
@@ -38,7 +41,7 @@ def list_command(as_json: bool) -> None:
         print_json({"protocols": rows})
         return
     headings = {
-        "protocol": "Protocol",
+        "name": "Protocol",
         "kind": "Kind",
         "format": "Format",
         "digest": "Digest",
@@ -49,6 +52,7 @@ def list_command(as_json: bool) -> None:
 def _document(definition: dict[str, Any]) -> dict[str, Any]:
     name = definition["name"]
     return {
+        "name": name,
         "protocol": name,
         "kind": "preset" if name in PRESETS else "shipped" if name in known_definitions() else "imported",
         "format": definition["format"],
@@ -143,10 +147,11 @@ def import_command(file: Path, as_json: bool) -> None:
       temperature = 0.2
       [extraction]
       match = "first"
-    Which keys a preset has: shuffleboard protocols show NAME. A changed file of the same name is another protocol with
 
+    Which keys a preset has: shuffleboard protocols show NAME. A changed file of the same name is another protocol with
     another digest; the name then means the new one, and earlier evaluations keep the old one.
     """  # noqa: D301
+    require_kind(file, "protocols import")
     definition = read_protocol_file(file)
     with write_session(engine_of(settings_of())) as session:
         row, new = import_protocol(session, definition)

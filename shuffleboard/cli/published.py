@@ -4,7 +4,8 @@ import click
 
 from registry.db import read_session
 from registry.studies.published import published_rows
-from shuffleboard.cli.common import engine_of, json_option, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
+from shuffleboard.cli.tables import print_table, table_options
 
 
 @click.group()
@@ -15,6 +16,7 @@ def published() -> None:
 @published.command("list")
 @click.option("--paper", default=None, help="Only this paper: part of its label, such as cavalin.")
 @click.option("--metric", default=None, help="Only this metric: the paper's name for it, or this registry's.")
+@table_options
 @json_option
 def list_command(paper: str | None, metric: str | None, as_json: bool) -> None:
     """List results published in papers, with the digits they print. None of them was measured here.
@@ -41,4 +43,6 @@ def list_command(paper: str | None, metric: str | None, as_json: bool) -> None:
         "registry_metric": "Here",
         "registry_value": "Value here",
     }
-    print_table(rows, headings, "no published result is stored; load them: shuffleboard db upgrade")
+    empty = "no published result is stored; load them: shuffleboard db upgrade"
+    drop = ("registry_value", "registry_metric", "rank", "target", "protocol", "paper_table", "unit", "paper", "metric")
+    print_table(rows, headings, empty, drop=drop)

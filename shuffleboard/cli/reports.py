@@ -11,19 +11,11 @@ from registry.results.asked import asked_how
 from registry.results.chance import CORRECTED, no_better_than_guessing
 from registry.results.leaderboard import COLUMNS, Ordering, leaderboard_page
 from registry.results.reports import evaluation_metrics
-from registry.results.selection import Selection
 from registry.studies.noise import repeat_noise
-from shuffleboard.cli.common import (
-    engine_of,
-    json_option,
-    note_not_ranked,
-    print_csv,
-    print_json,
-    print_table,
-    settings_of,
-    show,
-)
+from shuffleboard.cli.common import engine_of, json_option, note_not_ranked, print_csv, print_json, settings_of
 from shuffleboard.cli.noise import noise_from_option, print_noise
+from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
+from shuffleboard.cli.tables import chosen_columns, print_table, show, table_options
 
 
 @click.command()
@@ -80,43 +72,39 @@ def _bounds(interval: list[float] | None) -> str:
 @click.command()
 @click.option("--board", default=None, help="This board: one row per model revision.")
 @click.option("--as-of", default=None, help="The board as it stood at this date or time (UTC), such as 2026-11-21.")
-@click.option("--benchmark", default=None, help="Only this benchmark.")
-@click.option("--variants", default=None, help="Only this set of variants, such as cyclic.")
+@filter_options
 @click.option("--above-chance", is_flag=True, help="Accuracy and worst accuracy from guessing, 0, to perfect, 1.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
+@table_options
 @json_option
 def leaderboard(
-    board: str | None,
-    as_of: str | None,
-    benchmark: str | None,
-    variants: str | None,
-    above_chance: bool,
-    as_csv: bool,
-    as_json: bool,
+    board: str | None, as_of: str | None, above_chance: bool, as_csv: bool, as_json: bool, **filters: str | None
 ) -> None:
-    """Show the leaderboard: one row per model revision and evaluation specification, or a board's rows."""
+    """Show the leaderboard: one row per model revision and evaluation specification, or a board's rows.
+
+    In a narrow terminal, names are shortened and less important columns left out. `--columns` also takes the metrics
+    that are not shown by default.
+    """
     if board is not None and above_chance:
         raise UsageError("--above-chance goes with the leaderboard of evaluations; leave out --board")
     if board is not None:
-        if benchmark is not None or variants is not None:
-            raise UsageError("a board has its own benchmarks and variants; leave out --benchmark and --variants")
+        given = [f"--{name}" for name, value in filters.items() if value is not None]
+        if given:
+            raise UsageError(f"board {board} already says what is compared; leave out {', '.join(given)}")
         _board(board, as_of, as_csv=as_csv, as_json=as_json)
         return
     if as_of is not None:
         raise UsageError("--as-of goes with --board")
     with read_session(engine_of(settings_of())) as session:
-        wanted = Selection(benchmark=benchmark, variants=variants)
-        page = leaderboard_page(session, wanted, Ordering(above_chance=above_chance))
+        page = leaderboard_page(session, selection_of(session, **filters), Ordering(above_chance=above_chance))
+        empty = "" if page.rows else nothing_matches(session, filters)
     if as_json:
         print_json({"rows": page.documents()})
-        return
-    if as_csv:
-        print_csv(
-            list(map(_flat, page.rows)),
-            (*COLUMNS, "asked", *(f"{name}_above_chance" for name in CORRECTED if above_chance)),
-        )
+    elif as_csv:
+        columns = (*COLUMNS, "asked", *(f"{name}_above_chance" for name in CORRECTED if above_chance))
+        print_csv(list(map(_flat, page.rows)), chosen_columns(columns, columns))
     else:
-        print_leaderboard(page.rows, above_chance=above_chance)
+        print_leaderboard(page.rows, empty, above_chance=above_chance)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +128,9 @@ def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None
         print_board(document)
 
 
-def print_leaderboard(rows: list[dict[str, Any]], *, above_chance: bool = False) -> None:
+def print_leaderboard(
+    rows: list[dict[str, Any]], empty: str = "no evaluation yet", *, above_chance: bool = False
+) -> None:
     """Leaderboard rows as a table on stdout, and on stderr which of them have no rank, and why."""
     metrics = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
     shown = {name: METRICS[name].label for name in metrics}
@@ -157,9 +147,14 @@ def print_leaderboard(rows: list[dict[str, Any]], *, above_chance: bool = False)
         "chance": "Chance",
         **shown,
         "scored": "Scored",
-        "questions": "of",
+        "questions": "Questions",
         "state": "State",
         "evaluation_id": "ID",
     }
-    print_table(list(map(_flat, rows)), headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
+    more = {name: METRICS[name].label if name in METRICS else name for name in COLUMNS}
+    drop = (
+        *("state", "questions", "scored", "revision", "shots", "protocol", "chance", "asked"),
+        *("average_accuracy", "fluctuation_rate"),
+    )
+    print_table(list(map(_flat, rows)), headings, empty, more=more, drop=drop)
     note_not_ranked([(row["model"], row["not_ranked"]) for row in rows if row["not_ranked"]])

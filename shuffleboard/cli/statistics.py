@@ -7,8 +7,9 @@ import click
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from shuffleboard.cli.common import engine_of, json_option, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
 from shuffleboard.cli.noise import noise_from_option, print_noise
+from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
@@ -19,6 +20,7 @@ def statistics() -> None:
 @statistics.command("compare")
 @click.argument("first", type=int)
 @click.argument("second", type=int)
+@table_options
 @json_option
 def compare(first: int, second: int, as_json: bool) -> None:
     """Compare two evaluations of one benchmark, question by question.
@@ -135,6 +137,7 @@ def cora(evaluation_id: int, as_json: bool) -> None:
 @statistics.command("guessing")
 @click.option("--variants", "M", type=click.IntRange(1, 1000), required=True, help="Variants of each question.")
 @click.option("--options", "k", type=click.IntRange(2, 1000), required=True, help="Options of each question.")
+@table_options
 @json_option
 def guessing(M: int, k: int, as_json: bool) -> None:
     """Print how likely guessing is to be right on a number of variants: the guessing table and MSGR."""

@@ -18,9 +18,10 @@ from registry.boards.submissions import (
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.people.accounts import OPERATOR
 from registry.tables import QUEUES
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.models import inspect_here
+from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
@@ -30,6 +31,7 @@ def submissions() -> None:
 
 @submissions.command("list")
 @click.option("--state", type=click.Choice(SUBMISSION_STATES), default=None, help="Only submissions in this state.")
+@table_options
 @json_option
 def list_command(state: str | None, as_json: bool) -> None:
     """List submissions, those awaiting a decision first."""
@@ -60,6 +62,7 @@ def _model(model: dict[str, Any]) -> dict[str, Any]:
 
 @submissions.command("show")
 @click.argument("submission_id", type=int)
+@table_options
 @json_option
 def show_command(submission_id: int, as_json: bool) -> None:
     """Show a submission with its estimated cost, or its outcome."""

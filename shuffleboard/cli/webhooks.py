@@ -14,7 +14,8 @@ from registry.notices.webhooks import (
     webhook_document,
 )
 from registry.people.accounts import OPERATOR, find_account
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, wide_option
 
 
 @click.group()
@@ -44,6 +45,7 @@ def add_command(url: str, account: str, kinds: tuple[str, ...], as_json: bool) -
 
 
 @webhooks.command("list")
+@wide_option
 @json_option
 def list_command(as_json: bool) -> None:
     """List webhooks and the outcome of recent deliveries."""

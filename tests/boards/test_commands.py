@@ -139,7 +139,7 @@ def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None
     ("command", "status", "message"),
     [
         (("leaderboard", "--board", "nothing"), 1, "no board 'nothing'; known: none"),
-        (("leaderboard", "--board", "x", "--variants", "cyclic"), 2, "leave out --benchmark and --variants"),
+        (("leaderboard", "--board", "x", "--variants", "cyclic"), 2, "leave out --variants"),
         (("leaderboard", "--as-of", "2026-01-01"), 2, "--as-of goes with --board"),
         (("boards", "show", "nothing"), 1, "no board 'nothing'"),
         (("boards", "import", "/nowhere.toml"), 1, "/nowhere.toml: cannot be read"),

@@ -27,11 +27,16 @@ def test_every_command_and_option_is_documented(name: str) -> None:
     missing = [
         option
         for parameter in LEAVES[name].params
-        if isinstance(parameter, click.Option)
+        if isinstance(parameter, click.Option) and not generator().is_common(parameter)
         for option in parameter.opts
         if option not in documented
     ]
     assert not missing
+
+
+def test_the_options_of_all_commands_are_described_once() -> None:
+    before = read(DOCS / "command-line.md").split("\n## ")[0]
+    assert all(f"`{option}" in before for option in generator().COMMON_OPTIONS)
 
 
 @pytest.mark.parametrize("name", LEAVES)

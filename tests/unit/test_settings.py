@@ -8,7 +8,8 @@ import pytest
 from registry.errors import ShuffleboardError, UsageError
 from registry.queue.evaluations import SHARD_PROMPTS, PlannedQuestion, plan_shards
 from registry.settings import Settings, get_settings
-from shuffleboard.cli.common import _cell, show
+from shuffleboard.cli.common import _cell
+from shuffleboard.cli.tables import show
 
 
 def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ _TAGS: Final = {
     "registry": "What is registered: models, benchmarks, protocols, metrics, and the queue.",
     "boards": "Suites, boards and their snapshots.",
     "submissions": "Asking that a model be put to a suite, and deciding on it.",
-    "webhooks": "Addresses that are told of what happens.",
+    "webhooks": "URLs that are notified of events.",
     "sql": "The SQL page, and the queries that are kept.",
     "accounts": "Accounts, their tokens, and the audit trail.",
 }

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import ProtocolError
+from registry.names import suggestion
 from registry.prompting.protocols.custom import shipped_definitions
 from registry.prompting.protocols.presets import PRESETS
 from registry.tables import Protocol
@@ -30,9 +31,10 @@ def protocol_definition(name: str, shots: int = 0) -> dict[str, Any]:
 
     Raises ProtocolError for an unknown name or a number of shots out of range.
     """
-    if name not in known_definitions():
-        raise ProtocolError(f"unknown protocol {name!r}; use one of {', '.join(known_definitions())}")
-    return _with_shots(known_definitions()[name], shots)
+    known = known_definitions()
+    if name not in known:
+        raise ProtocolError(f"unknown protocol {name!r}{suggestion(name, known)}; use one of {', '.join(known)}")
+    return _with_shots(known[name], shots)
 
 
 def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, Any]:
@@ -45,8 +47,11 @@ def find_definition(session: Session, name: str, shots: int = 0) -> dict[str, An
     row = session.scalar(select(Protocol).where(Protocol.name == name).order_by(Protocol.id.desc()).limit(1))
     if row is None:
         imported = session.scalars(select(Protocol.name).distinct().order_by(Protocol.name))
-        known = ", ".join(dict.fromkeys([*known_definitions(), *imported]))
-        raise ProtocolError(f"unknown protocol {name!r}; use one of {known} (shuffleboard protocols import FILE)")
+        known = dict.fromkeys([*known_definitions(), *imported])
+        raise ProtocolError(
+            f"unknown protocol {name!r}{suggestion(name, known)}; use one of {', '.join(known)} "
+            "(shuffleboard protocols import FILE)"
+        )
     return _with_shots(row.definition, shots)
 
 

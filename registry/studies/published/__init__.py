@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import one_at_a_time
 from registry.errors import NotFoundError
+from registry.names import suggestion
 from registry.tables import PublishedResult
 
 _FOLDER: Final = Path(__file__).parent
@@ -186,19 +187,20 @@ def published_rows(session: Session, *, paper: str | None = None, metric: str | 
     query = select(*(getattr(PublishedResult, name) for name in _SHOWN))
     if paper is not None:
         of_paper = func.lower(PublishedResult.paper).contains(paper.lower(), autoescape=True)
-        _require_any(session, f"paper {paper!r}", PublishedResult.paper, of_paper)
+        _require_any(session, "paper", paper, PublishedResult.paper, of_paper)
         query = query.where(of_paper)
     if metric is not None:
         names = (PublishedResult.metric, PublishedResult.registry_metric)
         of_metric = or_(*(func.lower(name) == metric.lower() for name in names))
-        _require_any(session, f"metric {metric!r}", PublishedResult.metric, of_metric)
+        _require_any(session, "metric", metric, PublishedResult.metric, of_metric)
         query = query.where(of_metric)
     rows = session.execute(query.order_by(PublishedResult.source, PublishedResult.ordinal))
     keys: Sequence[str] = ["paper_table" if name == "table" else name for name in _SHOWN]
     return [dict(zip(keys, row, strict=True)) for row in rows]
 
 
-def _require_any(session: Session, what: str, column: Any, condition: Any) -> None:
+def _require_any(session: Session, what: str, asked: str, column: Any, condition: Any) -> None:
     if session.scalar(select(PublishedResult.id).where(condition).limit(1)) is None:
-        known = session.scalars(select(column).distinct().order_by(column))
-        raise NotFoundError(f"no published result of {what}; there are: {', '.join(known) or 'none'}")
+        known = list(session.scalars(select(column).distinct().order_by(column)))
+        meant = suggestion(asked, known)
+        raise NotFoundError(f"no published result of {what} {asked!r}{meant}; there are: {', '.join(known) or 'none'}")

@@ -1,0 +1,71 @@
+"""Progress on stderr: bars in a terminal, lines of text where a bar would be garbage."""
+
+import sys
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+Show = Callable[[Hashable, str, int, int | None, str], None]
+"""Called with a task's key, what it is, how much is done, of how much (None while that is not known), and a note."""
+
+LINE_SECONDS: Final = 5.0
+"""Between two lines about one task; its first and its last are always written."""
+
+
+@contextmanager
+def progress_display(unit: Callable[[Hashable], str]) -> Iterator[Show]:
+    """Yields what to call as tasks go on. unit: what a task's numbers count."""
+    if sys.stderr.isatty():
+        with _bars(unit) as show:
+            yield show
+    else:
+        yield _Lines(unit).show
+
+
+@contextmanager
+def _bars(unit: Callable[[Hashable], str]) -> Iterator[Show]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[counted]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        tasks: dict[Hashable, Any] = {}
+
+        def show(key: Hashable, what: str, done: int, total: int | None, note: str) -> None:
+            if key not in tasks:
+                tasks[key] = bars.add_task(what, total=total, counted="", note="")
+            bars.update(tasks[key], completed=done, total=total, counted=_counted(done, total, unit(key)), note=note)
+
+        yield show
+
+
+class _Lines:
+    """One line when a task begins, when it ends, when its note changes, and now and then in between."""
+
+    def __init__(self, unit: Callable[[Hashable], str], clock: Callable[[], float] = time.monotonic) -> None:
+        self._unit = unit
+        self._clock = clock
+        self._said: dict[Hashable, tuple[float, str]] = {}
+
+    def show(self, key: Hashable, what: str, done: int, total: int | None, note: str) -> None:
+        counted = _counted(done, total, self._unit(key))
+        line = ": ".join(part for part in (what, ", ".join(part for part in (counted, note) if part)) if part)
+        now = self._clock()
+        at, before = self._said.get(key, (float("-inf"), ""))
+        if line != before and (done == total or now - at >= LINE_SECONDS):
+            self._said[key] = (now, line)
+            print(line, file=sys.stderr, flush=True)  # noqa: T201 - this is what the module is for
+
+
+def _counted(done: int, total: int | None, unit: str) -> str:
+    if total is None:
+        return f"{done:,} {unit}" if done else ""
+    return f"{done:,} of {total:,} {unit}"

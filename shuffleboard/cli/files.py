@@ -1,0 +1,186 @@
+"""What kind of file a user gave, so that the wrong command can name the right one."""
+
+import gzip
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from registry.errors import IngestError
+
+HEAD_BYTES: Final = 1 << 20
+"""As much of a file is looked at; a first line is shorter."""
+
+
+class Kind(NamedTuple):
+    """A kind of file: what it is called, and the command that takes it."""
+
+    noun: str
+    command: str
+    options: str = ""
+
+    def call(self, path: Path) -> str:
+        """The command line that takes this file."""
+        return f"shuffleboard {self.command} {path}{self.options}"
+
+
+BENCHMARK: Final = Kind("a benchmark", "benchmarks import", " --name NAME")
+OUTPUTS: Final = Kind(
+    "recorded outputs", "evaluations import", " --model MODEL --benchmark BENCHMARK --variants imported"
+)
+LETTERS: Final = Kind(
+    "a table of letters",
+    "evaluations import",
+    " --model MODEL --column COLUMN --benchmark BENCHMARK --variants original",
+)
+LOG: Final = Kind(
+    "a log of Inspect AI or HELM",
+    "evaluations import",
+    " --model MODEL --benchmark BENCHMARK --variants original",
+)
+CRATE: Final = Kind("an exported evaluation", "evaluations import")
+SUITE: Final = Kind("a suite", "suites import")
+BOARD: Final = Kind("a board", "boards import")
+PROTOCOL: Final = Kind("a protocol", "protocols import")
+RECIPE: Final = Kind("a recipe of a benchmark", "benchmarks fetch")
+REGISTRY: Final = Kind("a description of a registry", "apply")
+BACKUP: Final = Kind("a database", "db restore")
+GGUF: Final = Kind("a model (GGUF)", "models add NAME --kind gguf --location")
+WEIGHTS: Final = Kind("a model's weights", "models add NAME --kind huggingface --location")
+
+TAKEN: Final[Mapping[str, tuple[str, frozenset[Kind]]]] = {
+    "benchmarks import": ("a benchmark", frozenset({BENCHMARK, LOG})),
+    "evaluations import": ("recorded outputs", frozenset({OUTPUTS, LETTERS, LOG, CRATE})),
+    "suites import": ("a suite (TOML)", frozenset({SUITE})),
+    "boards import": ("a board (TOML)", frozenset({BOARD})),
+    "protocols import": ("a protocol (TOML or JSON)", frozenset({PROTOCOL})),
+    "apply": ("a description of a registry (TOML)", frozenset({REGISTRY})),
+    "db restore": ("a backup of a registry", frozenset({BACKUP})),
+}
+"""Command → what it wants, and the kinds that it takes."""
+
+PARQUET: Final = b"PAR1"
+_MAGIC: Final = {
+    b"SQLite format 3\0": BACKUP,
+    b"PGDMP": BACKUP,
+    b"GGUF": GGUF,
+    b"PK\x03\x04": LOG,
+}
+
+
+def require_kind(path: Path, command: str) -> None:
+    """Raises IngestError naming the right command for a file that is plainly of another kind than `command` takes.
+
+    Whatever is not recognised is left to the command itself, whose messages name line and value.
+    """
+    kind = recognise(path)
+    wanted, taken = TAKEN[command]
+    if command == "evaluations import" and kind is not BENCHMARK and _begins_with(path, PARQUET):
+        raise IngestError(
+            f"{path.name}: is a Parquet file, and outputs are read from JSON Lines or CSV; save it as .jsonl or .csv, "
+            "such as with pandas: read_parquet(…).to_csv(…, index=False)"
+        )
+    if kind is not None and kind not in taken:
+        target = path.parent if kind is WEIGHTS and path.is_file() else path
+        raise IngestError(
+            f"{path.name}: is {kind.noun}, but `shuffleboard {command}` takes {wanted}; use: {kind.call(target)}"
+        )
+
+
+def recognise(path: Path) -> Kind | None:
+    """The kind of a file or folder, by its first bytes; None for what is missing, unreadable or unknown."""
+    if path.is_dir():
+        return _folder(path)
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+        if head.startswith(b"\x1f\x8b"):
+            with gzip.open(path, "rb") as stream:
+                head = stream.read(HEAD_BYTES)
+    except (OSError, EOFError):
+        return None
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic):
+            return kind
+    if head.startswith(PARQUET):
+        return _by_keys(_parquet_columns(path))
+    if path.suffix == ".safetensors":
+        return WEIGHTS
+    text = head.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    if path.suffix == ".toml":
+        return _toml(text)
+    if text.lstrip().startswith("{"):
+        return _json(text)
+    return _by_keys([name.strip().strip('"') for name in text.partition("\n")[0].split(",")], table=True)
+
+
+def _begins_with(path: Path, magic: bytes) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(magic)) == magic
+    except OSError:
+        return False
+
+
+def _folder(path: Path) -> Kind | None:
+    if (path / "ro-crate-metadata.json").is_file():
+        return CRATE
+    if (path / "scenario_state.json").is_file():
+        return LOG
+    return WEIGHTS if (path / "config.json").is_file() and any(path.glob("*.safetensors")) else None
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return list(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        return []
+
+
+def _toml(text: str) -> Kind | None:
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return None
+    return _definition(document)
+
+
+def _definition(document: Mapping[str, Any]) -> Kind | None:
+    if any(isinstance(document.get(key), list) for key in ("models", "boards", "suites", "submit")):
+        return REGISTRY
+    if "tasks" in document:
+        return SUITE
+    if "suite" in document and ("columns" in document or "benchmarks" in document):
+        return BOARD
+    if "repository" in document and "questions" in document:
+        return RECIPE
+    return PROTOCOL if "base" in document else None
+
+
+def _json(text: str) -> Kind | None:
+    """JSON Lines by their first line; one document by its keys."""
+    for part in (text.partition("\n")[0], text):
+        try:
+            document = json.loads(part)
+        except ValueError:
+            continue
+        if isinstance(document, dict):
+            return _by_keys(document) or _definition(document)
+    return None
+
+
+def _by_keys(keys: Any, *, table: bool = False) -> Kind | None:
+    names = set(keys)
+    if names >= {"question", "options"} and names & {"answer", "id"}:
+        return BENCHMARK
+    if names >= {"doc_id", "doc", "target"}:
+        return OUTPUTS
+    if names >= {"adapter_spec", "request_states"} or names >= {"version", "eval", "status"}:
+        return LOG
+    if "question_id" in names:
+        return LETTERS if table else OUTPUTS
+    return None

@@ -1,0 +1,300 @@
+"""Tables on stdout: as wide as the terminal allows, and plain and complete in a pipe.
+
+In a terminal, names of a table that is too wide are shortened in the middle; what all rows have in common goes above
+it; then intervals and the least important columns are left out, and a note says so. Numbers are never cut. rich lays
+out tables too, but cuts every cell, so only its cell widths are used.
+"""
+
+import re
+import shutil
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import click
+
+from registry.errors import UsageError
+from registry.names import suggestion
+
+GAP: Final = "  "
+NAME_WIDTH: Final = 18
+"""Columns are left out before names become shorter than this."""
+SHORTEST: Final = 8
+"""Names are never shorter than this: a table that still does not fit is wider than the terminal."""
+SHORTENED: Final = frozenset(
+    {
+        *("model", "name", "account", "benchmark", "benchmarks", "suite", "title", "task", "tasks"),
+        *("location", "url", "where", "source", "address", "target", "subject", "error", "reason"),
+        *("kinds", "scopes", "questions_asked", "variants", "asks", "paper", "action", "submitter"),
+    }
+)
+"""Keys of the columns that hold names and texts. Everything else is shown whole: numbers, intervals, states, times."""
+ESSENTIAL: Final = frozenset({"model", "name", "metric"})
+"""Keys of the columns that say what a row is about: never left out. Nor is a table's first column."""
+CONTEXT: Final = frozenset(
+    {"benchmark", "variants", "protocol", "shots", "revision", "replicate", "state", "questions", "scored"}
+)
+"""Keys of the columns that go above a narrow table where all rows have the same value."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a user asked of a command's table. columns: these keys in this order; wide: all, whatever the width."""
+
+    columns: tuple[str, ...] | None = None
+    wide: bool = False
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    context.meta[f"{__name__}.{parameter.name}"] = value
+
+
+def _split(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    names = None if value is None else tuple(name.strip() for name in value.split(",") if name.strip())
+    if names == ():
+        raise click.BadParameter("name at least one column, such as model,accuracy", context, parameter)
+    _keep(context, parameter, names)
+
+
+wide_option = click.option(
+    "--wide",
+    is_flag=True,
+    expose_value=False,
+    callback=_keep,
+    help="Show every column and whole names, however wide the terminal is.",
+)
+_columns_option = click.option(
+    "--columns",
+    metavar="NAME,…",
+    default=None,
+    expose_value=False,
+    callback=_split,
+    help="Show these columns, in this order; an unknown name lists those that exist.",
+)
+
+
+def table_options(command: Function) -> Function:
+    """`--columns` and `--wide` of a command that prints one table."""
+    return _columns_option(wide_option(command))
+
+
+def asked_layout() -> Layout:
+    """What the command that is running was asked."""
+    context = click.get_current_context(silent=True)
+    meta = {} if context is None else context.meta
+    return Layout(meta.get(f"{__name__}.columns"), bool(meta.get(f"{__name__}.wide")))
+
+
+def can_choose() -> bool:
+    """Whether the command that is running has --columns."""
+    context = click.get_current_context(silent=True)
+    return context is not None and f"{__name__}.columns" in context.meta
+
+
+def chosen_columns(available: Iterable[str], default: Sequence[str]) -> list[str]:
+    """The keys that --columns names, or the default ones. Raises UsageError for a name that is not available."""
+    asked = asked_layout().columns
+    if asked is None:
+        return list(default)
+    known = list(dict.fromkeys((*default, *available)))
+    for name in asked:
+        if name not in known:
+            raise UsageError(
+                f"--columns {name!r}: no such column{suggestion(name, known)}; there are: {', '.join(known)}"
+            )
+    return list(asked)
+
+
+def print_table(
+    rows: Sequence[Mapping[str, Any]],
+    headings: Mapping[str, str],
+    empty: str,
+    *,
+    more: Mapping[str, str] | None = None,
+    drop: Sequence[str] = (),
+) -> None:
+    """Rows as a table on stdout, or `empty` as a note on stderr where there are none.
+
+    headings: key to heading, from left to right. more: further columns that --columns may name. drop: keys in the order
+    in which they are left out of a narrow terminal; after them texts go from the right, and numbers last.
+    Fractions show three decimals, NULL a dash.
+    """
+    known = {**(more or {}), **headings}
+    keys = chosen_columns(known, list(headings))
+    if not rows:
+        if empty:
+            click.echo(empty, err=True)
+        return
+    terminal = sys.stdout.isatty()
+    table = _Table(
+        cells={key: [row[key] for row in rows] for key in keys},
+        titles={key: _words(known[key]) if terminal else [known[key]] for key in keys},
+    )
+    layout = asked_layout()
+    if not terminal or layout.wide:
+        table.print(styled=terminal)
+        return
+    room = shutil.get_terminal_size().columns
+    notes = [] if layout.columns else table.fit(room, drop)
+    table.print(styled=True, widths=table.narrowed(room))
+    for line in textwrap.wrap("; ".join(notes), room):
+        click.echo(line, err=True)
+
+
+@dataclass
+class _Table:
+    """Columns of a table: values, and the lines of each heading."""
+
+    cells: dict[str, list[Any]]
+    titles: dict[str, list[str]]
+
+    def __post_init__(self) -> None:
+        number = (int, float, type(None), Detailed)
+        self.numeric = {key for key, column in self.cells.items() if all(isinstance(cell, number) for cell in column)}
+
+    def fit(self, room: int, drop: Sequence[str]) -> list[str]:
+        """Makes the table as narrow as `room`, if names are shortened to NAME_WIDTH; returns what that cost.
+
+        First what all rows have in common goes above the table, then intervals go, then whole columns.
+        """
+        if self._least() <= room:
+            return []
+        self._common_above(room)
+        notes = []
+        if self._least() > room and any(
+            isinstance(cell, Detailed) for column in self.cells.values() for cell in column
+        ):
+            for key, column in self.cells.items():
+                self.cells[key] = [cell.brief if isinstance(cell, Detailed) else cell for cell in column]
+            notes.append("intervals are not shown for lack of room")
+        first = next(iter(self.cells))
+        others = [key for key in reversed(list(self.cells)) if key not in drop]
+        order = [key for key in drop if key in self.cells] + sorted(others, key=lambda key: key in self.numeric)
+        left_out = []
+        for key in order:
+            if self._least() <= room:
+                break
+            if key != first and key not in ESSENTIAL:
+                left_out.append(key)
+                del self.cells[key]
+        if left_out:
+            listed = ", ".join(key for key in self.titles if key in left_out)
+            notes.append(f"not shown for lack of room: {listed}")
+        return [*notes, "--wide shows everything" + (", --columns chooses" if can_choose() else "")] if notes else []
+
+    def _common_above(self, room: int) -> None:
+        common = [key for key, column in self.cells.items() if key in CONTEXT and len(set(column)) == 1]
+        said = " · ".join(f"{' '.join(self.titles[key])}: {_text(self.cells[key][0])}" for key in common)
+        for line in textwrap.wrap(said, room, break_long_words=False, break_on_hyphens=False):
+            click.echo(line)
+        for key in common:
+            del self.cells[key]
+
+    def widths(self) -> dict[str, int]:
+        """Key to what its widest cell takes."""
+        return {key: max(map(_width, (*map(_text, column), *self.titles[key]))) for key, column in self.cells.items()}
+
+    def _least(self) -> int:
+        return _total(
+            {key: min(width, NAME_WIDTH) if key in SHORTENED else width for key, width in self.widths().items()}
+        )
+
+    def narrowed(self, room: int) -> dict[str, int]:
+        """Widths with the widest names narrowed until the table fits or no name can be shorter."""
+        found = self.widths()
+        least = {key: max(SHORTEST, *map(_width, self.titles[key])) for key in found if key in SHORTENED}
+        while _total(found) > room:
+            wide = [key for key in least if found[key] > least[key]]
+            if not wide:
+                break
+            found[max(wide, key=lambda key: found[key])] -= 1
+        return found
+
+    def print(self, *, styled: bool, widths: Mapping[str, int] | None = None) -> None:
+        """Heading and rows on stdout."""
+        widths = widths or self.widths()
+        height = max(len(self.titles[key]) for key in widths)
+        for level in range(height):
+            # Headings of several lines stand on the bottom line.
+            words = {key: ["", *self.titles[key]][max(0, level - height + len(self.titles[key]) + 1)] for key in widths}
+            line = _line(words, widths, self.numeric)
+            click.echo(click.style(line, bold=True) if styled else line)
+        for row in zip(*(self.cells[key] for key in widths), strict=True):
+            click.echo(_line(dict(zip(widths, map(_text, row), strict=True)), widths, self.numeric))
+
+
+@dataclass(frozen=True)
+class Detailed:
+    """A cell whose second half a narrow table leaves out, such as a value with its interval."""
+
+    brief: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.brief} {self.detail}"
+
+
+def show(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M} UTC"
+    return str(value)
+
+
+def shortened(text: str, width: int) -> str:
+    """A text without its middle where it is wider than `width` columns of a terminal."""
+    if _width(text) <= width:
+        return text
+    end = (width - 1) // 2
+    return f"{_beginning(text, width - 1 - end)}…{_beginning(text[::-1], end)[::-1]}"
+
+
+def _total(widths: Mapping[str, int]) -> int:
+    return sum(widths.values()) + len(GAP) * (len(widths) - 1)
+
+
+def _words(heading: str) -> list[str]:
+    """A heading's lines in a terminal: its words, and the parts of a column of a board."""
+    return re.sub(r"_(?=.)|@", lambda found: f"{found[0]} " if found[0] == "_" else f" {found[0]}", heading).split()
+
+
+def _line(texts: Mapping[str, str], widths: Mapping[str, int], numeric: set[str]) -> str:
+    parts = []
+    for key, width in widths.items():
+        text = shortened(texts[key], width)
+        padding = " " * (width - _width(text))
+        parts.append(padding + text if key in numeric else text + padding)
+    return GAP.join(parts).rstrip()
+
+
+def _width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _beginning(text: str, width: int) -> str:
+    taken = 0
+    for index, character in enumerate(text):
+        taken += _width(character)
+        if taken > width:
+            return text[:index]
+    return text
+
+
+def _text(value: Any) -> str:
+    """A cell on one line, without characters that a terminal obeys: names and errors come from elsewhere."""
+    return "".join(character if character.isprintable() else " " for character in show(value))

@@ -1,0 +1,197 @@
+"""Tables fit the terminal without losing a number, and are plain and complete in a pipe."""
+
+import json
+import re
+from textwrap import dedent
+
+import click
+import pytest
+
+from shuffleboard.cli.tables import Detailed, print_table, shortened
+from tests.commands import shuffleboard
+from tests.docs.pages import generator
+from tests.outputs.conftest import Registry
+from tests.terminal.conftest import BENCHMARK, LONG, MODELS
+
+WIDTHS = (60, 80, 120)
+HEADINGS = {"model": "Model", "accuracy": "Accuracy", "score": "Mean score", "state": "State"}
+ROWS = [
+    {"model": LONG, "accuracy": 0.123456, "score": Detailed("0.5", "[0.4, 0.6]"), "state": "complete"},
+    {"model": "b", "accuracy": None, "score": Detailed("0.25", "[0.2, 0.3]"), "state": "queued"},
+]
+
+
+def drawn(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int | None, **how: object) -> str:
+    if width is not None:
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_table(ROWS, HEADINGS, "nothing", **how)  # type: ignore[arg-type]
+    return click.unstyle(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (
+            None,
+            """\
+    Model                                        Accuracy       Mean score  State
+    Mistral-7B-Instruct-v0.3-with-a-long-suffix     0.123   0.5 [0.4, 0.6]  complete
+    b                                                   –  0.25 [0.2, 0.3]  queued
+""",
+        ),
+        (
+            60,
+            """\
+                                                  Mean
+    Model                    Accuracy            score  State
+    Mistral-7B-…long-suffix     0.123   0.5 [0.4, 0.6]  complete
+    b                               –  0.25 [0.2, 0.3]  queued
+""",
+        ),
+        (
+            46,
+            """\
+                                    Mean
+    Model                Accuracy  score  State
+    Mistral-7…ng-suffix     0.123    0.5  complete
+    b                           –   0.25  queued
+""",
+        ),
+        (
+            38,
+            """\
+                                      Mean
+    Model                  Accuracy  score
+    Mistral-7B…ong-suffix     0.123    0.5
+    b                             –   0.25
+""",
+        ),
+    ],
+)
+def test_intervals_go_before_columns_and_names_lose_their_middle(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int | None, expected: str
+) -> None:
+    assert drawn(capsys, monkeypatch, width) == dedent(expected)
+
+
+def test_columns_leave_in_the_order_of_their_priority(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert drawn(capsys, monkeypatch, 30, drop=("accuracy", "state")).split()[:3] == ["Mean", "Model", "score"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "expected"),
+    [
+        ("Mistral-7B-Instruct", 19, "Mistral-7B-Instruct"),
+        ("Mistral-7B-Instruct", 9, "Mist…ruct"),
+        ("Mistral-7B-Instruct", 8, "Mist…uct"),
+        ("模型模型模型", 9, "模型…模型"),
+    ],
+)
+def test_a_name_is_shortened_in_the_middle(text: str, width: int, expected: str) -> None:
+    assert shortened(text, width) == expected
+
+
+def test_a_name_cannot_write_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"name": "a\x1b[31m\nb"}], {"name": "Name"}, "")
+    assert capsys.readouterr().out == "Name\na [31m b\n"
+
+
+TABLES = [
+    ("leaderboard",),
+    ("evaluations", "list"),
+    ("models", "list"),
+    ("benchmarks", "list"),
+    ("boards", "list"),
+    ("boards", "show", "main"),
+    ("boards", "snapshots", "main"),
+    ("suites", "list"),
+    ("suites", "show", "one"),
+    ("protocols", "list"),
+    ("published", "list", "--paper", "gupta"),
+    ("statistics", "compare", "1", "2"),
+    ("statistics", "guessing", "--variants", "4", "--options", "4"),
+]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("command", TABLES, ids=" ".join)
+def test_a_command_prints_a_table_of_this_width(filled: Registry, command: tuple[str, ...], width: int) -> None:
+    table = click.unstyle(shuffleboard(*command, width=width).stdout)
+    lines = [line for line in table.splitlines() if not line.startswith(("first:", "second:", "right by"))]
+    assert max(map(len, lines)) <= width
+    # Every number that is there is one that the whole table has.
+    whole = shuffleboard(*command).stdout
+    numbers = r"(?<![\w.…-])\d+(?:\.\d+)?(?![\w.…-])"
+    assert set(re.findall(numbers, table)) <= set(re.findall(numbers, whole))
+    assert not re.search(r"\d\.\d*…|…\d*\.\d{3}", table)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_leaderboard_keeps_what_it_is_about(filled: Registry, width: int) -> None:
+    table = click.unstyle(shuffleboard("leaderboard", width=width).stdout)
+    assert BENCHMARK in table
+    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines() if re.match("Mistral|medalpaca", line)}
+    assert [name[:8] for name in rows] == ["medalpac", "Mistral-"]
+    assert {"0.750", "0.250"} <= set(rows["medalpaca-7b"])  # accuracy, worst accuracy
+
+
+def test_a_pipe_gets_everything(filled: Registry) -> None:
+    heading, *rows = shuffleboard("leaderboard").stdout.splitlines()
+    assert "Average accuracy" in heading
+    assert "State" in heading
+    assert all(any(model in row for row in rows) for model in MODELS)
+    assert shuffleboard("leaderboard", "--wide", width=60).stdout.count(LONG) == 1
+
+
+def test_columns_are_chosen_by_name_also_of_csv(filled: Registry) -> None:
+    asked = ("leaderboard", "--columns", "model,best_accuracy,family", "--model", "medalpaca-7b")
+    heading, row = shuffleboard(*asked).stdout.splitlines()
+    assert (heading.split()[0], heading.split()[-1], row.split()) == ("Model", "family", ["medalpaca-7b", "0.750", "–"])
+    assert shuffleboard(*asked, "--csv").stdout == "model,best_accuracy,family\nmedalpaca-7b,0.75,\n"
+
+
+def test_every_command_with_a_list_lets_its_columns_be_chosen() -> None:
+    lists = {" ".join(words): command for words, command in generator().commands() if words and words[-1] == "list"}
+    offered = {
+        name: {option for parameter in command.params for option in parameter.opts} for name, command in lists.items()
+    }
+    assert {name for name, options in offered.items() if not options & {"--columns", "--wide"}} == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "ids"),
+    [
+        (("--model", "medalpaca-7b"), [2]),
+        (("--variants", "cyclic", "--benchmark", BENCHMARK), [2, 1]),
+        (("--state", "complete", "--limit", "1"), [2]),
+        (("--state", "failed"), []),
+        (("--protocol", "cloze"), []),
+    ],
+)
+def test_evaluations_are_listed_by_what_they_are_of(filled: Registry, command: tuple[str, ...], ids: list[int]) -> None:
+    listed = json.loads(shuffleboard("evaluations", "list", *command, "--json").stdout)["evaluations"]
+    assert [row["evaluation"] for row in listed] == ids
+
+
+@pytest.mark.parametrize(
+    ("command", "key", "value"),
+    [
+        (("models", "list"), "name", LONG),
+        (("benchmarks", "list"), "name", BENCHMARK),
+        (("protocols", "list"), "name", "symbols"),
+        (("boards", "list"), "name", "main"),
+        (("evaluations", "list"), "evaluation", 2),
+    ],
+)
+def test_a_list_names_its_things_the_same_way(
+    filled: Registry, command: tuple[str, ...], key: str, value: object
+) -> None:
+    (rows,) = json.loads(shuffleboard(*command, "--json").stdout).values()
+    assert value in [row[key] for row in rows]
+
+
+def test_a_boards_numbers_are_numbers(filled: Registry) -> None:
+    assert json.loads(shuffleboard("boards", "show", "main", "--json").stdout)["bootstrap"]["confidence"] == 0.95

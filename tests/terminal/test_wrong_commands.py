@@ -1,0 +1,86 @@
+"""What is typed wrongly is answered with the thing, the value and the remedy, and with status 1 or 2."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands import shuffleboard
+from tests.outputs.conftest import Registry
+from tests.terminal.conftest import BENCHMARK, LONG
+
+WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
+    # Commands and options
+    "leaderbord": (2, ("'leaderbord'", "Did you mean 'leaderboard'?")),
+    "frobnicate": (2, ("'frobnicate'", "shuffleboard --help")),
+    "model list": (2, ("'model'", "'models'")),
+    "evaluations lst": (2, ("'lst'", "'list'")),
+    "leaderboard --bord main": (2, ("'--bord'", "'--board'")),
+    "models add m --kind gguff": (2, ("--kind", "'gguff'", "did you mean gguf?")),
+    "metrics one": (2, ("'one'", "evaluations list")),
+    "chain verifi": (2, ("'verifi'", "did you mean verify?")),
+    "evaluations list --state done": (2, ("--state", "'done'", "'complete'")),
+    "evaluations show one": (2, ("'one'", "not a valid integer")),
+    "serve --port 99999": (2, ("--port", "99999", "65535")),
+    "worker --queues gpuu": (2, ("queue 'gpuu'", "cpu, gpu, match")),
+    "leaderboard --columns model,acuracy": (2, ("--columns 'acuracy'", "did you mean accuracy", "worst_accuracy")),
+    "boards show main --columns rnk": (2, ("--columns 'rnk'", "did you mean rank")),
+    "export --format xlsx --out x": (2, ("--format", "'xlsx'", "'parquet'")),
+    # Names of what is in the registry
+    "leaderboard --variants nope": (2, ("variant kind 'nope'", "use one of original", "cyclic")),
+    "leaderboard --variants cylic": (2, ("'cylic'", "did you mean cyclic?")),
+    "leaderboard --benchmark mmlu-professional": (1, ("benchmark 'mmlu-professional'", f"did you mean {BENCHMARK}?")),
+    "leaderboard --model Medalpaca-7b": (1, ("model 'Medalpaca-7b'", "did you mean medalpaca-7b?")),
+    "models show mistrall": (1, ("model 'mistrall'", f"did you mean {LONG}?")),
+    "published list --paper nowack": (1, ("paper 'nowack'", "did you mean Nowak et al.?")),
+    "assess --benchmark mmlu": (1, ("benchmark 'mmlu'", BENCHMARK)),
+    "compare-protocols symbls hybrid": (2, ("protocol 'symbls'", "did you mean symbols?")),
+    "leaderboard --protocol symbol": (2, ("protocol 'symbol'", "did you mean symbols?")),
+    "leaderboard --board mian": (1, ("board 'mian'", "did you mean main?")),
+    "leaderboard --board main --variants cyclic": (2, ("board main", "leave out --variants")),
+    "leaderboard --as-of yesterday": (2, ("--as-of", "goes with --board")),
+    "boards show main --as-of yesterday": (2, ("'yesterday'", "2026-11-21")),
+    "evaluations show 99": (1, ("evaluation 99", "the registry has 2", "evaluations list")),
+    "suites show robustness-cor": (1, ("suite 'robustness-cor'", "did you mean robustness-core?")),
+    "models show medalpaca-7b@3": (1, ("medalpaca-7b", "'3'", "it has: 1")),
+    "published list --metric acuracy": (1, ("metric 'acuracy'", "did you mean accuracy")),
+    "evaluations submit --model medalpaca-7b --benchmark x": (2, ("--variants", "or --suite, or --board")),
+    "leaderboard --variants divergent:sed=1": (2, ("'sed=1'", "did you mean seed?")),
+    # Files
+    "evaluations import {}/benchmark.jsonl": (1, ("benchmark.jsonl: is a benchmark", "benchmarks import {}/bench")),
+    "evaluations import {}/benchmark.parquet": (1, ("benchmark.parquet: is a benchmark", "benchmarks import {}/ben")),
+    "evaluations import {}/letters.parquet": (1, ("letters.parquet: is a Parquet file", "JSON Lines or CSV", "to_csv")),
+    "evaluations import {}/suite.toml": (1, ("suite.toml: is a suite", "suites import {}/suite.toml")),
+    "benchmarks import {}/outputs.jsonl --name b": (1, ("outputs.jsonl", "evaluations import {}/outputs.jsonl")),
+    "benchmarks import {}/samples.jsonl --name b": (1, ("samples.jsonl", "evaluations import {}/samples.jsonl")),
+    "benchmarks import {}/letters.csv --name b": (1, ("letters.csv: is a table of letters", "--column COLUMN")),
+    "benchmarks import {}/model.gguf --name b": (1, ("model.gguf: is a model", "models add NAME --kind gguf")),
+    "benchmarks import {}/model --name b": (1, ("model: is a model's weights", "models add NAME --kind huggingface")),
+    "suites import {}/board.toml": (1, ("board.toml: is a board", "boards import {}/board.toml")),
+    "suites import {}/log.eval": (1, ("log.eval: is a log", "evaluations import {}/log.eval --model MODEL")),
+    "boards import {}/suite.toml": (1, ("suite.toml: is a suite", "suites import {}/suite.toml")),
+    "boards import {}/protocol.toml": (1, ("protocol.toml: is a protocol", "protocols import {}/protocol.toml")),
+    "boards import {}/column.toml": (1, ("'acuracy@cyclic'", "did you mean accuracy", "worst_accuracy")),
+    "boards import {}/benchmark.parquet": (1, ("benchmark.parquet: is a benchmark", "benchmarks import {}/benchmark")),
+    "protocols import {}/suite.toml": (1, ("suite.toml: is a suite", "suites import {}/suite.toml")),
+    "db restore {}/benchmark.jsonl": (1, ("benchmark.jsonl: is a benchmark", "benchmarks import {}/benchmark.jsonl")),
+    "benchmarks import {}/registry.db --name b": (1, ("registry.db: is a database", "db restore {}/registry.db")),
+    "benchmarks import {}/nowhere.jsonl --name b": (1, ("nowhere.jsonl: no such file", "check the path")),
+    "benchmarks import {}/empty.jsonl --name b": (1, ("empty.jsonl: contains no question", "at least one line")),
+    "benchmarks import {}/notes.txt --name b": (1, ("notes.txt: unknown kind of file", ".jsonl, .jsonl.gz, .csv")),
+}
+
+
+@pytest.mark.parametrize("typed", WRONG)
+def test_a_wrong_command_is_put_right(filled: Registry, files: Path, typed: str) -> None:
+    status, expected = WRONG[typed]
+    said = shuffleboard(*typed.format(files).split(), status=status)
+    assert said.stdout == ""
+    for part in expected:
+        assert part.format(files) in said.stderr
+    assert "Traceback" not in said.stderr
+    assert "no evaluation yet" not in said.stderr
+
+
+def test_a_filter_that_nothing_matches_says_what_there_is(filled: Registry) -> None:
+    said = shuffleboard("leaderboard", "--variants", "full")
+    assert "no evaluation matches --variants full; the registry has 2, under the variants cyclic" in said.stderr
