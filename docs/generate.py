@@ -59,7 +59,7 @@ To set a variable and its file is an error.
 SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "Where things are": (
         "Without them, everything lies in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
-        ("home", "database_url", "broker_url", "log_level"),
+        ("home", "database_url", "broker_url", "log_level", "harness_python"),
     ),
     "Imports": (
         "Small files that ask for much memory are refused: [bounded imports](operations.md#imports-are-bounded).",

@@ -6,7 +6,6 @@ shortest. A single record, such as a line or a document of an archive, may be RE
 times its bytes in memory.
 """
 
-from pathlib import Path
 from typing import Final
 
 from registry.errors import IngestError
@@ -21,10 +20,10 @@ _SHORTEST: Final = 1 << 10
 
 
 class Allowance:
-    """What may still be unpacked of one file. kept: whether all of it is in memory in the end."""
+    """What may still be unpacked of the file of that name. kept: whether all of it is in memory in the end."""
 
-    def __init__(self, path: Path, *, kept: bool = False) -> None:
-        self.path = path
+    def __init__(self, name: str, *, kept: bool = False) -> None:
+        self.name = name
         self.kept = kept
         self.limit = get_settings().unpacked_bytes // (KEPT if kept else 1)
         self.taken = 0
@@ -39,12 +38,12 @@ class Allowance:
         """Raises IngestError for a file that unpacks to so many bytes or more."""
         part = f", {KEPT} times as many bytes in all" if self.kept else ""
         raise IngestError(
-            f"{self.path.name}: needs {size} bytes or more when it is unpacked, over the limit of {self.limit}; check "
+            f"{self.name}: needs {size} bytes or more when it is unpacked, over the limit of {self.limit}; check "
             f"where it comes from, then divide it or raise SHUFFLEBOARD_UNPACKED_BYTES{part}"
         )
 
     def require_record(self, size: int, what: str) -> None:
         """Raises IngestError for a record larger than RECORD. what: names it."""
         if size > RECORD:
-            where = f"{self.path.name} {what}"
+            where = f"{self.name} {what}"
             raise IngestError(f"{where}: has {size} bytes or more, over the limit of {RECORD}; divide it")

@@ -26,7 +26,7 @@ class Lines:
     def __init__(self, path: Path) -> None:
         packed = path.name.lower().endswith(".gz")
         self._stream = gzip.open(path, "rb") if packed else path.open("rb")  # noqa: SIM115 - closed by __exit__
-        self._allowance = Allowance(path)
+        self._allowance = Allowance(path.name)
         self._packed = packed
         self._record = 0
         self.number = 0
@@ -74,7 +74,7 @@ class Archive:
         self.path = path
         with _Directory(path) as stream, zipfile.ZipFile(stream) as archive:
             self._entries = {entry.filename: entry for entry in archive.infolist()}
-        self._allowance = Allowance(path)
+        self._allowance = Allowance(path.name)
         self._allowance.take(sum(entry.file_size for entry in self._entries.values()))
 
     def names(self) -> list[str]:
@@ -108,7 +108,7 @@ class _Directory(io.FileIO):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._allowance = Allowance(path)
+        self._allowance = Allowance(path.name)
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > 0:

@@ -34,7 +34,7 @@ def parquet_rows(path: Path, *, kept: bool = False) -> Iterator[dict[str, Any]]:
     Raises IngestError for a file that is not Parquet or is damaged; and, naming file, size and limit, for one that
     unpacks to too much.
     """
-    allowance = Allowance(path, kept=kept)
+    allowance = Allowance(path.name, kept=kept)
     try:
         with path.open("rb") as stream:
             _require_footer(stream, path)
@@ -117,7 +117,7 @@ def _require_pages(stream: BinaryIO, metadata: pq.FileMetaData, path: Path) -> i
     """
     if metadata.num_columns > _COLUMNS:
         raise IngestError(f"{path.name}: has {metadata.num_columns} columns, over the limit of {_COLUMNS}; divide it")
-    whole, at_once = Allowance(path), Allowance(path, kept=True)
+    whole, at_once = Allowance(path.name), Allowance(path.name, kept=True)
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for number in range(metadata.num_row_groups):
             group = metadata.row_group(number)

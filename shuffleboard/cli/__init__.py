@@ -15,12 +15,13 @@ from registry.errors import ShuffleboardError, UsageError
 
 COMMANDS: Final = {
     "db": "Create, upgrade and check the database.",
-    "benchmarks": "Import, generate and list benchmarks.",
+    "benchmarks": "Fetch, import, generate and list benchmarks.",
     "models": "Register and list models.",
     "protocols": "Import and list protocols: how models are asked.",
     "evaluations": "Submit, watch and control evaluations.",
-    "suites": "Import and list suites: what is asked of every model.",
+    "suites": "Fetch, import and list suites: what is asked of every model.",
     "boards": "Import and list boards: the tables you publish.",
+    "apply": "Bring about what a file describes: benchmarks, models, suites, boards.",
     "metrics": "Show an evaluation's metrics.",
     "leaderboard": "Show the leaderboard.",
     "compare-protocols": "Compare two ways of asking.",
@@ -63,6 +64,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.protocols import protocols as command
         case "evaluations":
             from shuffleboard.cli.evaluations import evaluations as command
+        case "apply":
+            from shuffleboard.cli.apply import apply_command as command
         case "suites":
             from shuffleboard.cli.boards import suites as command
         case "boards":

@@ -84,7 +84,7 @@ def read_inspect(
     """
     finder = QuestionFinder(questions)
     recorded, failed = [], 0
-    allowance = Allowance(path, kept=True)
+    allowance = Allowance(path.name, kept=True)
     for place, sample in samples:
         if sample.get("error") is not None:
             failed += 1
