@@ -73,6 +73,10 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "Without them, everything is in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
         ("home", "database_url", "broker_url", "log_level", "harness_python"),
     ),
+    "Imports": (
+        "Small files that ask for much memory are refused: [bounded imports](operations.md#imports-are-bounded).",
+        ("unpacked_bytes",),
+    ),
     "Work": (
         "How workers share it, and when one takes over: [how the queue works](operations.md#how-the-queue-works).",
         ("lease_seconds", "poll_seconds", "reconcile_seconds"),

@@ -15,6 +15,7 @@ ShuffleboardError
 ├── ForbiddenError      a caller who may not do what was requested
 ├── QueryRefusedError   a query of the SQL page that is not run, or that the database or a limit ended
 ├── RemoteError         another registry that does not answer, or not as the API does
+├── StorageError        a disk that is full or fails, or a damaged database
 └── DatabaseError       a database that is missing, out of date or not writable
 
 Messages name the thing, the value and the remedy. The command line prints them without a traceback; the web maps
@@ -88,6 +89,10 @@ class QueryRefusedError(ShuffleboardError):
 
 class RemoteError(ShuffleboardError):
     """Another registry does not answer, or not as the API does."""
+
+
+class StorageError(ShuffleboardError):
+    """A disk is full or fails, or a database is damaged."""
 
 
 class DatabaseError(ShuffleboardError):

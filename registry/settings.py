@@ -41,6 +41,14 @@ class Settings(BaseSettings):
             "redis://host:6379/0, to notify many workers of new work at once; empty: workers poll the database."
         ),
     )
+    unpacked_bytes: int = Field(
+        default=1 << 30,
+        ge=1 << 20,
+        description=(
+            "What an imported file may come to when it is unpacked, in bytes; a benchmark, which is held in memory, a "
+            "quarter of it."
+        ),
+    )
     lease_seconds: float = Field(
         default=60.0, gt=0, description="After how long a silent worker's shard is given to another."
     )

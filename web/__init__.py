@@ -10,6 +10,7 @@ from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
 from web import api, formats, identity, links, problems, prometheus, responses
+from web.api import uploads
 from web.pages import (
     administration,
     assessment,
@@ -57,6 +58,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     settings = settings or get_settings()
     if database_url is not None:
         settings = settings.model_copy(update={"database_url": database_url})
+    uploads.sweep()
     app.extensions["shuffleboard_engine"] = get_engine(settings.resolved_database_url())
     app.url_map.strict_slashes = False
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True

@@ -9,7 +9,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
-from registry.errors import DatabaseError, IngestError, NotFoundError, QueueError, ShuffleboardError
+from registry.errors import DatabaseError, IngestError, NotFoundError, QueueError, ShuffleboardError, StorageError
 
 API: Final = "/api/"
 
@@ -18,6 +18,7 @@ _STATUS: Final[tuple[tuple[type[ShuffleboardError], HTTPStatus], ...]] = (
     (QueueError, HTTPStatus.CONFLICT),
     (IngestError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 
 _NO_DATABASE: Final = (

@@ -9,13 +9,16 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
+from sys import getsizeof
 from typing import Any
 
 from registry.benchmarks.flags import refers_to_options, sorted_numeric
-from registry.benchmarks.lines import Place, check_text, read_lines, shorten
+from registry.benchmarks.lines import Place, check_text, read_cells, read_lines, shorten
 from registry.digests import canonical_json, sha256_file, sha256_text
 from registry.errors import IngestError
+from registry.files.allowance import Allowance
 
 REQUIRED = ("id", "subject", "question", "options", "answer")
 KNOWN = {*REQUIRED, "context", "passage", "split"}
@@ -97,7 +100,7 @@ def read_benchmark(
     if few_shot is not None:
         if pool:
             raise IngestError(f"{path.name}: has {FEW_SHOT} lines already; remove --fewshot or those lines")
-        pool = tuple(record for _, record in _read_records(_documents(few_shot)))
+        pool = tuple(record for _, record in _read_records(few_shot.name, _documents(few_shot)))
     digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
     return _in_order(BenchmarkFile(content.questions, pool, content.split, digest, shuffle_seed))
 
@@ -114,7 +117,7 @@ def checked_benchmark(
 
     Raises IngestError as `read_benchmark` does.
     """
-    marked = list(_read_records(documents))
+    marked = list(_read_records(name, documents))
     splits = {mark for mark, _ in marked if mark not in (None, FEW_SHOT)}
     if split is None and len(splits) > 1:
         listed = ", ".join(sorted(str(mark) for mark in splits))
@@ -154,10 +157,14 @@ def _shuffled(record: QuestionRecord, seed: int) -> QuestionRecord:
     )
 
 
-def _read_records(documents: Iterable[tuple[Place, dict[str, Any]]]) -> Iterator[tuple[str | None, QuestionRecord]]:
+def _read_records(
+    name: str, documents: Iterable[tuple[Place, dict[str, Any]]]
+) -> Iterator[tuple[str | None, QuestionRecord]]:
     seen: dict[str, int] = {}
+    allowance = Allowance(name, kept=True)
     for place, document in documents:
         mark, record = _check(place, document)
+        allowance.take(sum(map(getsizeof, _values([*record.content(), record.extra]))), records=1)
         if record.external_id in seen:
             place.reject(
                 f"id {shorten(record.external_id)!r} is already used on line {seen[record.external_id]}; give each "
@@ -169,45 +176,41 @@ def _read_records(documents: Iterable[tuple[Place, dict[str, Any]]]) -> Iterator
 
 def _documents(path: Path) -> Iterable[tuple[Place, dict[str, Any]]]:
     name = path.name.lower()
-    if name.endswith((".csv", ".csv.gz", ".parquet")):
+    if name.endswith(".parquet"):
+        return _read_parquet(path)
+    if name.endswith((".csv", ".csv.gz")):
         return _read_table(path)
     if name.endswith((".jsonl", ".jsonl.gz")) or not path.exists():
         return read_lines(path)
     raise IngestError(f"{path.name}: unknown kind of file; use .jsonl, .jsonl.gz, .csv or .parquet")
 
 
-def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """Rows of a CSV or Parquet file; the place's line is the row, the heading being line 1.
+def _read_parquet(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Rows of a Parquet file, the first being line 2, as in a table with a heading."""
+    from registry.files.parquet import parquet_rows  # pyarrow's start-up time is for those who need it
 
-    Nothing is turned into NaN: "None", "NA" and "=1+1" are real options.
-    """
-    import pandas as pd
-
-    if not path.is_file():
-        raise IngestError(f"{path}: no such file; check the path")
-    try:
-        if path.name.lower().endswith(".parquet"):
-            frame = pd.read_parquet(path)
-        else:
-            frame = pd.read_csv(path, dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8")
-    except (ValueError, OSError) as error:  # pandas' and arrow's errors of reading are both ValueErrors
-        raise IngestError(f"{path.name}: cannot be read as a table ({shorten(str(error))}); check the file") from None
-    text_table = not path.name.lower().endswith(".parquet")
-    for number, row in enumerate(frame.to_dict("records"), start=2):
-        place = Place(path, number)
-        document = {str(key): _cell(value) for key, value in row.items()}
-        if text_table:
-            _from_text(place, document)
-        yield place, document
+    for number, row in enumerate(parquet_rows(path), start=2):
+        yield Place(path, number), {key: _cell(value) for key, value in row.items()}
 
 
 def _cell(value: Any) -> Any:
-    """A table's cell as JSON has it; a missing cell of a typed column is null."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return value
+    """A cell as JSON has it; a missing number is null."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Rows of a CSV file. Nothing is turned into NaN: "None", "NA" and "=1+1" are real options."""
+    rows = read_cells(path)
+    place, heading = next(rows, (Place(path, 1), []))
+    if len(set(heading)) < len(heading):
+        twice = next(name for name in heading if heading.count(name) > 1)
+        place.reject(f"column {shorten(twice)!r} is given twice; keep one")
+    for place, cells in rows:
+        if len(cells) > len(heading):
+            place.reject(f"has {len(cells)} cells, the heading {len(heading)}; repair the row")
+        document: dict[str, Any] = dict(zip_longest(heading, cells, fillvalue=""))
+        _from_text(place, document)
+        yield place, document
 
 
 def _from_text(place: Place, document: dict[str, Any]) -> None:
@@ -263,19 +266,19 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
         answer,
         {key: value for key, value in document.items() if key not in KNOWN},
     )
-    for text in _texts(record.extra):
-        check_text(place, "an unknown key", text)
+    for value in _values(record.extra):
+        if isinstance(value, str):
+            check_text(place, "an unknown key", value)
     return _optional_text(place, "split", document.get("split")), record
 
 
-def _texts(document: Any) -> Iterator[str]:
-    """Every text in a JSON document, keys included."""
+def _values(document: Any) -> Iterator[Any]:
+    """Every value in a JSON document, keys, lists and objects included."""
     waiting = [document]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
+        yield value
+        if isinstance(value, dict):
             waiting += [*value, *value.values()]
         elif isinstance(value, list):
             waiting += value

@@ -1,5 +1,6 @@
 """JSON Lines, read strictly: the one place where lines of a user's file become documents."""
 
+import csv
 import gzip
 import json
 import math
@@ -9,6 +10,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from registry.errors import IngestError
+from registry.files.allowance import RECORD
+from registry.files.packed import Lines
+
+csv.field_size_limit(RECORD)  # a context may be longer than the 128 KiB that it is otherwise
 
 
 class Place:
@@ -41,15 +46,16 @@ def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     r"""Each JSON object of a `.jsonl` or `.jsonl.gz` file with its place; blank lines are passed over.
 
     Lines end at `\n` only: U+0085 and U+2028 occur inside questions of real benchmarks.
-    Raises IngestError for a missing file, invalid UTF-8, a line that is not a JSON object, NaN or infinity, a key given
-    twice, and characters that no database text can hold.
+    Raises IngestError for a missing file, one that unpacks to too much, invalid UTF-8, a line that is too long or not a
+    JSON object, NaN or infinity, a key given twice, and characters that no database text can hold.
     """
     try:
-        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as stream:
-            for number, raw in enumerate(stream, start=1):
-                content = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+        with Lines(path) as lines:
+            for raw in lines:
+                lines.begin()
+                content = raw.removeprefix(b"\xef\xbb\xbf") if lines.number == 1 else raw
                 if content.strip():
-                    place = Place(path, number)
+                    place = Place(path, lines.number)
                     yield place, _parse(content, place)
     except FileNotFoundError:
         raise IngestError(f"{path}: no such file; check the path") from None
@@ -59,6 +65,27 @@ def read_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
         raise IngestError(f"{path}: permission denied; check who may read it") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise IngestError(f"{path.name}: damaged gzip file ({error}); fetch or compress it again") from None
+
+
+def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
+    """Each row of a `.csv` or `.csv.gz` file with its place, the heading first; empty rows are passed over.
+
+    The place's line is the row, the heading being 1: a cell may have several lines.
+    Raises IngestError for a missing or damaged file, one that unpacks to too much, and text that is not UTF-8.
+    """
+    try:
+        with Lines(path) as lines:
+            number = 0
+            for cells in csv.reader(lines.texts(), strict=True):
+                lines.begin()
+                if cells:
+                    number += 1
+                    yield Place(path, number), cells
+    except FileNotFoundError:
+        raise IngestError(f"{path}: no such file; check the path") from None
+    except (OSError, EOFError, zlib.error, csv.Error, UnicodeDecodeError) as error:
+        reason = f"{shorten(str(error))}; check the file, and save it as UTF-8"
+        raise IngestError(f"{path.name}: cannot be read as a table: {reason}") from None
 
 
 class _UnacceptableError(Exception):

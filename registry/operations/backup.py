@@ -23,6 +23,7 @@ from registry.db import get_engine, read_session
 from registry.errors import DatabaseError, UsageError
 from registry.operations import migrate
 from registry.schema import history
+from registry.storage import writing
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 POSTGRESQL_MAGIC: Final = b"PGDMP"
@@ -121,7 +122,8 @@ def _beside(path: Path) -> Iterator[Path]:
         with TemporaryDirectory(prefix=".backup-", dir=path.parent) as folder:
             scratch = Path(folder) / path.name
             scratch.touch(mode=0o600)
-            yield scratch
+            with writing(path):
+                yield scratch
     except OSError as error:
         raise DatabaseError(f"{path}: cannot be written ({error.strerror}); check folder and free space") from None
 
@@ -164,7 +166,8 @@ def _copy_sqlite(source: Path, target: Path) -> None:
             there.execute("PRAGMA journal_mode=DELETE")
             (verdict,) = there.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
-        raise DatabaseError(f"{source}: could not be copied ({error}); check it and the free space") from None
+        disk = target.parent.parent
+        raise DatabaseError(f"{source}: could not be copied to {disk} ({error}); check it and the free space") from None
     if verdict != "ok":
         raise DatabaseError(f"{source}: is damaged ({verdict}); restore an older backup")
 

@@ -1,10 +1,12 @@
 """Verification: everything that is stored of a sealed evaluation is recomputed and compared."""
 
+from collections.abc import Callable
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
+from registry.db import MAX_ROW_ID
 from registry.lookups import find_evaluation
 from registry.proof import chain
 from registry.tables import BoardSnapshot, Evaluation
@@ -33,74 +35,125 @@ from registry.verification.place import (
     snapshot_problems,
 )
 from registry.verification.sealed import check_copies, check_leaves
+from registry.verification.stored import attempt, check_pages, check_stored
 
 __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_evaluation"]
 
 
 def verify_evaluation(session: Session, evaluation_id: int, *, head: str | None = None) -> dict[str, Any]:
-    """Recomputes what is stored of a sealed evaluation, and lists what does not match.
+    """Recomputes what is stored of a sealed evaluation, and lists what does not match or cannot be read.
 
     Prompts, leaves, seal, question scores, PriDe, metrics with their intervals, analyses, copies, the newest snapshots
     of boards that it is on, and its place in the chain. head: a head of the chain that was published.
+    Raises NotFoundError for an evaluation that is not there.
     """
-    evaluation = find_evaluation(session, evaluation_id)
     found = Findings()
-    if evaluation.seal is None:
-        found.add(f"not sealed: it is {evaluation.state}")
+    known = attempt(session, found, "evaluation", _is_there, session, evaluation_id)
+    if known is False:
+        find_evaluation(session, evaluation_id)
+    check_stored(session, evaluation_id, found)
+    evaluation = None
+    if found.problems:
+        found.add("nothing else was recomputed: it depends on what cannot be read")
     else:
-        _check_sealed(session, evaluation, found)
-        found.problems += chain.check_chain(session, head).problems
+        evaluation = attempt(session, found, "evaluation", find_evaluation, session, evaluation_id)
+    if evaluation is not None:
+        if evaluation.seal is None:
+            found.add(f"not sealed: it is {evaluation.state}")
+        else:
+            _check_sealed(session, evaluation, found)
+            attempt(session, found, "chain", _check_chain, session, head, found)
+    seal = None if evaluation is None else evaluation.seal
     return {
         "evaluation": evaluation_id,
-        "seal": evaluation.seal,
-        "seal_version": evaluation.seal_version if evaluation.seal else None,
+        "seal": seal,
+        "seal_version": evaluation.seal_version if evaluation is not None and seal else None,
         "ok": not found.problems,
         "problems": found.problems,
         "questions": sorted(found.questions),
     }
 
 
+def _is_there(session: Session, evaluation_id: int) -> bool:
+    return (
+        evaluation_id <= MAX_ROW_ID
+        and session.scalar(select(Evaluation.id).where(Evaluation.id == evaluation_id)) is not None
+    )
+
+
+def _check_chain(session: Session, head: str | None, found: Findings) -> None:
+    found.problems += chain.check_chain(session, head).problems
+
+
 def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    def checked(what: str, check: Callable[..., Any], *arguments: Any) -> Any:
+        return attempt(session, found, what, check, *arguments)
+
     if evaluation.state != "complete":
         found.add(f"state: it is sealed, yet {evaluation.state}")
-    if not check_references(session, evaluation, found):
+    if not checked("what it refers to", check_references, session, evaluation, found):
         return
-    as_specified = check_specification(evaluation, found)
-    check_content(session, evaluation, found)
-    check_fingerprints(session, evaluation, found)
-    check_leaves(session, evaluation, found)
-    check_copies(session, evaluation, found)
-    check_scores(session, evaluation.id, found)
+    as_specified = checked("specification", check_specification, evaluation, found)
+    checked("benchmark", check_content, session, evaluation, found)
+    checked("engine", check_fingerprints, session, evaluation, found)
+    checked("seal", check_leaves, session, evaluation, found)
+    checked("copies", check_copies, session, evaluation, found)
+    checked("question_score", check_scores, session, evaluation.id, found)
     if found.questions:
         found.add("prompts, PriDe, metrics and analyses were not recomputed: they depend on what has changed")
     elif as_specified:
-        check_variants(session, evaluation, found)
-        check_prompts(session, evaluation, found)
-        check_pride(session, evaluation.id, found)
-        check_asked(session, evaluation, found)
-        check_metrics(session, evaluation.id, found)
-        check_analyses(session, evaluation.id, found)
-    check_link(session, evaluation, found)
-    check_withdrawals(session, evaluation, found)
+        checked("variants", check_variants, session, evaluation, found)
+        checked("prompts", check_prompts, session, evaluation, found)
+        checked("question_pride", check_pride, session, evaluation.id, found)
+        checked("how it was asked", check_asked, session, evaluation, found)
+        checked("evaluation_metric", check_metrics, session, evaluation.id, found)
+        checked("analysis", check_analyses, session, evaluation.id, found)
+    checked("chain", check_link, session, evaluation, found)
+    checked("withdrawal", check_withdrawals, session, evaluation, found)
+    checked("board_snapshot", _check_newest_snapshots, session, evaluation, found)
+    checked("board_snapshot", _check_places, session, found)
+
+
+def _check_newest_snapshots(session: Session, evaluation: Evaluation, found: Findings) -> None:
     for snapshot in newest_snapshots(session, evaluation):
         found.problems += snapshot_problems(session, snapshot)
+
+
+def _check_places(session: Session, found: Findings) -> None:
     found.problems += misplaced_snapshots(session)
+
+
+def _check_snapshot(session: Session, snapshot_id: int, found: Findings) -> None:
+    found.problems += snapshot_problems(session, session.get_one(BoardSnapshot, snapshot_id))
+
+
+def _check_gone(session: Session, found: Findings) -> None:
+    found.problems += gone(session)
 
 
 def verify_all(session: Session, *, head: str | None = None) -> dict[str, Any]:
     """Verifies every sealed evaluation, every snapshot and the chain; and that nothing the chain holds is gone."""
-    sealed = session.scalars(select(Evaluation.id).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)).all()
+    found = Findings()
+    attempt(session, found, "database file", check_pages, session, found)
+    sealed = select(Evaluation.id).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)
     reports = []
-    for evaluation_id in sealed:
+    for evaluation_id in attempt(session, found, "evaluation", _ids, session, sealed) or ():
         reports.append(verify_evaluation(session, evaluation_id))
         session.expunge_all()
-    problems = chain.check_chain(session, head).problems
-    for snapshot_id in session.scalars(select(BoardSnapshot.id).order_by(BoardSnapshot.id)).all():
-        problems += snapshot_problems(session, session.get_one(BoardSnapshot, snapshot_id))
+    check_stored(session, None, found)
+    attempt(session, found, "chain", _check_chain, session, head, found)
+    snapshots = select(BoardSnapshot.id).order_by(BoardSnapshot.id)
+    for snapshot_id in attempt(session, found, "board_snapshot", _ids, session, snapshots) or ():
+        attempt(session, found, f"board_snapshot {snapshot_id}", _check_snapshot, session, snapshot_id, found)
         session.expunge_all()
-    problems += [*misplaced_snapshots(session), *gone(session)]
+    attempt(session, found, "board_snapshot", _check_places, session, found)
+    attempt(session, found, "chain", _check_gone, session, found)
     return {
-        "ok": not problems and all(report["ok"] for report in reports),
+        "ok": not found.problems and all(report["ok"] for report in reports),
         "evaluations": reports,
-        "problems": list(dict.fromkeys(problems)),
+        "problems": list(dict.fromkeys(found.problems)),
     }
+
+
+def _ids(session: Session, query: Select[tuple[int]]) -> list[int]:
+    return list(session.scalars(query))

@@ -1,8 +1,11 @@
 """The command line. Commands are loaded when they are called, so that `--help` is fast."""
 
 import gc
+import io
+import os
 import re
 import sys
+from contextlib import suppress
 from typing import Final
 
 import click
@@ -207,6 +210,22 @@ def main() -> None:
             click.echo(f"Error: {message}", err=True)
             sys.exit(UsageError.exit_status)
         raise
+    except Exception as error:
+        from registry.storage import explained  # SQLAlchemy comes with it
+
+        known = explained(error)
+        if known is None:
+            raise
+        _forget_output()
+        click.echo(f"Error: {known}", err=True)
+        sys.exit(known.exit_status)
+
+
+def _forget_output() -> None:
+    """What is still to be written to a standard output that is full would be a traceback as Python ends."""
+    with suppress(OSError, ValueError):
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _taught(error: click.ClickException) -> click.ClickException:

@@ -29,11 +29,11 @@ def settings_of() -> Settings:
     return settings
 
 
-def engine_of(settings: Settings) -> Engine:
-    """The engine on a database of this code's revision. An empty SQLite file is set up first."""
+def engine_of(settings: Settings, *, create: bool = True) -> Engine:
+    """The engine on a database of this code's revision. create: set up an empty SQLite file first."""
     url = settings.resolved_database_url()
     engine = get_engine(url)
-    if engine.dialect.name == "sqlite" and current(engine) is None:
+    if create and engine.dialect.name == "sqlite" and current(engine) is None:
         from registry.operations.migrate import upgrade
 
         upgrade(url)

@@ -168,8 +168,8 @@ BAD_FILES: dict[str, tuple[Callable[[Path], Path], tuple[str, ...]]] = {
     ),
     "a damaged gzip file": (damaged_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
     "a gzip file that is none": (no_gzip, ("bad.jsonl.gz: damaged gzip file", "fetch or compress it again")),
-    "a table that is none": (written("x.parquet", b"PAR1"), ("x.parquet: cannot be read as a table", "check the file")),
-    "an empty table": (written("x.csv", b""), ("x.csv: cannot be read as a table", "check the file")),
+    "a table that is none": (written("x.parquet", b"PAR1"), ("x.parquet: cannot be read as Parquet", "check the file")),
+    "an empty table": (written("x.csv", b""), ("x.csv: contains no question", "at least one line")),
     "a table without rows": (written("x.csv", CSV_HEAD), ("x.csv: contains no question", "at least one line")),
     "a table whose options are no list": (
         written("x.csv", CSV_HEAD + b"q1,s,Why?,yes;no,0\n"),

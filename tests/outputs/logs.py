@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from registry.exchange.outputs.logs import archived_json
+from registry.exchange.outputs.logs import archived_json, open_archive
 from registry.exchange.outputs.record import KnownQuestion
 from tests.outputs.conftest import DATA
 
@@ -44,9 +44,9 @@ def inspect_document(name: str) -> dict[str, Any]:
     if path.suffix == ".json":
         document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return document
-    with zipfile.ZipFile(path) as archive:
-        samples = [archived_json(path, archive, entry) for entry in archive.namelist() if entry.startswith("samples/")]
-        return {**archived_json(path, archive, "header.json"), "samples": samples}
+    archive = open_archive(path)
+    samples = [archived_json(archive, entry) for entry in archive.names() if entry.startswith("samples/")]
+    return {**archived_json(archive, "header.json"), "samples": samples}
 
 
 def inspect_copy(folder: Path, name: str, change: Callable[[dict[str, Any]], Any]) -> Path:

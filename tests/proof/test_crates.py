@@ -23,6 +23,7 @@ from registry.proof.withdrawals import withdraw, withdrawal_of
 from registry.results.leaderboard import leaderboard_page
 from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource
 from registry.verification import alike, verify_all, verify_evaluation
+from tests import bombs
 from tests.population import predictions, table_counts
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score
@@ -325,6 +326,11 @@ def no_parquet(crate: Path) -> None:
     retouched(crate, "metrics.parquet")
 
 
+def a_bomb(crate: Path) -> None:
+    bombs.repeated_text(crate, 260).rename(crate / "questions.parquet")
+    retouched(crate, "questions.parquet")
+
+
 def no_json(crate: Path) -> None:
     (crate / METADATA).write_text("{")
 
@@ -357,6 +363,11 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (a_link_inside, IngestError, "is a link"),
     (unlisted, IngestError, "does not list metrics.parquet"),
     (no_parquet, IngestError, "metrics.parquet: cannot be read as Parquet"),
+    (
+        a_bomb,
+        IngestError,
+        r"questions.parquet: needs \d+ bytes or more when it is unpacked, over the limit of 268435456",
+    ),
     (no_json, IngestError, "not a JSON document"),
 ]
 

@@ -1,8 +1,11 @@
 """Files as bodies of requests: plain, or as fields of a form."""
 
+import fcntl
+import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,6 +14,7 @@ from flask import request
 from werkzeug.exceptions import UnprocessableEntity, UnsupportedMediaType
 from werkzeug.utils import secure_filename
 
+from registry.storage import writing
 from web.parameters import shorten
 
 MAX_UPLOAD: Final = 64 * 1024 * 1024
@@ -18,6 +22,7 @@ MAX_UPLOAD: Final = 64 * 1024 * 1024
 MULTIPART_ROOM: Final = 64 * 1024
 """Bytes that a form may add to its files: names, boundaries."""
 CHUNK: Final = 1 << 20
+PREFIX: Final = "shuffleboard-upload-"
 
 
 @dataclass(frozen=True)
@@ -38,19 +43,60 @@ def received(upload: Upload) -> Iterator[dict[str, Path]]:
     request.max_content_length = MAX_UPLOAD + MULTIPART_ROOM
     # As many parts as there are names, and a few that are refused by name.
     request.max_form_parts = 1 + len(upload.optional) + 8
-    with tempfile.TemporaryDirectory(prefix="shuffleboard-upload-") as folder:
-        if request.mimetype == "multipart/form-data":
-            yield _from_form(upload, Path(folder))
-        elif request.mimetype in upload.types:
-            path = Path(folder) / f"upload{upload.types[request.mimetype]}"
-            request.max_content_length = MAX_UPLOAD
-            with path.open("wb") as target:
-                while chunk := request.stream.read(CHUNK):
-                    target.write(chunk)
-            yield {"file": path}
-        else:
-            listed = ", ".join([*upload.types, "multipart/form-data"])
-            raise UnsupportedMediaType(f"send the file as one of {listed}, not {content_type()}")
+    with upload_folder() as folder:
+        with writing(folder):
+            files = _from_form(upload, folder) if request.mimetype == "multipart/form-data" else _plain(upload, folder)
+        yield files
+
+
+def _plain(upload: Upload, folder: Path) -> dict[str, Path]:
+    if request.mimetype not in upload.types:
+        listed = ", ".join([*upload.types, "multipart/form-data"])
+        raise UnsupportedMediaType(f"send the file as one of {listed}, not {content_type()}")
+    path = folder / f"upload{upload.types[request.mimetype]}"
+    request.max_content_length = MAX_UPLOAD
+    with path.open("wb") as target:
+        while chunk := request.stream.read(CHUNK):
+            target.write(chunk)
+    return {"file": path}
+
+
+@contextmanager
+def upload_folder() -> Iterator[Path]:
+    """A folder that is locked for as long as it is used: one that is not is a killed process's."""
+    folder, lock = _locked_folder()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _locked_folder() -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        with suppress(FileNotFoundError):  # swept before it was locked
+            lock = _opened(folder)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
+
+
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+
+
+def sweep() -> None:
+    """Removes what killed processes left of uploads in the folder for temporary files."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError):  # another user's, a link, or one in use
+            lock = _opened(folder)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)
+            finally:
+                os.close(lock)
 
 
 def content_type() -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet
 
 from registry.benchmarks.lines import Place, read_lines, shorten
 from registry.benchmarks.recipes.recipe import Answer, Columns, Files
 from registry.errors import IngestError
+from registry.files.parquet import parquet_rows
 
 _COLUMN: Final = re.compile(r"\{([^{}:]+)(?::0(\d))?\}")
 _LABEL: Final = re.compile(r"\(?([A-Za-z])\)\s*")
@@ -186,8 +186,7 @@ def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
 
 def _table_rows(path: Path, name: str) -> Iterator[tuple[Place, Row]]:
     if name.endswith(".parquet"):
-        with pa.parquet.ParquetFile(path) as table:
-            yield from _numbered(path, table.iter_batches(_BATCH))
+        yield from ((Place(path, number), row) for number, row in enumerate(parquet_rows(path), start=1))
     elif name.endswith(".arrow"):
         with pa.memory_map(str(path)) as source:
             yield from _numbered(path, pa.ipc.open_stream(source))

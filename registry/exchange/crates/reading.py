@@ -7,11 +7,10 @@ with the question concerned, and then nothing is stored.
 import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from sqlalchemy import Engine, func, insert, select
 from sqlalchemy.exc import StatementError
 from sqlalchemy.orm import Session
@@ -22,6 +21,7 @@ from registry.db import one_at_a_time, write_session
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import IngestError, SealError
 from registry.exchange.crates import layout
+from registry.files.parquet import parquet_rows
 from registry.names import check_name
 from registry.prompting.protocols import store_protocol
 from registry.proof import chain
@@ -159,13 +159,10 @@ def _document(folder: Path) -> dict[str, Any]:
     return document
 
 
-def _rows(folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    try:
-        with pq.ParquetFile(folder / name) as file:
-            for batch in file.iter_batches(BATCH):
-                yield from batch.to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        _reject(name, f"cannot be read as Parquet ({str(error)[:200]})")
+def _several(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """The same rows, BATCH at a time."""
+    while listed := list(islice(rows, BATCH)):
+        yield listed
 
 
 def _columns(table: Any, row: Mapping[str, Any], *without: str) -> dict[str, Any]:
@@ -239,7 +236,7 @@ class _Import:
 
     def _benchmark_version(self) -> BenchmarkVersion:
         wanted = self.specification["benchmark"]
-        rows = list(_rows(self.folder, layout.QUESTIONS))
+        rows = list(parquet_rows(self.folder / layout.QUESTIONS, kept=True))
         parts: dict[bool, list[list[Any]]] = {False: [], True: []}
         for row in rows:
             content = [row[key] for key in ("external_id", "subject", "context", "text", "options", "answer")]
@@ -346,7 +343,7 @@ class _Import:
         )
         ids: dict[str, int] = {row.external_id: row.id for row in self.session.execute(query)}
         rows = []
-        for row in _rows(self.folder, layout.ASKED):
+        for row in parquet_rows(self.folder / layout.ASKED, kept=True):
             if row["question"] not in ids or row["shard"] not in shards:
                 _reject(layout.ASKED, f"question {row['question']!r} or shard {row['shard']} is not in the crate")
             rows.append(
@@ -365,7 +362,7 @@ class _Import:
         sources = dict[str, int | None]()
         batch: list[dict[str, Any]] = []
         keys = set[tuple[int, int]]()
-        for row in _rows(self.folder, layout.PREDICTIONS):
+        for row in parquet_rows(self.folder / layout.PREDICTIONS):
             values = self._of_question(layout.PREDICTIONS, row, ids) | {"evaluation_id": evaluation.id}
             values |= _columns(Prediction, row, "reused_from_evaluation_id")
             seal = values.get("reused_from_seal")
@@ -379,17 +376,14 @@ class _Import:
                 insert_predictions(self.session, batch)
                 batch = []
         insert_predictions(self.session, batch)
-        texts = [
-            self._of_question(layout.GENERATIONS, row, ids)
-            | {"evaluation_id": evaluation.id}
-            | _columns(Generation, row)
-            for row in _rows(self.folder, layout.GENERATIONS)
-        ]
-        for text in texts:
-            if (text["question_id"], text["variant"]) not in keys:
-                name = next(name for name, question_id in ids.items() if question_id == text["question_id"])
-                _reject(layout.GENERATIONS, f"question {name!r}, variant {text['variant']} has no prediction")
-        if texts:
+        for listed in _several(parquet_rows(self.folder / layout.GENERATIONS)):
+            texts = []
+            for row in listed:
+                text = self._of_question(layout.GENERATIONS, row, ids) | _columns(Generation, row)
+                if (text["question_id"], text["variant"]) not in keys:
+                    problem = f"question {row['question']!r}, variant {text['variant']} has no prediction"
+                    _reject(layout.GENERATIONS, problem)
+                texts.append(text | {"evaluation_id": evaluation.id})
             self.session.execute(insert(Generation), texts)
 
     def _of_question(self, file: str, row: Mapping[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
@@ -403,7 +397,8 @@ class _Import:
         leaves = list(question_leaves(self.session, evaluation.id, evaluation.seal_version))
         if specification_digest(manifest(self.session, evaluation, leaves)) == self.document["seal"]:
             return leaves
-        stated = {(row["question"], row["few_shot"]): row["leaf"] for row in _rows(self.folder, layout.LEAVES)}
+        rows = parquet_rows(self.folder / layout.LEAVES, kept=True)
+        stated = {(row["question"], row["few_shot"]): row["leaf"] for row in rows}
         changed = [leaf.external_id for leaf in leaves if stated.get((leaf.external_id, leaf.few_shot)) != leaf.leaf]
         listed = ", ".join(changed[:LISTED]) + (f" and {len(changed) - LISTED} more" if len(changed) > LISTED else "")
         what = f"question {listed}" if changed else "its specification or who scored its shards"
@@ -418,7 +413,7 @@ class _Import:
             (row.scope, row.metric, row.definition_version): {name: getattr(row, name) for name in names}
             for row in self.session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation.id))
         }
-        for row in _rows(self.folder, layout.METRICS):
+        for row in parquet_rows(self.folder / layout.METRICS):
             here = computed.get((row["scope"], row["metric"], row["definition_version"]))
             if here is not None and not alike({name: row[name] for name in names}, here):
                 raise SealError(

@@ -3,7 +3,8 @@
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from registry.proof.manifest import compute_seal
 from registry.proof.provenance import link_document
 from registry.proof.withdrawals import withdrawals_of
 from registry.schema.audiences import SEES, Audience
+from registry.storage import writing
 from registry.tables import (
     Analysis,
     BenchmarkVersion,
@@ -68,14 +70,26 @@ def export_crate(session: Session, evaluation_id: int, out: Path, audience: Audi
         )
     if compute_seal(session, evaluation) != evaluation.seal:
         raise SealError(f"evaluation {evaluation_id} does not match its seal; see: shuffleboard verify {evaluation_id}")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as folder:
+    with writing(out), _scratch(out) as folder:
         place = Path(folder) / out.name
         place.mkdir()
         _write_files(session, evaluation, place)
         files = _write_metadata(evaluation, place)
         shutil.move(place, out)
     return {"evaluation": evaluation_id, "seal": evaluation.seal, "folder": str(out), "files": files}
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[str]:
+    """A folder beside `out`, removed in the end. Raises UsageError where none can be made."""
+    try:
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            scratch = tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-")
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from error
+    with scratch as folder:
+        yield folder
 
 
 def _write_files(session: Session, evaluation: Evaluation, folder: Path) -> None:

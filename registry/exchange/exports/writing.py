@@ -22,6 +22,7 @@ from registry.exchange.exports.relations import batches, chosen_relations, colum
 from registry.exchange.exports.selection import ExportRequest, Selection, select_rows
 from registry.exchange.exports.tables import WRITERS, write_rows
 from registry.schema.history import head
+from registry.storage import writing
 from registry.tables import Benchmark, BenchmarkVersion
 
 Report = Callable[[str, int, int | None], None]
@@ -116,14 +117,16 @@ def _require_free(out: Path) -> None:
 def _folder(out: Path) -> Iterator[Path]:
     """A folder that becomes `out` when all went well, and is removed otherwise."""
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     except OSError as error:
         raise UsageError(f"{out}: cannot be written ({error.strerror}); give another folder with --out") from None
     try:
-        yield folder
-        folder.chmod(0o755)
-        folder.rename(out)
+        with writing(out):
+            yield folder
+            folder.chmod(0o755)
+            folder.rename(out)
     except OSError as error:
         raise UsageError(
             f"{out}: cannot be written ({error.strerror or error}); give another folder with --out"

@@ -4,51 +4,38 @@ The letter is the answered position on the original order. An empty cell, and a 
 valid answer.
 """
 
-import csv
-import gzip
-import io
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
 
-from registry.benchmarks.lines import Place, shown
-from registry.errors import IngestError, UsageError
+from registry.benchmarks.lines import Place, read_cells, shown
+from registry.errors import UsageError
 from registry.exchange.outputs.record import KnownQuestion, Recorded, find_question
 from registry.prompting.labels import LETTERS
 
 
 def read_columns(path: Path, questions: Mapping[str, KnownQuestion], column: str | None) -> Iterator[Recorded]:
     """Each row's answer in one model's column. Raises UsageError naming the columns when `column` is not among them."""
-    with _open(path) as stream:
-        rows = csv.DictReader(stream)
-        columns = [
-            name for name in rows.fieldnames or () if name not in ("question_id", "subject", "n_options", "correct")
-        ]
-        if column not in columns:
-            given = "is needed" if column is None else f"{column!r} is not in {path.name}"
-            raise UsageError(f"--column {given}; it has one column per model: {', '.join(columns)}")
-        for number, row in enumerate(rows, start=2):
-            place = Place(path, number)
-            question = find_question(place, questions, row["question_id"])
-            yield Recorded(
-                place, question, 0, tuple(range(len(question.options))), True, _position(place, question, row[column])
-            )
+    rows = read_cells(path)
+    _, heading = next(rows)
+    columns = [name for name in heading if name not in ("question_id", "subject", "n_options", "correct")]
+    if column not in columns:
+        given = "is needed" if column is None else f"{column!r} is not in {path.name}"
+        raise UsageError(f"--column {given}; it has one column per model: {', '.join(columns)}")
+    of_question, of_model = heading.index("question_id"), heading.index(column)
+    for place, cells in rows:
+        if len(cells) != len(heading):
+            place.reject(f"has {len(cells)} cells, the heading {len(heading)}; repair the row")
+        question = find_question(place, questions, cells[of_question])
+        position = _position(place, question, cells[of_model])
+        yield Recorded(place, question, 0, tuple(range(len(question.options))), True, position)
 
 
 def is_table_of_columns(path: Path) -> bool:
     """Whether the file is a CSV whose heading begins with question_id."""
     if not path.name.endswith((".csv", ".csv.gz")):
         return False
-    try:
-        with _open(path) as stream:
-            return stream.readline().startswith("question_id,")
-    except (UnicodeDecodeError, OSError, EOFError) as error:
-        raise IngestError(f"{path.name}: cannot be read as CSV ({error}); save it as UTF-8") from None
-
-
-def _open(path: Path) -> TextIO:
-    opened = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")  # noqa: SIM115 - the caller closes it
-    return io.TextIOWrapper(cast("BinaryIO", opened), encoding="utf-8", newline="")
+    _, heading = next(read_cells(path), (None, [""]))
+    return heading[0] == "question_id"
 
 
 def _position(place: Place, question: KnownQuestion, cell: str | None) -> int | None:

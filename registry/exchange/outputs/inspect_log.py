@@ -27,6 +27,8 @@ from registry.exchange.outputs.record import (
     match_options,
     with_answer_at,
 )
+from registry.files.allowance import Allowance
+from registry.files.packed import Archive
 from registry.prompting.labels import LETTERS
 
 FORMAT: Final = "inspect"
@@ -51,26 +53,25 @@ def inspect_archive(path: Path) -> tuple[dict[str, Any], Samples]:
 
     Raises IngestError where it is no log of Inspect. A run that was cut short has a journal and no header.
     """
-    with open_archive(path) as archive:
-        names = archive.namelist()
-        header_name = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
-        if header_name is None:
-            raise IngestError(f"{path.name}: is an archive, but not a log of Inspect AI: it has no header.json")
-        header = archived_json(path, archive, header_name)
+    archive = open_archive(path)
+    names = archive.names()
+    header_name = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+    if header_name is None:
+        raise IngestError(f"{path.name}: is an archive, but not a log of Inspect AI: it has no header.json")
+    header = archived_json(archive, header_name)
     if not isinstance(header, dict):
         raise IngestError(f"{path.name} {header_name}: is not an object; fetch the log again")
     entries = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-    return header, _archived_samples(path, entries)
+    return header, _archived_samples(archive, entries)
 
 
-def _archived_samples(path: Path, entries: Sequence[str]) -> Iterator[tuple[Place, dict[str, Any]]]:
-    with open_archive(path) as archive:
-        for name in entries:
-            sample = archived_json(path, archive, name)
-            place = Item(path, name)
-            if not isinstance(sample, dict):
-                place.reject("is not an object; fetch the log again")
-            yield place, sample
+def _archived_samples(archive: Archive, entries: Sequence[str]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    for name in entries:
+        sample = archived_json(archive, name)
+        place = Item(archive.path, name)
+        if not isinstance(sample, dict):
+            place.reject("is not an object; fetch the log again")
+        yield place, sample
 
 
 def read_inspect(
@@ -83,11 +84,14 @@ def read_inspect(
     """
     finder = QuestionFinder(questions)
     recorded, failed = [], 0
+    allowance = Allowance(path.name, kept=True)
     for place, sample in samples:
         if sample.get("error") is not None:
             failed += 1
             continue
-        recorded.append(_recorded(place, sample, finder))
+        answer = _recorded(place, sample, finder)
+        allowance.take(len(answer.text or ""), records=1)
+        recorded.append(answer)
     if not recorded:
         raise IngestError(f"{path.name}: contains no finished sample; import the log of a finished run")
     remarks = [f"{failed} samples ended with an error and are left out"] if failed else []

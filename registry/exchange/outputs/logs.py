@@ -14,10 +14,7 @@ from typing import Any, Final, TypeVar
 from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError
 from registry.exchange.outputs.record import Recorded
-
-ZIP_MAGIC: Final = b"PK\x03\x04"
-ZSTANDARD: Final = 93
-"""Compression method of zip archives that Python's zipfile does not know before 3.14."""
+from registry.files.packed import Archive
 
 _KINDS: Final[Mapping[type, str]] = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
 Kind = TypeVar("Kind")
@@ -57,40 +54,21 @@ def _reason(error: Exception) -> str:
     return shorten(str(error)) or type(error).__name__
 
 
-def open_archive(path: Path) -> zipfile.ZipFile:
-    """A zip archive for reading. Raises IngestError for a damaged one."""
+def open_archive(path: Path) -> Archive:
+    """A zip archive for reading. Raises IngestError for a damaged one, and one that unpacks to too much."""
     try:
-        return zipfile.ZipFile(path)
+        return Archive(path)
     except (OSError, zipfile.BadZipFile) as error:
         raise IngestError(f"{path.name}: damaged or cut-off archive ({shorten(str(error))}); fetch it again") from None
 
 
-def archived_json(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
+def archived_json(archive: Archive, name: str) -> Any:
     """One JSON document of an archive. Raises IngestError naming archive and entry."""
     try:
-        return json.loads(_content(archive, archive.getinfo(name)).decode("utf-8"))
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, ValueError, RecursionError, RuntimeError) as error:
-        raise IngestError(f"{path.name} {name}: cannot be read ({_reason(error)}); fetch the log again") from None
-
-
-def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    if entry.compress_type != ZSTANDARD:
-        return archive.read(entry)
-    import pyarrow as pa  # its start-up time is for those who need it
-
-    assert archive.fp is not None
-    archive.fp.seek(entry.header_offset)
-    header = archive.fp.read(30)
-    if header[:4] != ZIP_MAGIC:
-        raise zipfile.BadZipFile("no entry where the directory says one is")
-    # The entry's own header repeats name and extra field, in lengths of its own.
-    archive.fp.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
-    packed = archive.fp.read(entry.compress_size)
-    with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-        content: bytes = stream.read()
-    if zlib.crc32(content) != entry.CRC:
-        raise zipfile.BadZipFile("checksum does not match")
-    return content
+        return json.loads(archive.content(name).decode("utf-8"))
+    except (OSError, zipfile.BadZipFile, zlib.error, ValueError, RecursionError) as error:
+        where = f"{archive.path.name} {name}"
+        raise IngestError(f"{where}: cannot be read ({_reason(error)}); fetch the log again") from None
 
 
 def members(place: Place, document: Mapping[str, Any], key: str, kind: type[Kind]) -> Kind:

@@ -11,8 +11,9 @@ from registry.exchange.outputs.helm import KEYS as HELM_KEYS
 from registry.exchange.outputs.helm import STATE_FILE, helm_questions, read_helm
 from registry.exchange.outputs.inspect_log import KEYS as INSPECT_KEYS
 from registry.exchange.outputs.inspect_log import inspect_archive, inspect_document, inspect_questions, read_inspect
-from registry.exchange.outputs.logs import ZIP_MAGIC, Log, load_json
+from registry.exchange.outputs.logs import Log, load_json
 from registry.exchange.outputs.record import KnownQuestion
+from registry.files.packed import ZIP_MAGIC
 
 _LONGEST_LINE: Final = 1 << 20
 """A first line beyond this is a whole document: a prompt of JSON Lines is shorter."""

@@ -1,0 +1,131 @@
+"""Lines of plain and compressed files, and entries of zip archives, each within the file's allowance."""
+
+import gzip
+import io
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from registry.files.allowance import RECORD, Allowance
+
+ZIP_MAGIC: Final = b"PK\x03\x04"
+ZSTANDARD: Final = 93
+"""Compression method of zip archives that Python's zipfile does not know before 3.14."""
+_ENCRYPTED: Final = 1
+
+
+class Lines:
+    r"""The lines of a file, unpacked if its name ends in .gz, as bytes that end in \n.
+
+    A record may be several lines, as in CSV: whoever reads calls `begin` after each.
+    """
+
+    def __init__(self, path: Path) -> None:
+        packed = path.name.lower().endswith(".gz")
+        self._stream = gzip.open(path, "rb") if packed else path.open("rb")  # noqa: SIM115 - closed by __exit__
+        self._allowance = Allowance(path.name)
+        self._packed = packed
+        self._record = 0
+        self.number = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        line = self._stream.readline(RECORD + 1 - self._record)
+        if not line:
+            raise StopIteration
+        self.number += 1
+        self._record += len(line)
+        self._allowance.require_record(self._record, f"line {self.number}")
+        if self._packed:
+            self._allowance.take(len(line))
+        return line
+
+    def begin(self) -> None:
+        """A new record begins with the next line."""
+        self._record = 0
+
+    def texts(self) -> Iterator[str]:
+        """The lines as text, without a byte order mark. Raises UnicodeDecodeError."""
+        for line in self:
+            yield line.removeprefix(b"\xef\xbb\xbf").decode() if self.number == 1 else line.decode()
+
+
+class Archive:
+    """A zip archive whose entries are unpacked one at a time. kept: whether all of them are in memory in the end.
+
+    Raises OSError and zipfile.BadZipFile for a damaged one, IngestError for one that unpacks to too much: by its
+    directory before anything is unpacked, and by what an entry really holds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _Directory(path) as stream, zipfile.ZipFile(stream) as archive:
+            self._entries = {entry.filename: entry for entry in archive.infolist()}
+        self._allowance = Allowance(path.name)
+        self._allowance.take(sum(entry.file_size for entry in self._entries.values()))
+
+    def names(self) -> list[str]:
+        """The entries, as the directory lists them."""
+        return list(self._entries)
+
+    def content(self, name: str) -> bytes:
+        """What an entry holds. Raises OSError, zipfile.BadZipFile, zlib.error and ValueError for a damaged one."""
+        entry = self._entries[name]
+        self._allowance.require_record(entry.file_size, name)
+        if entry.flag_bits & _ENCRYPTED:
+            raise zipfile.BadZipFile("encrypted")
+        with self.path.open("rb") as stream:
+            stream.seek(entry.header_offset)
+            header = stream.read(30)
+            if header[:4] != ZIP_MAGIC:
+                raise zipfile.BadZipFile("no entry where the directory says one is")
+            # The entry's own header repeats name and extra field, in lengths of its own.
+            stream.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
+            packed = stream.read(entry.compress_size)
+        content = _unpacked(entry.compress_type, packed, entry.file_size + 1)
+        if len(content) > entry.file_size:
+            raise zipfile.BadZipFile(f"larger than the {entry.file_size} bytes that the directory states")
+        if zlib.crc32(content) != entry.CRC:
+            raise zipfile.BadZipFile("checksum does not match")
+        return content
+
+
+class _Directory(io.FileIO):
+    """An archive's file as its directory is read: in one piece, of the size that the file states."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._allowance = Allowance(path.name)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > 0:
+            self._allowance.require_record(size, "directory")
+        return super().read(size) or b""
+
+
+def _unpacked(method: int, packed: bytes, most: int) -> bytes:
+    """At most so many bytes of what was packed."""
+    if method == zipfile.ZIP_STORED:
+        return packed[:most]
+    if method == zipfile.ZIP_DEFLATED:
+        return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most)
+    if method == ZSTANDARD:
+        import pyarrow as pa  # its start-up time is for those who need it
+
+        with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
+            content: bytes = stream.read(most)
+        return content
+    raise zipfile.BadZipFile(f"compression method {method} is not supported")

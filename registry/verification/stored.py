@@ -1,0 +1,164 @@
+"""Whether what is stored can be read at all: its tables, its pages, and values of the types that its columns have."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Boolean, Column, Double, Integer, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from registry.db import Base, Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
+from registry.verification.findings import LISTED, Findings
+
+Found = TypeVar("Found")
+
+_OF_EVALUATION: Final = "evaluation_id = :evaluation"
+_ASKED: Final = "SELECT question_id FROM evaluation_question WHERE evaluation_id = :evaluation"
+_VERSION: Final = "(SELECT benchmark_version_id FROM evaluation WHERE id = :evaluation)"
+_MODEL: Final = "(SELECT model_revision_id FROM evaluation WHERE id = :evaluation)"
+_VARIANTS: Final = "(SELECT variant_set_id FROM evaluation WHERE id = :evaluation)"
+_BEHIND: Final[dict[str, str]] = {
+    "evaluation": "id = :evaluation",
+    "evaluation_question": _OF_EVALUATION,
+    "shard": _OF_EVALUATION,
+    "worker": f"id IN (SELECT worker_id FROM shard WHERE {_OF_EVALUATION})",  # noqa: S608
+    "engine_fingerprint": f"id IN (SELECT engine_fingerprint_id FROM shard WHERE {_OF_EVALUATION})",  # noqa: S608
+    "prediction": _OF_EVALUATION,
+    "generation": _OF_EVALUATION,
+    "question_score": _OF_EVALUATION,
+    "question_pride": _OF_EVALUATION,
+    "question_seal": _OF_EVALUATION,
+    "evaluation_metric": _OF_EVALUATION,
+    "analysis": _OF_EVALUATION,
+    "evaluation_source": _OF_EVALUATION,
+    "withdrawal": _OF_EVALUATION,
+    "question": f"id IN ({_ASKED}) OR benchmark_version_id = {_VERSION}",
+    "question_option": f"question_id IN ({_ASKED})",
+    "benchmark_version": f"id = {_VERSION}",
+    "benchmark": f"id = (SELECT benchmark_id FROM benchmark_version WHERE id = {_VERSION})",  # noqa: S608
+    "model_revision": f"id = {_MODEL}",
+    "model": f"id = (SELECT model_id FROM model_revision WHERE id = {_MODEL})",  # noqa: S608
+    "protocol": "id = (SELECT protocol_id FROM evaluation WHERE id = :evaluation)",
+    "variant_set": f"id = {_VARIANTS}",
+    "variant": f"variant_set_id = {_VARIANTS}",
+}
+"""Table to the rows of it that are behind an evaluation."""
+_SHARED: Final = ("board", "board_entry", "board_snapshot", "board_standing", "chain_link")
+"""Tables of the registry as a whole."""
+
+_A_TIME: Final = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9]*Z"
+_JSON: Final = "CASE WHEN typeof({0}) = 'text' THEN json_valid({0}) ELSE 0 END"
+_OF_TYPE: Final[tuple[tuple[type[Any] | tuple[type[Any], ...], str, str], ...]] = (
+    (Digest, "a digest", "typeof({0}) = 'blob' AND length({0}) = 32"),
+    (UtcDateTime, "a time", f"typeof({{0}}) = 'text' AND {{0}} GLOB '{_A_TIME}' AND julianday({{0}}) IS NOT NULL"),
+    (
+        (DoubleArray, SmallIntArray),
+        "a list of numbers",
+        f"CASE WHEN {_JSON} THEN json_type({{0}}) = 'array' ELSE 0 END",
+    ),
+    (JsonDocument, "a JSON document", _JSON),
+    (Boolean, "true or false", "typeof({0}) = 'integer' AND {0} IN (0, 1)"),
+    (Double, "a number", "typeof({0}) IN ('real', 'integer')"),
+    (Integer, "a whole number", "typeof({0}) = 'integer'"),
+)
+"""A column's type to what it holds, and whether a value of SQLite, which keeps any type in any column, is that."""
+_TEXT: Final = ("text", "typeof({0}) = 'text'")
+
+
+def attempt(session: Session, found: Findings, what: str, check: Callable[..., Found], *arguments: Any) -> Found | None:
+    """What a check returns. Whatever a damaged registry does to it becomes a finding about `what`, and None.
+
+    Raises DBAPIError where the connection was lost, which says nothing of the registry.
+    """
+    try:
+        with (
+            session.begin_nested()
+        ):  # PostgreSQL refuses all that follows an error, unless there is a point to return to
+            return check(*arguments)
+    except MemoryError:
+        raise
+    except Exception as error:
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
+            raise
+        found.add(f"{what}: cannot be checked ({_reason(error)})")
+        return None
+
+
+def _reason(error: Exception) -> str:
+    """An error in a line, without the value that a database quotes."""
+    if isinstance(error, DBAPIError):
+        said = str(error.orig).splitlines()[0].partition(" with text ")[0]
+    else:
+        said = f"{type(error).__name__}: {error}"
+    return " ".join(said.split())[:200]
+
+
+def check_stored(session: Session, evaluation_id: int | None, found: Findings) -> None:
+    """Names every table behind an evaluation that cannot be read, and every column with values of another type.
+
+    evaluation_id: None for all rows of all tables, also those whose evaluation cannot be told.
+    """
+    scopes = _BEHIND if evaluation_id is not None else dict.fromkeys((*_BEHIND, *_SHARED), "1 = 1")
+    for table, scope in scopes.items():
+        attempt(session, found, table, _check_table, session, table, scope, evaluation_id, found)
+
+
+def _check_table(session: Session, table: str, scope: str, evaluation_id: int | None, found: Findings) -> None:
+    columns = list(Base.metadata.tables[table].columns)
+    sqlite = session.get_bind().dialect.name == "sqlite"
+    wrong = [_is_wrong(column, sqlite=sqlite) for column in columns]
+    given = {} if evaluation_id is None else {"evaluation": evaluation_id}
+    counts = ", ".join(f"count(CASE WHEN {condition} THEN 1 END)" for condition in wrong)
+    counted = session.execute(text(f"SELECT {counts} FROM {table} WHERE {scope}"), given).one()  # noqa: S608 - ours
+    for column, condition, count in zip(columns, wrong, counted, strict=True):
+        if not count:
+            continue
+        problem = f"{table}.{column.name} does not hold {_expected(column)[0]}"
+        names = _questions(session, table, f"({scope}) AND ({condition})", given)
+        if names:
+            found.of_questions(names, problem)
+        else:
+            found.add(f"{problem} in {count} {'row' if count == 1 else 'rows'}")
+
+
+def _expected(column: Column[Any]) -> tuple[str, str]:
+    """What a column holds, in words and as a condition of SQLite."""
+    for kind, words, condition in _OF_TYPE:
+        if isinstance(column.type, kind):
+            return words, condition
+    return _TEXT
+
+
+def _is_wrong(column: Column[Any], *, sqlite: bool) -> str:
+    name = f'"{column.name}"'
+    if not sqlite:  # whose columns hold nothing but their type
+        return "1 = 0" if column.nullable else f"{name} IS NULL"
+    right = _expected(column)[1].format(name)
+    return f"{name} IS NOT NULL AND NOT ({right})" if column.nullable else f"{name} IS NULL OR NOT ({right})"
+
+
+def _questions(session: Session, table: str, condition: str, given: dict[str, Any]) -> Iterable[str]:
+    """The external ids of the questions of some rows, one more than are listed."""
+    key = {"question": "id"}.get(table, "question_id")
+    if key not in Base.metadata.tables[table].columns:
+        return []
+    rows = f"SELECT {key} FROM {table} WHERE {condition}"  # noqa: S608 - ours
+    sqlite = session.get_bind().dialect.name == "sqlite"
+    name = "iif(typeof(external_id) = 'text', external_id, quote(external_id))" if sqlite else "external_id"
+    query = f"SELECT {name} FROM question WHERE id IN ({rows}) LIMIT {LISTED + 1}"  # noqa: S608
+    return [str(name) for name in session.scalars(text(query), given)]
+
+
+def check_pages(session: Session, found: Findings) -> None:
+    """The pages of an SQLite file, each problem with its table or index. PostgreSQL checks the pages that it reads."""
+    if session.get_bind().dialect.name != "sqlite":
+        return
+    listed = session.execute(text("SELECT rootpage, name FROM sqlite_master WHERE rootpage > 0"))
+    trees: dict[int, str] = {row.rootpage: row.name for row in listed}
+    for problem in session.scalars(text(f"PRAGMA quick_check({LISTED})")):
+        for line in str(problem).splitlines():
+            if line != "ok" and not line.startswith("***"):
+                tree = re.match(r"Tree (\d+)", line)
+                name = trees.get(int(tree[1])) if tree else None
+                found.add(f"database file: {f'{name}: ' if name else ''}{line}")

@@ -1,0 +1,26 @@
+"""Reads files in a process of its own: `bomb_process.py FILE …` prints what was refused, and the most memory it took."""
+
+import json
+import sys
+from pathlib import Path
+
+from registry.benchmarks import read_benchmark
+from registry.errors import IngestError
+from registry.exchange.outputs import log_file, log_questions
+
+
+def main() -> None:
+    refused = {}
+    for path in map(Path, sys.argv[1:]):
+        try:
+            log = log_file(path)
+            read_benchmark(log or path, documents=None if log is None else log_questions(log))
+        except IngestError as error:
+            refused[path.name] = str(error)
+    # Of this program alone: what getrusage says begins with the memory of the process that started it.
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:")]
+    print(json.dumps({"refused": refused, "peak_mib": int(line.split()[1]) / 1024}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""A damaged registry: whatever is wrong, `verify` ends with status 1 and a finding that says where, never a traceback."""
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from sqlalchemy import Column, Connection, Engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from registry.db import get_engine
+from registry.tables import Base
+from registry.verification import Findings, verify_evaluation
+from registry.verification.stored import check_stored
+from tests import services
+from tests.commands import shuffleboard
+from tests.proof.population import Population
+from tests.proof.test_columns import ROWS, unguarded
+
+TABLES: Final = Base.metadata.tables
+BROKEN_TEXT: Final = "CAST(x'ff' AS TEXT)"
+IN_POSTGRESQL: Final = {
+    "JSONB": ("'[[1, \"a\"], {}]'",),
+    "DOUBLE PRECISION": ("'NaN'",),
+    "DOUBLE PRECISION[]": ("'{NULL}'",),
+    "SMALLINT[]": ("'{NULL}'",),
+    "TEXT": ("''",),
+    "BYTEA": ("''",),
+    "TIMESTAMP WITH TIME ZONE": ("'infinity'",),
+}
+"""Type of a column to values that the type allows and nothing here writes."""
+
+
+def problems_of(connection: Connection, evaluation: int) -> str:
+    """What is found of an evaluation, and of all that is stored."""
+    found = Findings()
+    with Session(connection, join_transaction_mode="create_savepoint") as session:
+        report = verify_evaluation(session, evaluation)
+        check_stored(session, None, found)
+    return "\n".join([*report["problems"], *found.problems])
+
+
+def columns() -> list[tuple[str, Column[Any]]]:
+    """Every column of what is behind an evaluation; nothing was withdrawn here."""
+    return [(table, column) for table in ROWS if table != "withdrawal" for column in TABLES[table].columns]
+
+
+def changed(connection: Connection, table: str, column: str, value: str, evaluation: int) -> bool | None:
+    """Puts a value into a row behind an evaluation: whether it is of another type then; None where it was refused."""
+    row = "rowid" if connection.dialect.name == "sqlite" else "ctid"
+    scope = ROWS[table][0].replace(":evaluation", str(evaluation))
+    kind = f'typeof("{column}")' if row == "rowid" else f'"{column}"::text'
+    listed = f'SELECT {row}, {kind} FROM {table} WHERE {scope} ORDER BY "{column}" IS NULL LIMIT 1'
+    place, before = connection.execute(text(listed)).one()
+    try:
+        connection.execute(text(f"UPDATE {table} SET \"{column}\" = {value} WHERE {row} = '{place}'"))
+    except DBAPIError:
+        return None
+    if row == "ctid":
+        return True
+    after = connection.scalar(text(f"SELECT {kind} FROM {table} WHERE rowid = {place}"))
+    return before not in ("null", after)
+
+
+@pytest.mark.one_engine
+def test_a_value_of_another_type_in_any_column_is_found_and_named(proof: tuple[Engine, Population]) -> None:
+    engine, population = proof
+    missed, made = [], 0
+    with unguarded(engine) as connection:
+        for table, column in columns():
+            is_text = str(column.type) == "TEXT" and not column.nullable
+            for value in ("x'ff00'" if is_text else "'x'", *([BROKEN_TEXT] if is_text else [])):
+                savepoint = connection.begin_nested()
+                another = changed(connection, table, column.name, value, population.evaluation)
+                if another or (value == BROKEN_TEXT and another is not None):
+                    made += 1
+                    said = problems_of(connection, population.evaluation)
+                    if not said or (another and f"{table}.{column.name} does not hold" not in said):
+                        missed.append(f"{table}.{column.name} = {value}: {said[:200]}")
+                savepoint.rollback()
+    assert not missed, "\n".join(missed)
+    assert made > 150
+
+
+@pytest.mark.filterwarnings("ignore:Did not recognize type")
+def test_values_that_postgresql_allows_and_nothing_writes_raise_nothing(
+    postgresql_proof: tuple[Engine, Population],
+) -> None:
+    engine, population = postgresql_proof
+    made = 0
+    with unguarded(engine) as connection:
+        for table, column in columns():
+            for value in IN_POSTGRESQL.get(str(column.type.compile(engine.dialect)), ()):
+                savepoint = connection.begin_nested()
+                if changed(connection, table, column.name, value, population.evaluation):
+                    made += 1
+                    problems_of(connection, population.evaluation)
+                savepoint.rollback()
+    assert made > 50
+
+
+def test_a_missing_table_is_named(proof: tuple[Engine, Population]) -> None:
+    engine, population = proof
+    cascade = "" if engine.dialect.name == "sqlite" else "CASCADE"
+    with unguarded(engine) as connection:
+        for table in ROWS:
+            savepoint = connection.begin_nested()
+            connection.execute(text(f"DROP TABLE {table} {cascade}"))
+            said = problems_of(connection, population.evaluation)
+            savepoint.rollback()
+            assert f"{table}: cannot be checked" in said
+
+
+# Files and pages
+
+
+def verified(url: str, *arguments: object) -> str:
+    """What `verify` says of a damaged registry, which ends it with status 1 and no traceback."""
+    outcome = shuffleboard("verify", *arguments, status=1, database_url=url)
+    assert "Traceback" not in outcome.stderr
+    assert outcome.stderr
+    return outcome.stderr
+
+
+@pytest.mark.one_engine
+def test_whichever_page_is_torn_verify_says_so(proof: tuple[Engine, Population], tmp_path: Path) -> None:
+    engine, population = proof
+    engine.dispose()
+    whole = Path(str(engine.url.database))
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        roots = dict(connection.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
+    torn = tmp_path / "torn.db"
+    for name, page in (*((name, roots[name]) for name in ("prediction", "question", "chain_link")), ("file", 1)):
+        shutil.copyfile(whole, torn)
+        with torn.open("r+b") as stream:
+            stream.seek((page - 1) * size + (100 if page == 1 else 0))
+            stream.write(os.urandom(size // 2))
+        for arguments in ((population.evaluation,), ("--all",)):
+            said = verified(f"sqlite:///{torn}", *arguments)
+            assert page == 1 or (arguments == ("--all",) and name in said) or "malformed" in said, said
+        get_engine(f"sqlite:///{torn}").dispose()
+
+
+@pytest.mark.one_engine
+def test_however_much_of_a_file_is_left_verify_says_so(proof: tuple[Engine, Population], tmp_path: Path) -> None:
+    engine, population = proof
+    engine.dispose()
+    whole = Path(str(engine.url.database))
+    with closing(sqlite3.connect(whole)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for number, share in enumerate((0, 0.01, 0.3, 0.6, 0.95)):
+        cut = tmp_path / f"{number}.db"
+        cut.write_bytes(whole.read_bytes()[: int(share * whole.stat().st_size)])
+        for arguments in ((population.evaluation,), ("--all",)):
+            verified(f"sqlite:///{cut}", *arguments)
+        assert cut.stat().st_size < whole.stat().st_size  # and nothing was set up in its place
+
+
+@pytest.mark.parametrize("content", ["00", "ff"])
+def test_a_lost_block_of_a_table_is_a_finding(
+    postgresql_proof: tuple[Engine, Population],
+    postgres_server: services.PostgresServer | services.OutsidePostgres,
+    content: str,
+) -> None:
+    engine, population = postgresql_proof
+    engine.dispose()
+    name = f"{engine.url.database}_lost"
+    services.copy_database(postgres_server.url, name, str(engine.url.database))  # nothing of a copy is in memory yet
+    url = postgres_server.database_url(name)
+    copy = get_engine(url)
+    with copy.begin() as connection:
+        path = connection.scalar(text("SELECT pg_relation_filepath('prediction')"))
+        block = connection.scalar(text("SELECT lo_from_bytea(0, decode(repeat(:two, 8192), 'hex'))"), {"two": content})
+        connection.execute(text("SELECT lo_export(:block, :path)"), {"block": block, "path": path})
+    said = verified(url, population.evaluation) + verified(url, "--all")
+    copy.dispose()
+    services.postgres_execute(postgres_server.url, f"DROP DATABASE {name} WITH (FORCE)")
+    assert ("invalid page" if content == "ff" else "question q0") in said
