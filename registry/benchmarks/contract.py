@@ -5,7 +5,6 @@ are kept. CSV and Parquet carry the same columns, `options` as a JSON list in CS
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,10 +15,13 @@ from registry.benchmarks.flags import refers_to_options, sorted_numeric
 from registry.benchmarks.lines import Place, check_text, read_lines, shorten
 from registry.digests import canonical_json, sha256_file, sha256_text
 from registry.errors import IngestError
+from registry.untrusted import RefusedError, check, decode
 
 REQUIRED = ("id", "subject", "question", "options", "answer")
 KNOWN = {*REQUIRED, "context", "passage", "split"}
 FEW_SHOT = "fewshot"
+MAX_OPTIONS = 1000
+"""Options of a question. Real benchmarks have up to a few dozen."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,10 @@ def _read_table(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
         document = {str(key): _cell(value) for key, value in row.items()}
         if text_table:
             _from_text(place, document)
+        try:
+            check(document)
+        except RefusedError as error:
+            place.reject(str(error))
         yield place, document
 
 
@@ -190,7 +196,9 @@ def _from_text(place: Place, document: dict[str, Any]) -> None:
         if document.get(key) == "":
             document[key] = None
     try:
-        document["options"] = json.loads(document.get("options", ""))
+        document["options"] = decode(document.get("options", ""))
+    except RefusedError as error:
+        place.reject(f"options: {error}")
     except ValueError:
         place.reject(f'options {shorten(document.get("options"))!r} is not a JSON list such as ["yes", "no"]')
     try:
@@ -215,6 +223,8 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
     options = document["options"]
     if not isinstance(options, list) or len(options) < 2:
         place.reject(f"options {shorten(options)!r}: a question needs a list of at least two options")
+    if len(options) > MAX_OPTIONS:
+        place.reject(f"{len(options):,} options: a question may have up to {MAX_OPTIONS}; leave some out")
     for index, option in enumerate(options):
         if not _text(place, f"option {index}", option).strip():
             place.reject(f"option {index} of {external_id!r} is empty; fill it in or remove the question")
@@ -237,22 +247,7 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
         answer,
         {key: value for key, value in document.items() if key not in KNOWN},
     )
-    for text in _texts(record.extra):
-        check_text(place, "an unknown key", text)
     return _optional_text(place, "split", document.get("split")), record
-
-
-def _texts(document: Any) -> Iterator[str]:
-    """Every text in a JSON document, keys included."""
-    waiting = [document]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list):
-            waiting += value
 
 
 def _text(place: Place, name: str, value: Any) -> str:
