@@ -62,7 +62,9 @@ def main() -> int:
     ):
         right = fill(get_engine(url), Path(name))
         fuzz = Fuzz(site(url, Path(name), **settings), right, arguments.seed)
-        fuzz.run(arguments.requests)
+        while fuzz.asked < arguments.requests:
+            fuzz.run(min(arguments.requests, fuzz.asked + 1000))
+            print(f"{fuzz.asked} requests, {len(fuzz.faults)} server errors", flush=True)
     for error, times in Counter(str(fault) for fault in fuzz.faults).most_common():
         print(f"{times} x {error}")
     print(
