@@ -27,6 +27,13 @@ class RefusedError(ValueError):
     """Says what of a document is refused, and the remedy."""
 
 
+class TooDeepError(RefusedError):
+    """A document has more levels than any door takes."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(f"{where} is nested too deeply; use at most {MAX_DEPTH} levels")
+
+
 def problem_of_text(text: str) -> str | None:
     """Why no database holds the text, with the remedy; None where one does."""
     found = _UNSTORABLE.search(text)
@@ -54,8 +61,8 @@ def check(document: Any, name: str = "the document", *, items: int = MAX_ITEMS) 
             problem = "is too large to be stored; give a finite number"
         elif isinstance(value, dict | list):
             if depth > MAX_DEPTH:
-                problem = f"is nested too deeply; use at most {MAX_DEPTH} levels"
-            elif len(value) > items:
+                raise TooDeepError(where)
+            if len(value) > items:
                 problem = f"has {len(value):,} items; give at most {items:,}"
             else:
                 waiting.extend(_parts(where if depth > 1 else "", where, value, depth + 1))
@@ -82,7 +89,7 @@ def decode(text: str, *, items: int = MAX_ITEMS) -> Any:
     try:
         document = _DECODER.decode(text)
     except RecursionError:
-        raise RefusedError(f"the document is nested too deeply; use at most {MAX_DEPTH} levels") from None
+        raise TooDeepError("the document") from None
     except ValueError as error:
         if "integer string conversion" in str(error):
             raise RefusedError("a number has thousands of digits; give a smaller number") from None

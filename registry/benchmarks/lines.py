@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from registry.errors import IngestError
-from registry.untrusted import RefusedError, decode, problem_of_text
+from registry.untrusted import RefusedError, TooDeepError, decode, problem_of_text
 
 
 class Place:
@@ -68,6 +68,8 @@ def _parse(raw: bytes, place: Place) -> dict[str, Any]:
         place.reject(f"byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8; save the file as UTF-8")
     try:
         document = decode(text)
+    except TooDeepError:
+        place.reject("nested too deeply to be a record; give one flat JSON object per line")
     except RefusedError as error:
         place.reject(str(error))
     except ValueError as error:
