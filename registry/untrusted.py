@@ -27,6 +27,10 @@ class RefusedError(ValueError):
     """Says what of a document is refused, and the remedy."""
 
 
+class NotJsonError(RefusedError):
+    """NaN or an infinity, which JSON has not, although many programs write them."""
+
+
 class TooDeepError(RefusedError):
     """A document has more levels than any door takes."""
 
@@ -101,7 +105,7 @@ def decode(text: str, *, items: int = MAX_ITEMS) -> Any:
 
 
 def _constant(name: str) -> NoReturn:
-    raise RefusedError(f"{name} is not a number that can be stored; remove it or give a finite number")
+    raise NotJsonError(f"{name} is not a number that can be stored; remove it or give a finite number")
 
 
 def _finite(digits: str) -> float:

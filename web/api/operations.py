@@ -17,7 +17,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMediaType
 
 from registry.results.selectables import Row
-from registry.untrusted import RefusedError, decode
+from registry.untrusted import NotJsonError, RefusedError, TooDeepError, decode
 from web.api.uploads import Upload, content_type, received
 from web.identity import viewer
 from web.parameters import Paged, Query, read, refusal
@@ -133,6 +133,8 @@ def _read_body(kind: type[BaseModel]) -> Any:
     raw = request.get_data()
     try:
         decode(raw.decode("utf-8"))
+    except (NotJsonError, TooDeepError) as error:
+        raise BadRequest(str(error)) from None
     except RefusedError as error:
         raise UnprocessableEntity(str(error)) from None
     except ValueError:
