@@ -275,13 +275,6 @@ class Fuzz:
         got_request_exception.disconnect(self._note_error, self.app)
         return self.faults
 
-    def once_each(self) -> list[Fault]:
-        """Asks at each door once, for a value that is drawn."""
-        self.random.shuffle(self.waiting)  # type: ignore[arg-type]
-        drawn = dict(self.waiting)
-        self.waiting = deque(drawn.items())
-        return self.run(len(drawn))
-
     def _drawn(self) -> tuple[Door, str]:
         door = self.random.choice(self.doors)
         values = {"json": DOCUMENTS, "file": FILES}.get(door.kind, TEXTS)
