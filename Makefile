@@ -15,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec chaos deploy-check gpu docs migration bench bench-scoring bench-import bench-statistics bench-web bench-db bench-gpu screenshots check format constraints clean
+.PHONY: help setup demo services peer test spec fuzz chaos deploy-check gpu docs migration bench bench-scoring bench-import bench-statistics bench-web bench-db bench-gpu screenshots check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ test: setup services peer ## Run the tests (PYTEST_ARGS=...)
 
 spec: setup services ## Run the executable specification of the metrics
 	$(BIN)/python -m pytest tests/spec $(PYTEST_ARGS)
+
+fuzz: setup services ## A hostile value in every parameter of every route; none may be a server error (ARGS=...)
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 chaos: setup services ## Kill, freeze and restart everything while work is done; nothing may be lost (ARGS=...)
 	$(BIN)/python -m tests.chaos $(ARGS)

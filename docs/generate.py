@@ -96,7 +96,16 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "Website": (
         "Who may read what, and who signs in: [accounts](accounts.md).",
-        ("public_url", "trusted_proxies", "secret_key_file", "anonymous_reading", "anonymous_sql", "rate_limits"),
+        (
+            "public_url",
+            "trusted_proxies",
+            "secret_key_file",
+            "anonymous_reading",
+            "anonymous_sql",
+            "session_idle_hours",
+            "session_hours",
+            "rate_limits",
+        ),
     ),
     "SQL page": (
         "On PostgreSQL, queries of others run as [reader roles](sql.md#reader-roles); the limits hold on both engines.",

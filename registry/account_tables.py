@@ -12,7 +12,6 @@ from sqlalchemy import (
     CheckConstraint,
     ForeignKey,
     Index,
-    Integer,
     SmallInteger,
     String,
     Text,
@@ -53,12 +52,26 @@ class Account(Base):
     role: Mapped[str] = mapped_column(ForeignKey("role.name"))
     password_hash: Mapped[str | None] = mapped_column(Text)
     """Argon2id in PHC form; NULL: it cannot sign in, only use tokens."""
-    session_epoch: Mapped[int] = mapped_column(Integer, default=0)
-    """In every signed-in browser's cookie; raising it signs all of them out."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """From then on neither password nor token works."""
+
+    sessions: Mapped[list["BrowserSession"]] = relationship(back_populates="account", cascade="all, delete-orphan")
+
+
+class BrowserSession(Base):
+    """A browser that an account is signed in on. Without its row no cookie works, however often it was copied."""
+
+    __tablename__ = "browser_session"
+
+    digest: Mapped[str] = mapped_column(Digest, primary_key=True)
+    """SHA-256 of the secret in the browser's cookie, which is not kept."""
+    account_id: Mapped[int] = mapped_column(ForeignKey("account.id"), index=True)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    """When the account signed in: the session ends some time after it, whatever its browser does."""
+
+    account: Mapped[Account] = relationship(back_populates="sessions")
 
 
 class ApiToken(Base):

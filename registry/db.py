@@ -23,6 +23,7 @@ from sqlalchemy import (
     Dialect,
     Double,
     Engine,
+    ExceptionContext,
     Integer,
     LargeBinary,
     MetaData,
@@ -221,7 +222,11 @@ def make_engine(url: str, *, search_path: str = "public") -> Engine:
         if parsed.get_backend_name() == "sqlite":
             return _make_sqlite_engine(url, parsed.database)
         if parsed.get_backend_name() == "postgresql":
-            return create_engine(parsed, pool_pre_ping=True, connect_args=_to_postgresql(search_path))
+            engine = create_engine(
+                parsed, pool_pre_ping=True, hide_parameters=True, connect_args=_to_postgresql(search_path)
+            )
+            event.listen(engine, "handle_error", _forget_values)
+            return engine
     except (ArgumentError, NoSuchModuleError, ValueError):
         pass
     raise UsageError(
@@ -235,6 +240,22 @@ def _to_postgresql(search_path: str) -> dict[str, Any]:
     return {"connect_timeout": 10, **settings}
 
 
+def _forget_values(context: ExceptionContext) -> None:
+    """Leaves of PostgreSQL's error what names the rule that was broken, not the row: a log may not have the row.
+
+    DETAIL has the values of a refused row, CONTEXT and the text after a colon those of a refused value.
+    """
+    original, wrapped = context.original_exception, context.sqlalchemy_exception
+    primary = getattr(getattr(original, "diag", None), "message_primary", None)
+    if primary is None:
+        return
+    refused_value = str(getattr(original, "sqlstate", "")).startswith("22")
+    shown = primary.split(': "')[0] if refused_value else primary
+    original.args = (shown,)
+    if wrapped is not None:
+        wrapped.args = (f"({type(original).__module__}.{type(original).__qualname__}) {shown}",)
+
+
 def _make_sqlite_engine(url: str, database: str | None) -> Engine:
     if database and database != ":memory:":
         folder = Path(database).parent
@@ -245,7 +266,7 @@ def _make_sqlite_engine(url: str, database: str | None) -> Engine:
                 f"{folder}: cannot be used as data directory ({error.strerror}); check SHUFFLEBOARD_HOME and "
                 "SHUFFLEBOARD_DATABASE_URL"
             ) from None
-    engine = create_engine(url, connect_args={"timeout": 60})
+    engine = create_engine(url, hide_parameters=True, connect_args={"timeout": 60})
 
     @event.listens_for(engine, "do_connect")
     def _create(*_: Any) -> None:

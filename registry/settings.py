@@ -111,6 +111,12 @@ class Settings(BaseSettings):
     anonymous_sql: bool = Field(
         default=False, description="Whether anonymous visitors may use the SQL page, over public data."
     )
+    session_idle_hours: float = Field(
+        default=12.0, gt=0, description="After how long without a request a browser must sign in again."
+    )
+    session_hours: float = Field(
+        default=168.0, gt=0, description="How long after signing in a browser must do so again, whatever it did."
+    )
     rate_limits: bool = Field(
         default=True,
         description=(

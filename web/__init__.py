@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from flask import Flask, url_for
+from werkzeug.routing import IntegerConverter
 
 from registry import __version__
 from registry.db import get_engine
@@ -52,6 +53,12 @@ _PAGES: Final = (
 )
 
 
+class _Id(IntegerConverter):
+    """A number in a path, which 64 bits hold; another leads to no page."""
+
+    regex = r"[0-9]{1,18}"
+
+
 def create_app(settings: Settings | None = None, *, database_url: str | None = None) -> Flask:
     """The WSGI application, over `database_url` or the database of the settings. Connects at the first request."""
     app = Flask(__name__, static_folder="static", template_folder="templates")
@@ -61,6 +68,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     uploads.sweep()
     app.extensions["shuffleboard_engine"] = get_engine(settings.resolved_database_url())
     app.url_map.strict_slashes = False
+    app.url_map.converters["int"] = _Id
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(formats.FILTERS)
     app.jinja_env.globals.update(

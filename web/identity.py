@@ -9,6 +9,7 @@ import secrets
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,7 @@ from registry.errors import AuthenticationError, ForbiddenError, UsageError
 from registry.people import accounts
 from registry.people.accounts import Viewer
 from registry.settings import Settings
+from registry.untrusted import check
 from web import problems
 
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
@@ -48,25 +50,22 @@ login: Final = LoginManager()
 
 
 class SignedIn(UserMixin):  # type: ignore[misc]
-    """An account in a browser's cookie: its id and an epoch, which is raised to sign it out everywhere."""
+    """An account in a browser's cookie, by the secret of its session in the database."""
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, secret: str) -> None:
         self.viewer = accounts.viewer_of_account(account)
-        self.epoch = account.session_epoch
+        self.secret = secret
 
     def get_id(self) -> str:
         """What the cookie holds."""
-        return f"{self.viewer.account_id}:{self.epoch}"
+        return self.secret
 
 
 @login.user_loader  # type: ignore[untyped-decorator]
 def _load(cookie: str) -> SignedIn | None:
-    account_id, _, epoch = cookie.partition(":")
     with read_session(engine()) as session:
-        account = session.get(Account, int(account_id))
-        if account is None or account.disabled_at is not None or str(account.session_epoch) != epoch:
-            return None
-        return SignedIn(account)
+        account = accounts.account_of_session(session, cookie, settings_of().session_hours)
+        return None if account is None else SignedIn(account, cookie)
 
 
 def viewer() -> Viewer:
@@ -163,6 +162,7 @@ def _check_request() -> ResponseReturnValue | None:
         if problems.wants_json() or asking.signed_in or request.method not in SAFE:
             asking.require("read")
         return redirect(url_for("signing.sign_in", next=request.full_path.rstrip("?")))
+    _refuse_unstorable()
     if request.method not in SAFE:
         # A request to the API with neither token nor cookie has no rights that another site could abuse.
         if bearer() is None and (asking.signed_in or not problems.wants_json()):
@@ -170,6 +170,14 @@ def _check_request() -> ResponseReturnValue | None:
         with limited(WRITES, "writes"):
             pass
     return None
+
+
+def _refuse_unstorable() -> None:
+    """Refuses what no database holds in path, query string and form. A body of the API is checked as it is read."""
+    check(dict(request.view_args or {}), "the path")
+    check(request.args.to_dict(flat=False), "the query string")
+    if request.method not in SAFE and not problems.wants_json():
+        check(request.form.to_dict(flat=False), "the form")
 
 
 def _request_id() -> str:
@@ -294,7 +302,7 @@ def install(app: Flask, settings: Settings) -> None:
         SESSION_COOKIE_HTTPONLY=True,
         SESSION_COOKIE_SAMESITE="Lax",
         SESSION_COOKIE_SECURE=https,
-        PERMANENT_SESSION_LIFETIME=12 * 3600,
+        PERMANENT_SESSION_LIFETIME=timedelta(hours=settings.session_idle_hours),
         MAX_CONTENT_LENGTH=MAX_BODY,
         WTF_CSRF_CHECK_DEFAULT=False,
         WTF_CSRF_TIME_LIMIT=None,

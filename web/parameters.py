@@ -30,6 +30,7 @@ from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.names import check_name
 from registry.tables import MODEL_KINDS
+from registry.untrusted import problem_of_text
 
 Arguments = MultiDict[str, str]
 M = TypeVar("M", bound=BaseModel)
@@ -44,7 +45,6 @@ MAX_ID: Final = 10**18 - 1
 
 # [0-9] since int() also reads other scripts' digits.
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def shorten(value: str, length: int = 60) -> str:
@@ -120,18 +120,9 @@ def _in_order(asked: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _storable(text: str) -> str:
-    if unstorable(text):
+    if problem_of_text(text) is not None:
         raise ValueError
     return text
-
-
-def unstorable(document: Any) -> bool:
-    """Whether a document holds a text that no database does: with a NUL character, or half a surrogate pair."""
-    if isinstance(document, str):
-        return _UNSTORABLE.search(document) is not None
-    if isinstance(document, dict):
-        return any(map(unstorable, (*document, *document.values())))
-    return isinstance(document, list) and any(map(unstorable, document))
 
 
 _TIME: Final = WithJsonSchema(

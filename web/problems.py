@@ -10,6 +10,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
 from registry.errors import DatabaseError, IngestError, NotFoundError, QueueError, ShuffleboardError, StorageError
+from registry.untrusted import RefusedError
 
 API: Final = "/api/"
 
@@ -57,6 +58,10 @@ def _registry_error(error: ShuffleboardError) -> AnyResponse:
     return problem(status, str(error))
 
 
+def _refused(error: RefusedError) -> AnyResponse:
+    return problem(HTTPStatus.BAD_REQUEST, str(error))
+
+
 def _database_error(error: Exception) -> AnyResponse:
     current_app.logger.error("database: %s", str(error).splitlines()[0])
     return _unavailable()
@@ -85,6 +90,7 @@ def _http_error(error: HTTPException) -> AnyResponse:
 def install(app: Flask) -> None:
     """Hangs error handlers onto the application."""
     app.register_error_handler(ShuffleboardError, _registry_error)
+    app.register_error_handler(RefusedError, _refused)
     for kind in (OperationalError, InterfaceError, PoolTimeoutError):
         app.register_error_handler(kind, _database_error)
     app.register_error_handler(HTTPException, _http_error)

@@ -1,6 +1,7 @@
 """Figures for Prometheus, read from the database on request, so that every process of the website gives the same.
 
-Names of models and benchmarks are not among them: some are hidden.
+Names of models and benchmarks are not among them, and what is counted is what the viewer may see: with the token of a
+maintainer all of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +14,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
-from registry.db import database_now, read_session
+from registry.db import database_now
 from registry.queue.claims import (
     differing_versions,
     live_workers,
@@ -32,7 +33,7 @@ from registry.tables import (
     Shard,
     Worker,
 )
-from web.identity import engine
+from web.responses import session
 
 blueprint = Blueprint("metrics", __name__)
 
@@ -43,9 +44,8 @@ Family = GaugeMetricFamily | CounterMetricFamily
 def metrics() -> ResponseReturnValue:
     """The queue in Prometheus's text format."""
     registry = CollectorRegistry()
-    with read_session(engine()) as whole:
-        registry.register(_Queue(whole))
-        return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+    registry.register(_Queue(session()))
+    return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
 class _Queue(Collector):

@@ -3,7 +3,6 @@
 import csv
 import gzip
 import json
-import math
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, NoReturn
 from registry.errors import IngestError
 from registry.files.allowance import RECORD
 from registry.files.packed import Lines
+from registry.untrusted import RefusedError, TooDeepError, decode, problem_of_text
 
 csv.field_size_limit(RECORD)  # a context may be longer than the 128 KiB that it is otherwise
 
@@ -88,45 +88,17 @@ def read_cells(path: Path) -> Iterator[tuple[Place, list[str]]]:
         raise IngestError(f"{path.name}: cannot be read as a table: {reason}") from None
 
 
-class _UnacceptableError(Exception):
-    """Valid JSON that the contract refuses; the hooks below do not know the line."""
-
-
-def _constant(name: str) -> NoReturn:
-    raise _UnacceptableError(f"{name} is not a number that can be stored; remove it or give a finite number")
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if math.isinf(number):
-        raise _UnacceptableError(f"{shorten(digits)} is too large to be stored; give a finite number")
-    return number
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise _UnacceptableError(f"key {twice!r} is given twice; keep one")
-    return document
-
-
-# One decoder for all lines: making one costs as much as decoding a short line.
-_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique)
-
-
 def _parse(raw: bytes, place: Place) -> dict[str, Any]:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         place.reject(f"byte 0x{raw[error.start]:02x} at column {error.start + 1} is not UTF-8; save the file as UTF-8")
     try:
-        document = _DECODER.decode(text)
-    except _UnacceptableError as error:
-        place.reject(str(error))
-    except RecursionError:
+        document = decode(text)
+    except TooDeepError:
         place.reject("nested too deeply to be a record; give one flat JSON object per line")
+    except RefusedError as error:
+        place.reject(str(error))
     except ValueError as error:
         reason = getattr(error, "msg", str(error))
         place.reject(f"not JSON ({reason}): {shorten(text.strip())!r}; give one JSON object per line")
@@ -137,10 +109,7 @@ def _parse(raw: bytes, place: Place) -> dict[str, Any]:
 
 def check_text(place: Place, name: str, text: str) -> str:
     """`text` if a database can hold it; NUL and lone surrogates are rejected."""
-    if "\x00" in text:
-        place.reject(f"{name} contains a NUL character; remove it")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        place.reject(f"{name} contains half a surrogate pair, which is not UTF-8; repair the text")
+    problem = problem_of_text(text)
+    if problem is not None:
+        place.reject(f"{name} {problem}")
     return text

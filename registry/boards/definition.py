@@ -13,6 +13,7 @@ from registry.errors import IngestError, ShuffleboardError
 from registry.metrics import METRICS
 from registry.names import check_name, suggestion
 from registry.prompting.variants import parse_variants
+from registry.untrusted import RefusedError, check
 
 EVERY_BENCHMARK: Final = "*"
 """Stands for the benchmarks that a board names, so that one suite serves boards over different benchmarks."""
@@ -282,7 +283,7 @@ def _read(path: Path, kind: type[Definition]) -> Definition:
         document = tomllib.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
         raise IngestError(f"{path.name}: is not UTF-8; save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise IngestError(f"{path.name}: not valid TOML: {error}; correct the file") from None
     return parse_definition(document, kind, path.name)
 
@@ -290,7 +291,10 @@ def _read(path: Path, kind: type[Definition]) -> Definition:
 def parse_definition(document: dict[str, Any], kind: type[Definition], source: str) -> Definition:
     """A definition from a document. Raises IngestError naming the first thing that is wrong."""
     try:
+        check(document)
         return kind.model_validate(document)
+    except RefusedError as error:
+        raise IngestError(f"{source}: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from registry.account_tables import Account, ApiToken, AuditEvent
+from registry.account_tables import Account, ApiToken, AuditEvent, BrowserSession
 from registry.db import database_now
 from registry.errors import AuthenticationError, ForbiddenError, NotFoundError, UsageError
 from registry.names import check_name
@@ -168,7 +168,7 @@ def find_account(session: Session, name: str) -> Account:
 def set_password(account: Account, password: str) -> None:
     """Changes the password and signs the account's browsers out."""
     account.password_hash = _hasher().hash(check_password(password))
-    account.session_epoch += 1
+    account.sessions.clear()
 
 
 def set_role(session: Session, account: Account, role: str) -> None:
@@ -184,7 +184,7 @@ def disable(session: Session, account: Account) -> None:
     if account.role == "admin":
         _require_another_admin(session, account)
     account.disabled_at = session.scalar(select(database_now()))
-    account.session_epoch += 1
+    account.sessions.clear()
 
 
 def enable(account: Account) -> None:
@@ -222,9 +222,63 @@ def sign_in(session: Session, name: str, password: str) -> Account:
     return account
 
 
+def signed_in_from(session: Session, name: str, days: int) -> set[str]:
+    """The addresses that the account of that name signed in from within so many days."""
+    query = (
+        select(AuditEvent.address)
+        .join(Account, Account.id == AuditEvent.account_id)
+        .where(
+            Account.name == name,
+            AuditEvent.action == "sign-in",
+            AuditEvent.outcome == "done",
+            AuditEvent.at >= database_now(-86400 * days),
+        )
+    )
+    return {address for address in session.scalars(query.distinct()) if address is not None}
+
+
 def viewer_of_account(account: Account) -> Viewer:
     """An account that is signed in."""
     return Viewer(account.name, scopes_of(account.role), account.id, account.role)
+
+
+# Browsers that are signed in
+
+
+def begin_session(session: Session, account: Account, hours: float) -> str:
+    """Signs a browser in: the secret for its cookie, of which only the SHA-256 is stored.
+
+    hours: how long sessions last. Those of all accounts that began earlier are removed.
+    """
+    session.execute(delete(BrowserSession).where(BrowserSession.created_at < database_now(-3600 * hours)))
+    secret = secrets.token_urlsafe(TOKEN_BYTES)
+    session.add(BrowserSession(digest=_digest(secret), account_id=account.id))
+    return secret
+
+
+def account_of_session(session: Session, secret: str, hours: float) -> Account | None:
+    """Whom a cookie's secret stands for; None once the session was ended, is older than `hours`, or never was."""
+    return session.scalar(
+        select(Account)
+        .join(BrowserSession, BrowserSession.account_id == Account.id)
+        .where(
+            BrowserSession.digest == _digest(secret),
+            BrowserSession.created_at >= database_now(-3600 * hours),
+            Account.disabled_at.is_(None),
+        )
+    )
+
+
+def end_session(session: Session, secret: str) -> None:
+    """Signs one browser out, and every copy of its cookie with it."""
+    session.execute(delete(BrowserSession).where(BrowserSession.digest == _digest(secret)))
+
+
+def end_sessions(account: Account) -> int:
+    """Signs the account out of every browser; returns of how many."""
+    ended = len(account.sessions)
+    account.sessions.clear()
+    return ended
 
 
 # Tokens
@@ -334,7 +388,7 @@ def record(
             action=action,
             target=None if target is None else _storable(target)[:500],
             outcome=outcome,
-            address=address,
+            address=_storable(address),
             details=None if details is None else {key: _storable(value) for key, value in details.items()},
         )
     )

@@ -47,6 +47,22 @@ _HIDDEN_BOARDS: Final = (
     f"SELECT entry.board_id FROM {{base}}.board_entry AS entry "
     f"WHERE entry.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}}"
 )
+# Of a model that was only ever asked what an audience may not see, not even the name is known.
+_HIDDEN_REVISIONS: Final = (
+    "SELECT asked.model_revision_id FROM {base}.evaluation AS asked "
+    f"WHERE asked.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
+    "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen WHERE seen.model_revision_id = asked.model_revision_id "
+    f"AND seen.benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}})"
+)
+_HIDDEN_MODELS: Final = (
+    "SELECT revision.model_id FROM {base}.evaluation AS asked "
+    "JOIN {base}.model_revision AS revision ON revision.id = asked.model_revision_id "
+    f"WHERE asked.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
+    "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen "
+    "JOIN {base}.model_revision AS other ON other.id = seen.model_revision_id "
+    "WHERE other.model_id = revision.model_id "
+    f"AND seen.benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}})"
+)
 _OF_EVALUATION: Final = f"evaluation_id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}"
 _OF_BOARD: Final = f"board_id {{not_among}}({_HIDDEN_BOARDS}{{end}}"
 
@@ -68,6 +84,8 @@ FILTERED: Final[dict[str, str]] = {
     "WHERE hidden.id = question_option.question_id "
     f"AND hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}})",
     "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}}",
+    "model": f"id {{not_among}}({_HIDDEN_MODELS}{{end}}",
+    "model_revision": f"id {{not_among}}({_HIDDEN_REVISIONS}{{end}}",
     "shard": _OF_EVALUATION,
     "evaluation_question": _OF_EVALUATION,
     "prediction": _OF_EVALUATION,
@@ -96,8 +114,6 @@ OPEN: Final = frozenset(
         # Digests, kinds and times: a chain with gaps could not be checked.
         "chain_link",
         "engine_fingerprint",
-        "model",
-        "model_revision",
         "protocol",
         "published_result",
         "subject_category",
@@ -113,6 +129,7 @@ CLOSED: Final = frozenset(
         "account",
         "api_token",
         "audit_event",
+        "browser_session",
         "notice",
         "role",
         "saved_query",

@@ -110,6 +110,16 @@ def password_command(name: str, password_file: Path | None) -> None:
     click.echo(f"account {name} has a new password")
 
 
+@accounts.command("sign-out")
+@click.argument("name")
+def sign_out_command(name: str) -> None:
+    """Sign an account out of every browser. Its password and tokens go on working."""
+    with write_session(engine_of(settings_of())) as session:
+        ended = people.end_sessions(people.find_account(session, name))
+        people.record(session, OPERATOR, "sign-out-everywhere", name, details={"browsers": ended})
+    click.echo(f"account {name} is signed out of {ended} browser{'' if ended == 1 else 's'}")
+
+
 @accounts.command("disable")
 @click.argument("name")
 def disable_command(name: str) -> None:

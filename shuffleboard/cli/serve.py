@@ -10,6 +10,7 @@ from registry.errors import UsageError
 from registry.settings import Settings
 from shuffleboard.cli.common import engine_of, note, settings_of
 from web import create_app
+from web.slow_clients import Worker
 
 THREADS = 8
 
@@ -64,7 +65,7 @@ class _Server(BaseApplication):  # type: ignore[misc]
         self._settings = settings
         self._options: dict[str, Any] = {
             "bind": f"fd://{descriptor}",
-            "worker_class": "gthread",
+            "worker_class": Worker,
             "workers": processes,
             "threads": THREADS,
             "loglevel": "warning",

@@ -118,6 +118,7 @@ TABLE = {
     ("GET", "/sign-in"): "open",
     ("POST", "/sign-in"): "open",
     ("POST", "/sign-out"): "read",
+    ("POST", "/account/sign-out"): "account",
     ("GET", "/snapshots/<digest>"): "read",
     ("GET", "/sql"): "sql",
     ("POST", "/sql"): "sql",

@@ -15,6 +15,8 @@ from registry.settings import Settings
 from registry.tables import Base, BenchmarkVersion
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, write_lines
+from tests.web.accounts import add_one_of_each_role, bearer, token_of
+from web import create_app
 from workers.loop import WorkerLoop
 
 VISIBLE = {"for-all": "public", "for-members": "members", "for-nobody": "hidden"}
@@ -106,6 +108,41 @@ def test_rows_by_evaluation_are_those_of_the_evaluations_it_may_see(engine: Engi
             assert len(ids) == len(SEES[audience])
             wanted = {key: count for key, count in everything.items() if key in ids or key is None}
             assert seen == wanted, name
+
+
+def test_a_model_that_was_only_asked_what_is_hidden_is_itself_hidden(engine: Engine) -> None:
+    with write_session(engine) as session:
+        for name in ("secret-model", "idle-model"):
+            add_model(session, name)
+        submit(session, EvaluationRequest(model="secret-model", benchmark="for-nobody", variants="cyclic"))
+    wanted = {"public": {"model", "idle-model"}, "members": {"model", "idle-model"}}
+    app = create_app(database_url=engine.url.render_as_string(hide_password=False))
+    for audience in AUDIENCES:
+        with audience_engine(engine, audience).execution_options(read_only=True).connect() as connection:
+            names = set(connection.scalars(text("SELECT name FROM model")))
+            revisions = len(connection.scalars(text("SELECT id FROM model_revision")).all())
+        assert names == wanted.get(audience, {"model", "idle-model", "secret-model"}), audience
+        assert revisions == len(names), audience
+    client = app.test_client()
+    assert client.get("/models/idle-model").status_code == 200
+    for path in ("/models", "/api/v1/models"):
+        assert "secret-model" not in client.get(path).text, path
+        assert client.get(f"{path}/secret-model").status_code == 404, path
+
+
+def test_the_figures_for_prometheus_count_what_the_viewer_may_see(engine: Engine) -> None:
+    app = create_app(database_url=engine.url.render_as_string(hide_password=False))
+    add_one_of_each_role(engine)
+    counted = {}
+    for role in (None, "reader", "maintainer"):
+        headers = {} if role is None else bearer(token_of(engine, role))
+        figures = app.test_client().get("/metrics", headers=headers).text
+        counted[role] = [
+            line.split()[1]
+            for line in figures.splitlines()
+            if line.startswith(('shuffleboard_evaluations{state="complete"}', "shuffleboard_prompts_total"))
+        ]
+    assert counted == {None: ["1.0", "6.0"], "reader": ["2.0", "12.0"], "maintainer": ["3.0", "18.0"]}
 
 
 def test_a_benchmark_is_seen_while_one_of_its_versions_is(engine: Engine, tmp_path: Path) -> None:

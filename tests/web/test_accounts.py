@@ -7,7 +7,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select, update
 
-from registry.account_tables import Account, ApiToken
+from registry.account_tables import Account, ApiToken, BrowserSession
 from registry.db import get_engine, read_session, write_session
 from registry.errors import UsageError
 from registry.people import accounts
@@ -22,7 +22,7 @@ from tests.web.accounts import (
     signed_in,
     token_of,
 )
-from web import create_app
+from web import create_app, throttle
 
 pytestmark = pytest.mark.one_engine
 
@@ -51,6 +51,52 @@ def test_an_account_signs_in_and_out(app: Flask, engine: Engine) -> None:
     assert PASSWORD not in str(client.get("/account").text)
 
 
+def test_a_copied_cookie_ends_with_the_session_it_was_copied_from(app: Flask, engine: Engine) -> None:
+    def copy_of(client: FlaskClient) -> FlaskClient:
+        thief = app.test_client()
+        cookie = client.get_cookie("shuffleboard_session")
+        assert cookie is not None
+        thief.set_cookie("shuffleboard_session", cookie.value)
+        assert thief.get("/account").status_code == 200
+        return thief
+
+    def post(client: FlaskClient, path: str, **form: str) -> int:
+        return client.post(path, data={"csrf_token": csrf_of(client, "/account"), **form}).status_code
+
+    one, other = signed_in(app, "reader"), signed_in(app, "reader")
+    copy = copy_of(one)
+    assert post(one, "/sign-out") == 303
+    assert (copy.get("/account").status_code, other.get("/account").status_code) == (401, 200)
+    copy = copy_of(other)
+    new = "another long password"
+    assert post(other, "/account/password", old=PASSWORD, new=new, again=new) == 303
+    assert (copy.get("/account").status_code, other.get("/account").status_code) == (401, 200)
+    with write_session(engine) as session:
+        accounts.set_password(accounts.find_account(session, "reader"), PASSWORD)
+    assert other.get("/account").status_code == 401
+    one, other = signed_in(app, "reader"), signed_in(app, "reader")
+    copy = copy_of(one)
+    assert "signed in on 2 browsers" in other.get("/account").text
+    assert post(other, "/account/sign-out") == 303
+    assert [client.get("/account").status_code for client in (one, other, copy)] == [401] * 3
+
+
+def test_a_session_ends_some_time_after_signing_in_however_often_it_is_used(app: Flask, engine: Engine) -> None:
+    client = signed_in(app, "reader")
+    with write_session(engine) as session:
+        begun = session.scalars(select(BrowserSession.created_at)).one()
+        session.execute(update(BrowserSession).values(created_at=begun - timedelta(hours=167)))
+    assert client.get("/account").status_code == 200
+    with write_session(engine) as session:
+        session.execute(update(BrowserSession).values(created_at=begun - timedelta(hours=169)))
+    assert client.get("/account").status_code == 401
+    signed_in(app, "submitter")
+    with read_session(engine) as session:
+        assert session.scalars(select(BrowserSession.account_id)).all() == [
+            accounts.find_account(session, "submitter").id
+        ]
+
+
 @pytest.mark.parametrize(("name", "password"), [("reader", "wrong password!"), ("nobody", PASSWORD), ("reader", "")])
 def test_a_wrong_name_or_password_is_refused_in_the_same_words(
     app: Flask, engine: Engine, name: str, password: str
@@ -76,6 +122,55 @@ def test_guessing_is_slowed_down(app: Flask, engine: Engine) -> None:
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) > 0
     assert refusals(engine)[-1][1] == "request"
+
+
+def guess(app: Flask, address: str, password: str = "a wrong password", name: str = "reader") -> int:
+    """The status of signing in from an address."""
+    client = app.test_client()
+    form = {"csrf_token": csrf_of(client), "name": name, "password": password}
+    return client.post("/sign-in", data=form, environ_base={"REMOTE_ADDR": address}).status_code
+
+
+def test_wrong_passwords_from_one_address_make_nobody_else_wait(app: Flask, engine: Engine) -> None:
+    statuses = [guess(app, "203.0.113.9") for _ in range(11)]
+    assert statuses == [401] * 10 + [429]
+    assert guess(app, "198.51.100.7", PASSWORD) == 303
+    assert guess(app, "203.0.113.9", name="submitter") == 401
+
+
+def test_each_further_wrong_password_doubles_the_wait(app: Flask) -> None:
+    waits = []
+    with app.test_request_context("/"):
+        for _ in range(13):
+            throttle.count_wrong("reader", "203.0.113.9")
+            waits.append(throttle.wait_s("reader", "203.0.113.9", known=False))
+            throttle._storage().clear("wrong-password:203.0.113.9:reader:wait")  # as if it had been waited for
+    assert waits[:9] == [0] * 9
+    assert [round(wait, -1) for wait in waits[9:]] == [30, 60, 120, 240]
+
+
+def test_guesses_from_everywhere_do_not_keep_an_account_from_where_it_signs_in(app: Flask, engine: Engine) -> None:
+    assert guess(app, "198.51.100.7", PASSWORD) == 303
+    with app.test_request_context("/"):
+        for number in range(throttle.FREE_FROM_ANYWHERE):
+            throttle.count_wrong("reader", f"203.0.113.{number}")
+    assert guess(app, "192.0.2.1", PASSWORD) == 429
+    assert guess(app, "198.51.100.7") == 401
+    assert guess(app, "198.51.100.7", PASSWORD) == 303
+
+
+@pytest.mark.parametrize(
+    ("address", "counted"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("::ffff:203.0.113.9", "203.0.113.9"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("not an address", "not an address"),
+        (None, ""),
+    ],
+)
+def test_an_ipv6_subscriber_counts_as_one(address: str | None, counted: str) -> None:
+    assert throttle.network(address) == counted
 
 
 def test_signing_in_leads_on_to_a_page_of_this_site_only(app: Flask, engine: Engine) -> None:

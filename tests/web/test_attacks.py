@@ -5,14 +5,18 @@ addresses of webhooks in tests/submissions/test_webhooks.py, what is hidden and 
 guessed passwords and bad tokens in test_accounts.py.
 """
 
+import json
+import traceback
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from flask import Flask
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, func, select, text
+from sqlalchemy.exc import DBAPIError
 
-from registry.db import get_engine
+from registry.account_tables import AuditEvent
+from registry.db import get_engine, read_session
 from registry.settings import Settings
 from registry.tables import Base
 from tests.submissions.conftest import fill
@@ -36,6 +40,7 @@ JSON = "/api/v1"
 SUBMISSION = {"suite": "core", "hub": "owner/model"}
 MODEL = {"name": "m", "kind": "huggingface", "location": "owner/model"}
 EVALUATION = {"model": "m", "benchmark": "bench", "variants": "cyclic"}
+SECRET = "What nobody may read?"
 LINE = b'{"id": "%d", "subject": null, "question": "q", "options": ["a", "b"], "answer": 0}\n'
 
 Attack = tuple[str, str, str, dict[str, Any], tuple[int, ...]]
@@ -151,6 +156,60 @@ ATTACKS: dict[str, Attack] = {
         "admin", "POST", f"{JSON}/sql", {"json": {"query": "SELECT password_hash FROM account"}}, (400,),
     ),
 }  # fmt: skip
+NUL, LARGE = "a\0b", str(2**64)
+FORMS = {
+    "/account/password": ("old", "new", "again"),
+    "/account/tokens": ("name", "scopes", "days"),
+    "/accounts": ("name", "role", "password"),
+    "/accounts/reader": ("change", "role", "password"),
+    "/sign-in": ("name", "password", "next"),
+    "/sql": ("q",),
+    "/sql/saved": ("name", "q", "public"),
+    "/submit": ("hub", "endpoint", "revision", "dtype", "name", "suite", "note"),
+    "/submissions/1/decide": ("decision", "reason", "queue", "priority"),
+    "/webhooks": ("url", "kinds"),
+}
+"""Address of a form → its fields."""
+for _path, _fields in FORMS.items():
+    for _field in _fields:
+        ATTACKS[f"NUL in {_field} of the form {_path}"] = ("admin", "POST", _path, {"data": {_field: NUL}}, (400,))
+BODIES = {
+    "/submissions": ("submitter", SUBMISSION),
+    "/models": ("maintainer", MODEL),
+    "/evaluations": ("maintainer", EVALUATION),
+    "/accounts": ("admin", {"name": "eve", "role": "reader"}),
+    "/webhooks": ("admin", {"url": "https://example.org/"}),
+    "/sql": ("reader", {"query": "SELECT 1"}),
+}
+for _path, (_who, _body) in BODIES.items():
+    for _field in _body:
+        ATTACKS[f"NUL in {_field} of {_path}"] = (
+            _who, "POST", f"{JSON}{_path}", {"json": _body | {_field: NUL}}, (422,),
+        )  # fmt: skip
+for _path in (
+    "/accounts/tokens/%s/revoke", "/account/tokens/%s/revoke", "/submissions/%s/decide", "/submissions/%s/withdraw",
+    "/webhooks/%s/remove", "/webhooks/%s/test", f"{JSON}/submissions/%s/withdraw", f"{JSON}/evaluations/%s/cancel",
+):  # fmt: skip
+    for _number in (2**63, 2**64, 10**5000):
+        _digits = str(_number)[:50] if _number < 2**65 else "9" * 5000
+        ATTACKS[f"{_digits[:25]} ({len(_digits)} digits) in {_path}"] = (
+            "admin", "POST", _path % _digits, {"data": {"decision": "approve"}}, (400, 404),
+        )  # fmt: skip
+for _field in ("priority", "limit", "shots", "options"):
+    ATTACKS[f"2^64 as {_field}"] = (
+        "maintainer", "POST", f"{JSON}/evaluations", {"json": EVALUATION | {_field: 2**64}}, (422,),
+    )  # fmt: skip
+for _name, _line in {
+    "200,000 options": LINE.replace(b'["a", "b"]', json.dumps([f"o{n}" for n in range(200_000)]).encode()) % 1,
+    "1,001 options": LINE.replace(b'["a", "b"]', json.dumps([f"o{n}" for n in range(1001)]).encode()) % 1,
+    "a question of 10,000 lists": LINE.replace(b'"q"', b"[" * 10_000 + b"]" * 10_000) % 1,
+    "an unknown key beyond 64 bits": LINE.replace(b'"answer"', b'"seed": 18446744073709551616, "answer"') % 1,
+    "NUL in an unknown key": LINE.replace(b'"answer"', b'"note": "a\\u0000b", "answer"') % 1,
+}.items():
+    ATTACKS[f"a benchmark with {_name}"] = (
+        "maintainer", "POST", f"{JSON}/benchmarks?name=big", {"data": _line, "content_type": "application/x-ndjson"},
+        (422,),
+    )  # fmt: skip
 for _number, _name in enumerate(HOSTILE_NAMES):
     ATTACKS[f"an account named {_name!r}"] = (
         "admin", "POST", f"{JSON}/accounts", {"json": {"name": _name, "role": "reader"}}, (400, 422),
@@ -186,23 +245,43 @@ def contents(engine: Engine) -> dict[str, list[Any]]:
         }
 
 
+def count_of_refusals(engine: Engine) -> int:
+    with read_session(engine) as session:
+        return session.scalar(select(func.count()).select_from(AuditEvent).filter_by(outcome="refused")) or 0
+
+
 def test_each_attack_is_refused_written_down_and_changes_nothing(app: Flask, engine: Engine) -> None:
     before = contents(engine)
     tokens = {role: bearer(token_of(engine, role)) for role in ("reader", "submitter", "maintainer", "admin")}
     client = app.test_client()
-    wrong = []
+    wrong: list[str] = []
+    written = count_of_refusals(engine)
     for name, (who, method, path, sent, statuses) in ATTACKS.items():
-        written = len(refusals(engine))
         headers = {**tokens.get(who, {}), **sent.get("headers", {})}
         answer = client.open(path, method=method, **{**sent, "headers": headers})
+        before_it, written = written, count_of_refusals(engine)
         if answer.status_code not in statuses:
             wrong.append(f"{name}: {answer.status_code} {answer.text[:200]}")
-        elif len(refusals(engine)) != written + 1:
-            wrong.append(f"{name}: written down {len(refusals(engine)) - written} times")
+        elif written != before_it + 1:
+            wrong.append(f"{name}: written down {written - before_it} times")
         elif "Traceback" in answer.text or HERE in answer.text or "site-packages" in answer.text:
             wrong.append(f"{name}: tells of the server: {answer.text[:200]}")
     assert wrong == []
     assert contents(engine) == before
+
+
+def test_an_error_of_the_database_keeps_rows_out_of_the_log(engine: Engine) -> None:
+    """The log is read by more people than a hidden question may be."""
+    for statement in (
+        "INSERT INTO model (id, name, created_at) VALUES (91, :text, '2026-01-01'), (92, :text, '2026-01-01')",
+        "INSERT INTO role (name, rank, description) VALUES ('new', 1, :text)",
+        "INSERT INTO benchmark (id, name) VALUES (NULL, :text), (NULL, NULL)",
+        "SELECT CAST(:text AS integer), nothing_of_this_name FROM model",
+        "SELECT sum(CAST(CAST(:text AS text) AS integer)), missing() FROM model",
+    ):
+        with pytest.raises(DBAPIError) as caught, engine.connect() as connection:
+            connection.execute(text(statement), {"text": SECRET})
+        assert SECRET not in "".join(traceback.format_exception(caught.value)), statement
 
 
 def test_a_flood_of_refusals_does_not_fill_the_database(engine: Engine, database: str, tmp_path: Any) -> None:

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from contextlib import ExitStack
 
 import pytest
 from sqlalchemy import text
@@ -17,6 +18,7 @@ from registry.errors import UsageError
 from shuffleboard.cli.serve import listen
 from web import create_app
 from web.responses import session
+from web.slow_clients import ARRIVAL_S, MAX_HEADERS
 
 
 def test_health_needs_no_database():
@@ -87,19 +89,53 @@ def test_an_unknown_host_is_refused():
         listen("nowhere.invalid", 8000)
 
 
-def test_serve_answers_on_the_address_it_prints_and_stops_when_told(database):
+REQUEST = "GET /healthz HTTP/1.1\r\nHost: board\r\n"
+UNFINISHED = {
+    "nothing at all": "",
+    "headers": f"{REQUEST}Accept: ",
+    "a body": "POST /sign-in HTTP/1.1\r\nHost: board\r\nContent-Length: 1000\r\n\r\nname=",
+    "an upload": "POST /api/v1/benchmarks HTTP/1.1\r\nHost: board\r\nContent-Length: 9000000\r\n\r\n{",
+    "chunks": "POST /sign-in HTTP/1.1\r\nHost: board\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
+    "a second request": f"{REQUEST}\r\nGET /",
+    "an answer that is not taken": f"{REQUEST}Connection: close\r\n\r\n",
+}
+"""What a slow client has sent, by what it leaves waiting."""
+
+
+@pytest.mark.one_engine
+def test_serve_answers_on_the_address_it_prints_beside_slow_clients_and_stops_when_told(database):
     environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": database}
     command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--port", "0"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    slow = ExitStack()
     try:
         line = server.stderr.readline()
-        address = re.search(r"http://[\d.]+:\d+/", line)
+        address = re.search(r"http://([\d.]+):(\d+)/", line)
         assert address, line + server.stderr.read()
         with urllib.request.urlopen(address[0] + "readyz", timeout=60) as response:
             assert response.status == 200
-        with urllib.request.urlopen(address[0], timeout=60) as response:
+        clients = []
+        for _ in range(20):  # more of each kind than the server has threads
+            for sent in UNFINISHED.values():
+                client = slow.enter_context(socket.create_connection((address[1], int(address[2])), timeout=60))
+                client.sendall(sent.encode())
+                clients.append(client)
+        with urllib.request.urlopen(address[0], timeout=ARRIVAL_S) as response:
             assert b"How much of the score survives a shuffle?" in response.read()
+        assert b"411 Length Required" in _answer(address, UNFINISHED["chunks"])
+        assert b"431 " in _answer(address, REQUEST + "X-Long: " + "x" * MAX_HEADERS)
+        assert b"100 Continue" in _answer(
+            address, UNFINISHED["a body"].replace("\r\n", "\r\nExpect: 100-continue\r\n", 1)
+        )
+        assert clients[1].recv(1000) == b""  # its headers never ended
     finally:
+        slow.close()
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0
         server.stderr.close()
+
+
+def _answer(address, sent):
+    with socket.create_connection((address[1], int(address[2])), timeout=60) as client:
+        client.sendall(sent.encode())
+        return client.recv(1000)

@@ -4,13 +4,12 @@ A view names the parts of its path, a model of its query string as `query`, one 
 files that it is sent as `files`. All of them are checked before it runs, and documented by `web.api.openapi`.
 """
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, Final, NoReturn, get_type_hints
+from typing import Any, Final, get_type_hints
 
 from flask import Blueprint, Response, jsonify, make_response, request, url_for
 from pydantic import BaseModel, ValidationError, create_model
@@ -18,9 +17,10 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import BadRequest, UnprocessableEntity, UnsupportedMediaType
 
 from registry.results.selectables import Row
+from registry.untrusted import NotJsonError, RefusedError, TooDeepError, decode
 from web.api.uploads import Upload, content_type, received
 from web.identity import viewer
-from web.parameters import Paged, Query, read, refusal, unstorable
+from web.parameters import Paged, Query, read, refusal
 
 blueprint = Blueprint("api", __name__, url_prefix="/api/v1")
 
@@ -132,19 +132,17 @@ def _read_body(kind: type[BaseModel]) -> Any:
         raise UnsupportedMediaType(f"send JSON with Content-Type: application/json, not {content_type()}")
     raw = request.get_data()
     try:
-        refused = unstorable(json.loads(raw, parse_constant=_not_a_number))
-    except (ValueError, RecursionError):
-        raise BadRequest("the body is not a JSON document in UTF-8, or nested too deeply; correct it") from None
-    if refused:
-        raise UnprocessableEntity("a text holds a NUL character or half a surrogate pair; leave it out")
+        decode(raw.decode("utf-8"))
+    except (NotJsonError, TooDeepError) as error:
+        raise BadRequest(str(error)) from None
+    except RefusedError as error:
+        raise UnprocessableEntity(str(error)) from None
+    except ValueError:
+        raise BadRequest("the body is not a JSON document in UTF-8; correct it") from None
     try:
         return kind.model_validate_json(raw)
     except ValidationError as error:
         raise UnprocessableEntity(refusal(error, kind, "key")) from None
-
-
-def _not_a_number(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 # What is answered

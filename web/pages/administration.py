@@ -58,7 +58,7 @@ def make_account() -> ResponseReturnValue:
 
 @blueprint.post("/accounts/<name>")
 def change_account(name: str) -> ResponseReturnValue:
-    """Changes one thing of an account: its role, its password, or whether it works."""
+    """Changes one thing of an account: its role, its password, whether it works, or its browsers' sessions."""
     viewer().require("admin")
     change = request.form.get("change", "")
     try:
@@ -80,8 +80,11 @@ def _change(database: Session, account: Account, change: str) -> None:
             accounts.disable(database, account)
         case "enable":
             accounts.enable(account)
+        case "sign-out":
+            accounts.end_sessions(account)
         case _:
-            raise UsageError(f"change={parameters.shorten(change)}: use one of role, password, disable, enable")
+            known = "role, password, sign-out, disable, enable"
+            raise UsageError(f"change={parameters.shorten(change)}: use one of {known}")
 
 
 @blueprint.post("/accounts/tokens/<int:token_id>/revoke")

@@ -2,22 +2,24 @@
 
 from flask import Blueprint, g, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
-from flask_login import login_user, logout_user  # type: ignore[import-untyped]
+from flask_login import current_user, login_user, logout_user  # type: ignore[import-untyped]
 from sqlalchemy import select
 from sqlalchemy.orm import Session
+from werkzeug.exceptions import TooManyRequests
 
 from registry.account_tables import Account, ApiToken
 from registry.db import database_now, read_session, write_session
 from registry.errors import AuthenticationError, NotFoundError, UsageError
 from registry.people import accounts
-from web import parameters
-from web.identity import SignedIn, engine, is_safe_target, limited, record, viewer
+from web import parameters, throttle
+from web.identity import SignedIn, engine, is_safe_target, limited, record, settings_of, viewer
 
 blueprint = Blueprint("signing", __name__)
 
 PER_ADDRESS = "30 per minute"
-PER_NAME = "10 per 5 minutes"
-"""Limits on sign-in attempts: from one address, and to one account from anywhere."""
+"""Attempts to sign in from one address; `web.throttle` slows guesses at one name."""
+PER_ACCOUNT = "10 per 5 minutes"
+"""Changes of an account's password."""
 
 
 @blueprint.route("/sign-in", methods=["GET", "POST"])
@@ -28,13 +30,22 @@ def sign_in() -> ResponseReturnValue:
     if request.method == "GET":
         return render_template("sign_in.html", next=after, error=None, name="")
     name = request.form.get("name", "").strip()[:200]
-    with limited(PER_ADDRESS, "sign-in", request.remote_addr or ""), limited(PER_NAME, "sign-in-as", name):
+    address = request.remote_addr
+    with limited(PER_ADDRESS, "sign-in", throttle.network(address)):
+        with read_session(engine()) as database:
+            wait = throttle.wait_s(name, address, known=throttle.is_known(database, name, address))
+        if wait:
+            record("request", f"POST {request.path}", outcome="refused", reason=f"{name}: to wait for {wait} s")
+            raise TooManyRequests(f"too many wrong passwords for this name; wait {wait} s", retry_after=wait)
         try:
             with write_session(engine()) as database:
-                signed_in = SignedIn(accounts.sign_in(database, name, request.form.get("password", "")))
+                account = accounts.sign_in(database, name, request.form.get("password", ""))
+                signed_in = SignedIn(account, accounts.begin_session(database, account, settings_of().session_hours))
         except AuthenticationError as error:
+            throttle.count_wrong(name, address)
             record("sign-in", name or None, outcome="refused")
             return render_template("sign_in.html", next=after, error=str(error), name=name), 401
+        throttle.forget_wrong(name, address)
     # A new session: nothing from the old cookie, such as its CSRF token, is kept.
     session.clear()
     session.permanent = True
@@ -46,11 +57,27 @@ def sign_in() -> ResponseReturnValue:
 
 @blueprint.post("/sign-out")
 def sign_out() -> ResponseReturnValue:
-    """Ends this browser's session."""
+    """Ends this browser's session, and every copy of its cookie with it."""
     record("sign-out")
+    if current_user.is_authenticated:
+        with write_session(engine()) as database:
+            accounts.end_session(database, current_user.secret)
+    return _signed_out()
+
+
+def _signed_out() -> ResponseReturnValue:
     logout_user()
     session.clear()
     return redirect(url_for("pages.leaderboard"), 303)
+
+
+@blueprint.post("/account/sign-out")
+def sign_out_everywhere() -> ResponseReturnValue:
+    """Ends the account's sessions in all browsers, this one included."""
+    with write_session(engine()) as database:
+        ended = accounts.end_sessions(own_account(database))
+    record("sign-out-everywhere", viewer().name, browsers=ended)
+    return _signed_out()
 
 
 def own_account(database: Session) -> Account:
@@ -75,7 +102,14 @@ def _account_page(secret: str | None = None, error: str | None = None, status: i
         now = database.scalar(select(database_now()))
         return (
             render_template(
-                "account.html", account=own, tokens=tokens, now=now, scopes=_offered(own), secret=secret, error=error
+                "account.html",
+                account=own,
+                browsers=len(own.sessions),
+                tokens=tokens,
+                now=now,
+                scopes=_offered(own),
+                secret=secret,
+                error=error,
             ),
             status,
         )
@@ -132,11 +166,11 @@ def revoke_token(token_id: int) -> ResponseReturnValue:
 def change_password() -> ResponseReturnValue:
     """Changes the password, given the current one; every other browser is signed out."""
     try:
-        with limited(PER_NAME, "password", viewer().name), write_session(engine()) as database:
+        with limited(PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:
             own = own_account(database)
             accounts.sign_in(database, own.name, request.form.get("old", ""))
             accounts.set_password(own, _new_password())
-            renewed = SignedIn(own)
+            renewed = SignedIn(own, accounts.begin_session(database, own, settings_of().session_hours))
     except UsageError as error:
         return _account_page(error=str(error), status=400)
     except AuthenticationError:

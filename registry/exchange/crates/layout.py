@@ -14,8 +14,11 @@ from sqlalchemy import Boolean, Double, Table
 from registry.db import Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
 from registry.proof.manifest import POINTERS
 from registry.tables import EvaluationMetric, Generation, Prediction, Question
+from registry.untrusted import decode
 
 CRATE_VERSION: Final = 1
+MAX_ITEMS: Final = 1_000_000
+"""Items of a list in a crate's documents."""
 METADATA: Final = "ro-crate-metadata.json"
 EVALUATION: Final = "evaluation.json"
 QUESTIONS: Final = "questions.parquet"
@@ -88,4 +91,4 @@ def from_file(table: Any, name: str, value: Any) -> Any:
         return None
     if isinstance(kind, UtcDateTime):
         return datetime.fromisoformat(value)
-    return json.loads(value) if isinstance(kind, JsonDocument) else value
+    return decode(value, items=MAX_ITEMS) if isinstance(kind, JsonDocument) else value

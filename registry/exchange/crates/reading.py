@@ -4,7 +4,6 @@ Nothing in a crate is trusted: not its paths, not its digests, not its seal. Any
 with the question concerned, and then nothing is stored.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import islice
@@ -52,6 +51,7 @@ from registry.tables import (
     Withdrawal,
     Worker,
 )
+from registry.untrusted import RefusedError, decode
 from registry.verification import alike
 
 BATCH: Final = 5000
@@ -72,7 +72,7 @@ def import_crate(engine: Engine, path: Path) -> int:
     try:
         with write_session(engine) as session:
             evaluation_id = _Import(session, folder, document).run()
-    except (LookupError, TypeError, ValueError, AttributeError, StatementError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError, StatementError) as error:
         # A forged file can lack any key and contain any value: none of that is a fault of this code.
         raise IngestError(
             f"{folder.name}: a value is missing or has the wrong type ({str(error).splitlines()[0][:300]}); take the "
@@ -91,8 +91,10 @@ def _read_json(path: Path) -> Any:
     if path.stat().st_size > MAX_METADATA:
         _reject(path.name, f"is larger than {MAX_METADATA} bytes, too large for the crate of an evaluation")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        return decode(path.read_text(encoding="utf-8"), items=layout.MAX_ITEMS)
+    except RefusedError as error:
+        _reject(path.name, str(error))
+    except ValueError:
         _reject(path.name, "is not a JSON document in UTF-8; fetch the crate again")
 
 

@@ -46,6 +46,7 @@ from registry.results.bulk import insert_predictions, renew_statistics
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Question, QuestionOption, Shard
+from registry.untrusted import RefusedError, check
 
 BATCH: Final = 20_000
 READER_VERSION: Final = 1
@@ -198,7 +199,12 @@ def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> t
 def _log(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> Log:
     if request.select or request.column:
         raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
-    return read_log(request.path, questions)
+    log = read_log(request.path, questions)
+    try:
+        check(log.about)
+    except RefusedError as error:
+        raise IngestError(f"{request.path.name}: {error}") from None
+    return log
 
 
 def _comparison(log: Log, checked: Checked, request: ImportRequest) -> Comparison:

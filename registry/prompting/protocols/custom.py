@@ -5,7 +5,6 @@ Only keys that the preset has can be changed, and never those that say how code 
 """
 
 import json
-import re
 import string
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Final, NoReturn
 from registry.errors import IngestError, UsageError
 from registry.names import check_name
 from registry.prompting.protocols.presets import PRESETS, SAMPLINGS, SIMILARITIES
+from registry.untrusted import problem_of_text
 
 MAX_FILE_BYTES: Final = 1_000_000
 MAX_TEXT: Final = 20_000
@@ -134,12 +134,9 @@ def _refuse(place: str, value: Any, remedy: str) -> NoReturn:
 def _text(place: str, value: Any) -> str:
     if not isinstance(value, str):
         _refuse(place, value, "give text")
-    if len(value) > MAX_TEXT or _UNSTORABLE.search(value):
+    if len(value) > MAX_TEXT or problem_of_text(value) is not None:
         raise IngestError(f"{place}: give up to {MAX_TEXT:,} characters of text, none of them NUL or half a surrogate")
     return value
-
-
-_UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def _template(place: str, value: Any, preset: Mapping[str, Any], key: str) -> str:

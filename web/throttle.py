@@ -1,0 +1,93 @@
+"""How wrong passwords are slowed down: by name and address together, and never so that others are locked out.
+
+After some wrong passwords for a name from an address, each further one is followed by a wait, twice as long as the one
+before, in which that address is refused for that name. After many wrong ones for a name from anywhere, every address
+waits that the account has not lately signed in from: guessing from a thousand addresses is slowed down, and signing in
+from where one always does is not. Counted in Redis where there is a broker, else in each process.
+"""
+
+import ipaddress
+import time
+from typing import Final
+
+from flask import current_app
+from flask_limiter import Limiter
+from limits.storage import Storage
+from sqlalchemy.orm import Session
+
+from registry.people import accounts
+
+FREE: Final = 10
+"""Wrong passwords for a name from an address before the first wait."""
+FREE_WHERE_KNOWN: Final = 100
+"""The same from an address that the account has signed in from: people mistype more often than they are guessed at."""
+FREE_FROM_ANYWHERE: Final = 100
+"""Wrong passwords for a name from all addresses, within an hour, before those wait that are not known."""
+REMEMBERED_S: Final = 24 * 3600
+HOUR_S: Final = 3600
+FIRST_WAIT_S: Final = 30
+LONGEST_WAIT_S: Final = 3600
+KNOWN_DAYS: Final = 90
+"""How long an address is known after the account signed in from it."""
+
+
+def network(address: str | None) -> str:
+    """What an address counts as: itself, or for IPv6 its /64 network, which one subscriber has to choose from."""
+    try:
+        parsed = ipaddress.ip_address(address or "")
+    except ValueError:
+        return address or ""
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
+
+
+def is_known(session: Session, name: str, address: str | None) -> bool:
+    """Whether the account of that name lately signed in from the address, or from its network."""
+    used = accounts.signed_in_from(session, name, KNOWN_DAYS)
+    return network(address) in map(network, used)
+
+
+def wait_s(name: str, address: str | None, *, known: bool) -> int:
+    """Seconds until the address may try the name again; 0: it may now."""
+    storage = _storage()
+    if storage is None:
+        return 0
+    pair = _key(name, address)
+    if known and storage.get(pair) < FREE_WHERE_KNOWN:
+        return 0
+    waits = [f"{pair}:wait"] if known else [f"{pair}:wait", f"{_key(name)}:wait"]
+    left = [storage.get_expiry(wait) - time.time() for wait in waits if storage.get(wait)]
+    return max(1, round(max(left))) if left else 0
+
+
+def count_wrong(name: str, address: str | None) -> None:
+    """Counts a wrong password."""
+    storage = _storage()
+    if storage is None:
+        return
+    for key, free, seconds in (
+        (_key(name, address), FREE, REMEMBERED_S),
+        (_key(name), FREE_FROM_ANYWHERE, HOUR_S),
+    ):
+        wrong = storage.incr(key, seconds)
+        if wrong >= free:
+            storage.incr(f"{key}:wait", min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(wrong - free, 16)))
+
+
+def forget_wrong(name: str, address: str | None) -> None:
+    """After the right password: the address begins anew."""
+    storage = _storage()
+    if storage is not None:
+        storage.clear(_key(name, address))
+
+
+def _key(name: str, address: str | None = None) -> str:
+    return f"wrong-password:{network(address) if address else 'anywhere'}:{name}"
+
+
+def _storage() -> Storage | None:
+    limiter: Limiter = current_app.extensions["shuffleboard_limiter"]
+    return limiter.limiter.storage if limiter.enabled else None
