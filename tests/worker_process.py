@@ -60,14 +60,28 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
-def run_forked(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
-    """`main` in a process that a server forked, with its modules loaded: its files and settings are its own."""
+def run_worker(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
+    """`main` in a process that a server forked, with its modules loaded."""
+    _take_over(environment, said, log)
+    main(words)
+
+
+def run_command(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
+    """`shuffleboard WORDS` in such a process."""
+    from shuffleboard.cli import main as command_line
+
+    _take_over(environment, said, log)
+    sys.argv = ["shuffleboard", *words]
+    command_line()
+
+
+def _take_over(environment: Mapping[str, str], said: Path, log: Path) -> None:
+    """Gives this process files and settings of its own."""
     os.environ.clear()
     os.environ.update(environment)
     for path, descriptor in ((said, 1), (log, 2)):
         with path.open("wb") as file:
             os.dup2(file.fileno(), descriptor)
-    main(words)
 
 
 if __name__ == "__main__":
