@@ -16,6 +16,7 @@ ShuffleboardError
 ├── QueryRefusedError   a query of the SQL page that is not run, or that the database or a limit ended
 ├── RemoteError         another registry that does not answer, or not as the API does
 └── DatabaseError       a database that is missing, out of date or not writable
+    └── UnreachableError    a database that does not answer
 
 Messages name the thing, the value and the remedy. The command line prints them without a traceback; the web maps
 them to a response in one handler.
@@ -92,3 +93,7 @@ class RemoteError(ShuffleboardError):
 
 class DatabaseError(ShuffleboardError):
     """The database is missing, out of date or not writable."""
+
+
+class UnreachableError(DatabaseError):
+    """The database does not answer; it may later."""

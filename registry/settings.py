@@ -31,6 +31,11 @@ class Settings(BaseSettings):
             "postgresql://user:password@host/name or sqlite:////path/file.db; empty: SQLite in the data directory."
         ),
     )
+    database_wait_seconds: float = Field(
+        default=60.0,
+        ge=0,
+        description="How long a worker, beat or website that is started waits for PostgreSQL to answer.",
+    )
     broker_url: str = Field(
         default="",
         description=(

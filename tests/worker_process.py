@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from shuffleboard.cli.common import engine_of, settings_of
+from shuffleboard.cli.common import engine_when_reachable, settings_of
 from tests.chaos import trips
 from tests.fake_scorer import FakeScorer, fake_logprobs
 from workers.loop import WorkerLoop
@@ -29,7 +29,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--without-fence", action="store_true", help="break the queue, to see that tests notice")
     arguments = parser.parse_args(words)
     settings = settings_of()
-    engine = engine_of(settings)
+    engine = engine_when_reachable(settings)
     scorer = FakeScorer(
         seconds_per_prompt=arguments.seconds_per_prompt,
         after_load=lambda model_revision_id: print("loaded", model_revision_id, flush=True),

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from sqlalchemy import Engine, insert, select, update
@@ -89,20 +89,31 @@ class WorkerLoop:
         """Makes the worker's row, reconciles once, and starts the threads that beat and maintain."""
         host, device = socket.gethostname(), self.scorer.device()
         versions = {"shuffleboard": code_version(), **self.scorer.versions()}
-        with write_session(self.engine) as session:
-            known = session.scalar(
-                select(Worker.token_budgets)
-                .where(Worker.host == host, Worker.device == device, Worker.token_budgets.is_not(None))
-                .order_by(Worker.started_at.desc())
-                .limit(1)
-            )
-            self._budgets = TokenBudgets(known)
-            row = {"id": self.id, "host": host, "pid": os.getpid(), "device": device, "versions": versions}
-            session.execute(insert(Worker).values(row | {"queues": list(self.queues), "token_budgets": known}))
+        row = {"id": self.id, "host": host, "pid": os.getpid(), "device": device, "versions": versions}
+        self._patience = self.settings.database_wait_seconds
+        try:
+            self._insist(lambda session: self._sign_on(session, row))
+        except TROUBLE as error:
+            raise _unusable(error) from error
+        self._patience = float("inf")
         self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
-        self.maintain()
+        try:
+            self.maintain()
+        except TROUBLE as error:
+            log_trouble(error)
         self._start_thread("maintenance", self._maintain_regularly)
         log.info("worker_started", worker=self.id, host=host, device=device, queues=self.queues, versions=versions)
+
+    def _sign_on(self, session: Session, row: dict[str, Any]) -> None:
+        known = session.scalar(
+            select(Worker.token_budgets)
+            .where(Worker.host == row["host"], Worker.device == row["device"], Worker.token_budgets.is_not(None))
+            .order_by(Worker.started_at.desc())
+            .limit(1)
+        )
+        self._budgets = TokenBudgets(known)
+        if session.get(Worker, self.id) is None:  # an earlier attempt may have been committed
+            session.execute(insert(Worker).values(row | {"queues": list(self.queues), "token_budgets": known}))
 
     def poll_beside_messages(self) -> None:
         """Also polls the database while no message comes: work goes on without the broker."""
@@ -165,10 +176,7 @@ class WorkerLoop:
                     return
             except TROUBLE as error:
                 if until_idle:
-                    reason = str(error.orig).splitlines()[0]
-                    raise DatabaseError(
-                        f"the database cannot be used: {reason}; the work stays queued: fix that and start a worker"
-                    ) from error
+                    raise _unusable(error) from error
                 log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
 
@@ -408,3 +416,8 @@ class WorkerLoop:
         held = self._claim
         if held is not None and not claims.heartbeat(session, held, self.settings.lease_seconds):
             self._lost = held
+
+
+def _unusable(error: DBAPIError) -> DatabaseError:
+    reason = str(error.orig).splitlines()[0]
+    return DatabaseError(f"the database cannot be used: {reason}; the work stays queued: fix that and start a worker")

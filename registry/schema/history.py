@@ -11,10 +11,10 @@ from types import MappingProxyType
 from typing import Final
 
 from sqlalchemy import Connection, Engine, inspect, make_url, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 import migrations
-from registry.errors import DatabaseError
+from registry.errors import DatabaseError, UnreachableError
 
 FROM_BEFORE: Final = (
     "with the code that made it export every evaluation (shuffleboard evaluations export ID --out DIR), and import the "
@@ -59,14 +59,15 @@ def head() -> str:
 
 
 def current(engine: Engine) -> str | None:
-    """The revision the database is at; None for an empty one. Raises DatabaseError when it cannot be reached."""
+    """The revision the database is at; None for an empty one. Raises DatabaseError when it cannot be read."""
     try:
         # On SQLite a reader waits for no writer.
         with engine.execution_options(read_only=True).connect() as connection:
             return revision_of(connection)
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
-        raise DatabaseError(
+        kind = UnreachableError if isinstance(error, OperationalError) else DatabaseError
+        raise kind(
             f"database {shown(engine)} cannot be opened ({reason}); check SHUFFLEBOARD_DATABASE_URL and that it runs"
         ) from None
 

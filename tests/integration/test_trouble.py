@@ -1,5 +1,6 @@
 """A worker whose database is in trouble, whose memory runs out, or that is told to stop in the middle of something."""
 
+import json
 import os
 import re
 import signal
@@ -21,14 +22,17 @@ from structlog.testing import capture_logs
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
+from registry.operations.migrate import upgrade
 from registry.queue import claims
 from registry.queue.shards import ShardPrompt
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from tests.chaos import trips
-from tests.commands import ROOT, eventually, fake_worker, terminate
+from tests.chaos.processes import Worker as Process
+from tests.commands import PATIENCE_S, ROOT, command_process, eventually, fake_worker, terminate
 from tests.fake_scorer import FakeScorer
 from tests.population import predictions, queue_evaluation
+from tests.services import PostgresServer
 from workers import loop as loops
 from workers.loop import WorkerLoop
 from workers.memory import MINIMUM_TOKENS
@@ -202,6 +206,38 @@ def test_a_worker_that_somebody_waits_for_says_what_is_wrong_with_the_database(
         limit.unlink()
     assert state(engine, evaluation_id) == "running"
     assert set(shard_rows(engine, "failures", "crashes")) == {(0, 0)}
+
+
+def test_services_that_are_started_before_postgresql_wait_for_it(private_postgres_server: PostgresServer) -> None:
+    settings = {"database_url": private_postgres_server.url}
+    upgrade(private_postgres_server.url)
+    get_engine(private_postgres_server.url).dispose()
+    private_postgres_server.stop()
+    with (
+        command_process("beat", **settings) as beat,
+        command_process("serve", "--port", "0", **settings) as website,
+    ):
+        with command_process("worker", **settings) as worker:
+            for process in (beat, website, worker):
+                logged(process, "database_awaited")
+        private_postgres_server.start()  # not for the worker, whose start takes all of torch
+        logged(beat, "beat_started")
+        logged(website, "Shuffleboard is at")
+
+
+def logged(process: Process, sign: str) -> None:
+    """Waits until the process has logged it."""
+    eventually(lambda: sign in process.log.read_text() or process.status is not None, f"it logs {sign}")
+    assert sign in process.log.read_text(), process.log.read_text()
+
+
+def test_a_service_gives_up_a_database_that_stays_away() -> None:
+    nowhere = "postgresql://nobody@127.0.0.1:1/none"
+    with command_process("beat", database_url=nowhere, database_wait_seconds=0.1) as beat:
+        assert beat.wait(PATIENCE_S) == 1
+        *waited, error = beat.log.read_text().splitlines()
+        assert {json.loads(line)["event"] for line in waited} == {"database_awaited"}
+        assert re.fullmatch(r"Error: database \S+ cannot be opened \(.*\); check SHUFFLEBOARD_DATABASE_URL .*", error)
 
 
 def test_a_thread_that_breaks_stops_the_worker(sqlite_database: str, monkeypatch: pytest.MonkeyPatch) -> None:

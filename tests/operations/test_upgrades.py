@@ -1,12 +1,11 @@
 """Upgrades under way: they give up soon where somebody is in their way, and say beforehand what they would run."""
 
 import json
-import os
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,7 @@ from registry.operations import migrate
 from registry.schema import history
 from registry.settings import get_settings
 from shuffleboard.cli.database import check_command, current_command
-from tests.chaos.processes import Worker, fork_command
-from tests.commands import PATIENCE_S, eventually
+from tests.commands import PATIENCE_S, command_process, eventually
 from tests.migration.make_fixture import FIXTURES
 from tests.migration.next_revision import NEXT, TITLE
 from tests.migration.test_fixtures import contents, load
@@ -122,15 +120,12 @@ def test_an_upgrade_waits_for_another_and_then_has_nothing_to_do(
         assert (first.result(), second.result()) == (NEXT, NEXT)
 
 
-def test_an_empty_database_may_be_set_up_by_several_processes_at_once(database_url: str, tmp_path: Path) -> None:
-    environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": database_url}
-    upgrades = []
-    for number in range(3):
-        said, log = tmp_path / f"{number}.out", tmp_path / f"{number}.log"
-        upgrades.append(Worker(fork_command(["db", "upgrade"], environment, said, log), said, log))
-    ended = [upgrade.wait(PATIENCE_S) for upgrade in upgrades]
-    assert ended == [0] * 3, "".join(upgrade.log.read_text() for upgrade in upgrades)
-    assert {upgrade.said.read_text() for upgrade in upgrades} == {f"database is at revision {RELEASED}\n"}
+def test_an_empty_database_may_be_set_up_by_several_processes_at_once(database_url: str) -> None:
+    with ExitStack() as stack:
+        upgrades = [stack.enter_context(command_process("db", "upgrade", database_url=database_url)) for _ in range(3)]
+        ended = [upgrade.wait(PATIENCE_S) for upgrade in upgrades]
+        assert ended == [0] * 3, "".join(upgrade.log.read_text() for upgrade in upgrades)
+        assert {upgrade.said.read_text() for upgrade in upgrades} == {f"database is at revision {RELEASED}\n"}
 
 
 def test_the_shipped_limits_are_those_of_the_migration_s_transaction(
