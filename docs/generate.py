@@ -63,7 +63,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "Work": (
         "How workers share it, and when one takes over: [how the queue works](operations.md#how-the-queue-works).",
-        ("lease_seconds", "poll_seconds", "reconcile_seconds"),
+        ("lease_seconds", "poll_seconds", "reconcile_seconds", "stall_min_seconds", "stall_max_seconds"),
     ),
     "Endpoints": (
         "Models on servers that speak OpenAI's protocol. More: [endpoints](operations.md#endpoints).",

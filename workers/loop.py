@@ -19,13 +19,14 @@ from registry.db import database_now, read_session, write_session
 from registry.errors import DatabaseError, ShuffleboardError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
-from registry.queue import claims
+from registry.queue import claims, stalls
 from registry.revisions.store import request_of
 from registry.settings import Settings
 from registry.tables import ModelRevision, Worker
 from workers.artifacts import inspect_files
 from workers.errors import InterruptedScoringError
 from workers.memory import TokenBudgets, release_memory
+from workers.progress import Stillness
 from workers.scorer import Scorer
 
 UNLOAD_SECONDS: Final = 600.0
@@ -77,6 +78,8 @@ class WorkerLoop:
         self._claim: claims.Claim | None = None
         self._lost: claims.Claim | None = None
         self._unsure = False
+        self._steps = 0
+        self._stillness = Stillness()
         self._patience = float("inf")
         self._messages = 0
         self._last_work = time.monotonic()
@@ -308,6 +311,7 @@ class WorkerLoop:
         begun = time.monotonic()
         pause = FIRST_RETRY_SECONDS
         while True:
+            self._steps += 1  # waiting for a database in trouble is no stall
             try:
                 with self._maintenance.transaction() as session:
                     return attempt(session)
@@ -324,6 +328,7 @@ class WorkerLoop:
             pause = min(2 * pause, LAST_RETRY_SECONDS)
 
     def _should_stop(self) -> bool:
+        self._steps += 1  # a scorer asks between batches, so asking is progress
         return self.stopping.is_set() or (self._lost is not None and self._lost is self._claim)
 
     def _idle(self) -> bool:
@@ -397,10 +402,33 @@ class WorkerLoop:
         interval = min(self.settings.lease_seconds / 3, claims.ALIVE_SECONDS / 3)
         while not self.stopping.wait(interval):
             try:
+                if self._gives_up(interval):
+                    return
                 with self._maintenance.transaction() as session:
                     self._keep(session)
             except DBAPIError as error:  # the lease lasts three beats
                 log_trouble(error)
+
+    def _gives_up(self, interval_s: float) -> bool:
+        """Whether the shard in work made no progress for too long. It is given up then, and the process has to end.
+
+        The thread that hangs in it cannot be ended alone. Whatever it still comes to has a stale claim.
+        """
+        held, loaded = self._claim, self.scorer.loaded_model_revision_id
+        still_s = self._stillness.look((held, loaded, self._steps), interval_s)
+        if held is None or still_s < self.settings.stall_min_seconds:
+            return False
+        with self._maintenance.transaction() as session:
+            is_loading = loaded != held.model_revision_id
+            if still_s < stalls.patience(session, self.settings, None if is_loading else held):
+                return False
+            error = f"no progress for {still_s:.0f} s in process {os.getpid()} on {socket.gethostname()}, which exits"
+            stalls.give_up(session, held, self.id, error)
+        log.error("shard_given_up", evaluation=held.evaluation_id, shard=held.shard_id, error=error)
+        self._lost = held
+        self.broken = True
+        self.stopping.set()
+        return True
 
     def _keep(self, session: Session) -> None:
         """Records a sign of life and extends the lease; notes when that is lost, so that scoring stops."""

@@ -19,11 +19,12 @@ from sqlalchemy import Engine, select, text, update
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
+from registry.account_tables import Notice
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
-from registry.queue import claims
+from registry.queue import claims, stalls
 from registry.queue.shards import ShardPrompt
 from registry.settings import Settings
 from registry.tables import Shard, Worker
@@ -361,6 +362,55 @@ def test_a_worker_in_a_batch_that_does_not_end_leaves_in_time_and_hands_its_shar
     assert shard_rows(engine, "state", "failures", "crashes", "lease_until") == [("queued", 0, 0, None)] * 2
     with read_session(engine) as session:
         assert session.scalars(select(Worker)).one().stopped_at is not None
+
+
+def test_a_shard_whose_scorer_hangs_is_given_up_and_reported_and_its_late_result_discarded(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "BACK_OFF_SECONDS", 0.0)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=2, variants="original")
+    wakes = threading.Event()
+    settings = Settings(lease_seconds=1, poll_seconds=0.05, stall_min_seconds=1, stall_max_seconds=1)
+    loop = WorkerLoop(engine, settings, FakeScorer(before_prompt=lambda _: wakes.wait()), ["cpu"])
+    with capture_logs() as logs:
+        loop.start()
+        hanging = threading.Thread(target=loop.run)
+        hanging.start()
+        try:
+            eventually(loop.stopping.is_set, "it notices, although its heartbeat goes on")
+            assert loop.broken  # the process ends with status 1, so that a supervisor starts another
+            assert shard_rows(engine, "state", "failures", "crashes") == [("queued", 1, 0), ("queued", 0, 0)]
+            assert run(engine).count("shard_done") == 2  # another worker's
+            before = predictions(engine, evaluation_id)
+        finally:
+            wakes.set()
+            hanging.join()
+            loop.stop()
+    events = [entry["event"] for entry in logs if entry["event"].startswith("shard_")]
+    assert events == ["shard_given_up", "shard_discarded"]
+    assert (state(engine, evaluation_id), predictions(engine, evaluation_id)) == ("complete", before)
+    with read_session(engine) as session:
+        (told,) = session.scalars(select(Notice.document).where(Notice.kind == "evaluation.stalled"))
+    assert (told["evaluation"], told["shard"], told["worker"]) == (evaluation_id, 1, loop.id)
+
+
+def test_a_shard_may_stand_still_for_ten_times_what_all_of_it_should_take(sqlite_database: str, tmp_path: Path) -> None:
+    engine = get_engine(sqlite_database)
+    queue_evaluation(engine, tmp_path, shards=3)
+    settings = Settings(stall_min_seconds=2, stall_max_seconds=600)
+    with write_session(engine) as session:
+        session.add(Worker(id="worker", host="here", pid=1, device="fake", versions={}))
+        session.flush()
+        held = claims.claim(session, "worker", queues=["cpu"], lease_seconds=60)
+        assert held is not None
+        first, *others = session.scalars(select(Shard.id).order_by(Shard.id))
+        assert held.shard_id == first
+        for took_s, expected_s in (((), 600), ((20.0,), 200), ((20.0, 0.1), 200), ((1e6, 0.1), 600), ((0.1, 0.1), 2)):
+            for shard_id, elapsed_s in zip(others, took_s, strict=False):
+                done = update(Shard).where(Shard.id == shard_id).values(state="done", elapsed_s=elapsed_s)
+                session.execute(done)
+            assert stalls.patience(session, settings, held) == expected_s
+        assert stalls.patience(session, settings, None) == 600  # while its model is loaded
 
 
 def test_the_model_of_a_worker_that_polls_beside_messages_is_scored_by_one_thread_at_a_time(
