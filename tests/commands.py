@@ -81,10 +81,15 @@ def _checked(outcome: subprocess.CompletedProcess[str], status: int) -> subproce
     return outcome
 
 
+def worker_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
+    """A worker process with the fake scorer, just begun; killed at the end if it still runs."""
+    return _process(fork_worker, arguments, settings)
+
+
 @contextmanager
 def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
-    """A worker process with the fake scorer, at work once this yields; killed at the end if it still runs."""
-    with _process(fork_worker, arguments, settings) as worker:
+    """The same, at work once this yields."""
+    with worker_process(*arguments, **settings) as worker:
         eventually(lambda: worker.started or worker.status is not None, "the worker starts")
         assert worker.started, f"the worker did not start: {worker.log.read_text()}"
         yield worker

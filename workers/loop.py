@@ -418,12 +418,17 @@ class WorkerLoop:
         still_s = self._stillness.look((held, loaded, self._steps), interval_s)
         if held is None or still_s < self.settings.stall_min_seconds:
             return False
-        with self._maintenance.transaction() as session:
-            is_loading = loaded != held.model_revision_id
-            if still_s < stalls.patience(session, self.settings, None if is_loading else held):
-                return False
-            error = f"no progress for {still_s:.0f} s in process {os.getpid()} on {socket.gethostname()}, which exits"
-            stalls.give_up(session, held, self.id, error)
+        error = f"no progress for {still_s:.0f} s in process {os.getpid()} on {socket.gethostname()}, which exits"
+        try:
+            with self._maintenance.transaction() as session:
+                is_loading = loaded != held.model_revision_id
+                if still_s < stalls.patience(session, self.settings, None if is_loading else held):
+                    return False
+                stalls.give_up(session, held, self.id, error)
+        except DBAPIError as trouble:
+            if still_s < self.settings.stall_max_seconds:
+                raise
+            log_trouble(trouble)  # perhaps what hangs holds the database's lock: the end of the process frees it
         log.error("shard_given_up", evaluation=held.evaluation_id, shard=held.shard_id, error=error)
         self._lost = held
         self.broken = True
