@@ -24,10 +24,13 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--until-idle", action="store_true")
     parser.add_argument("--seconds-per-prompt", type=float, default=0.0)
     parser.add_argument("--trip", help=f"POINT:COUNT:SIGNAL, points: {', '.join(trips.POINTS)}")
+    parser.add_argument("--history", type=Path, help="a folder of migrations to take for this code's own")
     parser.add_argument("--page-limit", help="a file that holds SQLite's max_page_count, or is not there")
     parser.add_argument("--wrong-numbers", action="store_true", help="score so that its results can be told")
     parser.add_argument("--without-fence", action="store_true", help="break the queue, to see that tests notice")
     arguments = parser.parse_args(words)
+    if arguments.history:
+        trips.follow(arguments.history)
     settings = settings_of()
     engine = engine_when_reachable(settings)
     scorer = FakeScorer(
@@ -66,11 +69,15 @@ def run_worker(words: Sequence[str], environment: Mapping[str, str], said: Path,
     main(words)
 
 
-def run_command(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
-    """`shuffleboard WORDS` in such a process."""
+def run_command(
+    words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path, history: Path | None = None
+) -> None:
+    """`shuffleboard WORDS` in such a process. history: a folder of migrations to take for this code's own."""
     from shuffleboard.cli import main as command_line
 
     _take_over(environment, said, log)
+    if history is not None:
+        trips.follow(history)
     sys.argv = ["shuffleboard", *words]
     command_line()
 

@@ -56,6 +56,11 @@ class Worker:
         return self.said.exists() and self.said.stat().st_size > 0
 
     @property
+    def hung(self) -> bool:
+        """Whether its scorer hung, and it noticed: it ends by itself, with status 1."""
+        return b"shard_given_up" in self.log.read_bytes()
+
+    @property
     def frozen(self) -> bool:
         """Whether the process is stopped."""
         try:
@@ -73,10 +78,10 @@ def fork_worker(
 
 
 def fork_command(
-    words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path
+    words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path, history: Path | None = None
 ) -> "multiprocessing.context.ForkServerProcess":
-    """`shuffleboard WORDS` as a process."""
-    return _fork(run_command, words, environment, said, log)
+    """`shuffleboard WORDS` as a process. history: a folder of migrations to take for the code's own."""
+    return _fork(run_command, words, environment, said, log, history)
 
 
 def _fork(target: Callable[..., None], *arguments: object) -> "multiprocessing.context.ForkServerProcess":
