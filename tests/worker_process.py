@@ -9,6 +9,7 @@ Its worker id goes to stdout once it is at work, then a line `loaded ID` for eac
 import argparse
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--until-idle", action="store_true")
     parser.add_argument("--seconds-per-prompt", type=float, default=0.0)
+    parser.add_argument("--gate", type=Path, help="a file without which it stands before its next prompt")
     parser.add_argument("--trip", help=f"POINT:COUNT:SIGNAL, points: {', '.join(trips.POINTS)}")
     parser.add_argument("--history", type=Path, help="a folder of migrations to take for this code's own")
     parser.add_argument("--page-limit", help="a file that holds SQLite's max_page_count, or is not there")
@@ -37,6 +39,8 @@ def main(words: Sequence[str] | None = None) -> None:
         seconds_per_prompt=arguments.seconds_per_prompt,
         after_load=lambda model_revision_id: print("loaded", model_revision_id, flush=True),
     )
+    if arguments.gate:
+        scorer.before_prompt = lambda _: stand_before(arguments.gate)
     if arguments.wrong_numbers:
         scorer.logprobs = lambda prompt: fake_logprobs(prompt)[::-1]
     loop = WorkerLoop(engine, settings, scorer, ["cpu"])
@@ -61,6 +65,12 @@ def main(words: Sequence[str] | None = None) -> None:
         loop.stop()
     if loop.broken:
         sys.exit(1)
+
+
+def stand_before(gate: Path) -> None:
+    """Waits until the file is there."""
+    while not gate.exists():
+        time.sleep(0.02)
 
 
 def run_worker(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
