@@ -353,14 +353,17 @@ class Deployment:
 
     def _upgrade_under_workers(self, kind: str) -> None:
         """Two at once, to a schema that is newer than the workers' code; those begun later have that code."""
-        self._upgrade(2, self.servers.next_history)
+        self._upgrade(2, self.servers.next_history, UPGRADE_ATTEMPTS)
         self._history = self.servers.next_history
         self._count(kind)
 
-    def _upgrade(self, number: int, history: Path | None = None) -> None:
-        """Runs so many upgrades at once, and again while workers are in their way; all must then end with status 0."""
+    def _upgrade(self, number: int, history: Path | None = None, attempts: int = 1) -> None:
+        """Runs so many upgrades at once, which must end with status 0.
+
+        history: a newer schema's. attempts: of one that gives up since workers are in its way.
+        """
         history = history or self._history
-        for _ in range(UPGRADE_ATTEMPTS):
+        for _ in range(attempts):
             upgrades = []
             for _ in range(number):
                 said, log = self._files("upgrade")
