@@ -36,6 +36,10 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a worker, beat or website that is started waits for PostgreSQL to answer.",
     )
+    harness_python: str = Field(
+        default="",
+        description="Python with lm_eval, for `benchmarks import --harness-task`; empty: the command's own.",
+    )
     broker_url: str = Field(
         default="",
         description=(
