@@ -59,7 +59,7 @@ To set a variable and its file is an error.
 SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "Where things are": (
         "Without them, everything lies in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
-        ("home", "database_url", "database_wait_seconds", "broker_url", "log_level"),
+        ("home", "database_url", "database_wait_seconds", "broker_url", "log_level", "harness_python"),
     ),
     "Work": (
         "How workers share it, and when one takes over: [how the queue works](operations.md#how-the-queue-works).",
@@ -84,7 +84,15 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "SQL page": (
         "On PostgreSQL, queries of others run as [reader roles](sql.md#reader-roles); the limits hold on both engines.",
-        ("reader_url", "member_reader_url", "sql_rows", "sql_seconds", "sql_bytes", "sql_cell_characters"),
+        (
+            "reader_url",
+            "member_reader_url",
+            "sql_rows",
+            "sql_seconds",
+            "sql_bytes",
+            "sql_cell_characters",
+            "sql_at_once",
+        ),
     ),
     "Webhooks": ("[Who is told of what](submissions.md#webhooks).", ("private_webhooks",)),
 }
