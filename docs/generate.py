@@ -71,7 +71,7 @@ Setting both a variable and its file is an error.
 SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "Where things are": (
         "Without them, everything is in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
-        ("home", "database_url", "broker_url", "log_level", "harness_python"),
+        ("home", "database_url", "database_wait_seconds", "broker_url", "log_level", "harness_python"),
     ),
     "Imports": (
         "Small files that ask for much memory are refused: [bounded imports](operations.md#imports-are-bounded).",
@@ -79,7 +79,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "Work": (
         "How workers share it, and when one takes over: [how the queue works](operations.md#how-the-queue-works).",
-        ("lease_seconds", "poll_seconds", "reconcile_seconds"),
+        ("lease_seconds", "poll_seconds", "reconcile_seconds", "stall_min_seconds", "stall_max_seconds"),
     ),
     "Endpoints": (
         "Models on servers that speak OpenAI's protocol. More: [endpoints](operations.md#endpoints).",

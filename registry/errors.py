@@ -17,6 +17,7 @@ ShuffleboardError
 ├── RemoteError         another registry that does not answer, or not as the API does
 ├── StorageError        a disk that is full or fails, or a damaged database
 └── DatabaseError       a database that is missing, out of date or not writable
+    └── UnreachableError    a database that does not answer
 
 Messages name the thing, the value and the remedy. The command line prints them without a traceback; the web maps
 them to a response in one handler.
@@ -97,3 +98,7 @@ class StorageError(ShuffleboardError):
 
 class DatabaseError(ShuffleboardError):
     """The database is missing, out of date or not writable."""
+
+
+class UnreachableError(DatabaseError):
+    """The database does not answer; it may later."""

@@ -31,6 +31,11 @@ class Settings(BaseSettings):
             "postgresql://user:password@host/name or sqlite:////path/file.db; empty: SQLite in the data directory."
         ),
     )
+    database_wait_seconds: float = Field(
+        default=60.0,
+        ge=0,
+        description="How long a worker, beat or website that is started waits for PostgreSQL to answer.",
+    )
     harness_python: str = Field(
         default="",
         description="Python with lm_eval, for `benchmarks import --harness-task`; empty: the command's own.",
@@ -55,6 +60,22 @@ class Settings(BaseSettings):
     poll_seconds: float = Field(default=1.0, gt=0, description="How often an idle worker polls the database.")
     reconcile_seconds: float = Field(
         default=30.0, gt=0, description="How often lost hints are resent and complete evaluations sealed."
+    )
+    stall_min_seconds: float = Field(
+        default=300.0,
+        gt=0,
+        description=(
+            "After how long without progress a worker gives its shard up and exits, at the least; it is ten times what "
+            "the shard takes at its model's measured rate."
+        ),
+    )
+    stall_max_seconds: float = Field(
+        default=3600.0,
+        gt=0,
+        description=(
+            "The same at the most, and while a model is loaded or its rate was never measured; less than the least "
+            "counts as the least."
+        ),
     )
     endpoints: str = Field(
         default="", description="TOML file of the endpoints that models may be served on; empty: none."

@@ -8,17 +8,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.chaos.processes import Worker, fork_worker
+from tests.chaos.processes import Worker, fork_command, fork_worker
 
 ROOT = Path(__file__).resolve().parent.parent
 TIMEOUT_S = 300.0
 PATIENCE_S = 300.0
+Fork = Callable[[Sequence[str], Mapping[str, str], Path, Path], Any]
 
 
 class _Terminal(io.TextIOWrapper):
@@ -90,20 +91,37 @@ def _checked(outcome: subprocess.CompletedProcess[str], status: int) -> subproce
     return outcome
 
 
+def worker_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
+    """A worker process with the fake scorer, just begun; killed at the end if it still runs."""
+    return _process(fork_worker, arguments, settings)
+
+
 @contextmanager
 def fake_worker(*arguments: object, **settings: object) -> Iterator[Worker]:
-    """A worker process with the fake scorer, at work once this yields; killed at the end if it still runs."""
+    """The same, at work once this yields."""
+    with worker_process(*arguments, **settings) as worker:
+        eventually(lambda: worker.started or worker.status is not None, "the worker starts")
+        assert worker.started, f"the worker did not start: {worker.log.read_text()}"
+        yield worker
+
+
+def command_process(*arguments: object, **settings: object) -> AbstractContextManager[Worker]:
+    """`shuffleboard ARGUMENTS` as a process, just begun; killed at the end if it still runs."""
+    return _process(fork_command, arguments, settings)
+
+
+@contextmanager
+def _process(fork: Fork, arguments: Sequence[object], settings: dict[str, object]) -> Iterator[Worker]:
     with tempfile.TemporaryDirectory() as folder:
         said, log = Path(folder) / "said", Path(folder) / "log"
-        process = fork_worker([str(argument) for argument in arguments], _environment(settings), said, log)
-        worker = Worker(process, said, log)
+        for file in (said, log):
+            file.touch()
+        process = Worker(fork([str(argument) for argument in arguments], _environment(settings), said, log), said, log)
         try:
-            eventually(lambda: worker.started or worker.status is not None, "the worker starts")
-            assert worker.started, f"the worker did not start: {log.read_text()}"
-            yield worker
+            yield process
         finally:
-            worker.signal(signal.SIGKILL)
-            worker.wait()
+            process.signal(signal.SIGKILL)
+            process.wait()
 
 
 def _environment(settings: dict[str, object]) -> dict[str, str]:

@@ -9,10 +9,11 @@ Its worker id goes to stdout once it is at work, then a line `loaded ID` for eac
 import argparse
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from shuffleboard.cli.common import engine_of, settings_of
+from shuffleboard.cli.common import engine_when_reachable, settings_of
 from tests.chaos import trips
 from tests.fake_scorer import FakeScorer, fake_logprobs
 from workers.loop import WorkerLoop
@@ -23,17 +24,23 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--until-idle", action="store_true")
     parser.add_argument("--seconds-per-prompt", type=float, default=0.0)
+    parser.add_argument("--gate", type=Path, help="a file without which it stands before its next prompt")
     parser.add_argument("--trip", help=f"POINT:COUNT:SIGNAL, points: {', '.join(trips.POINTS)}")
+    parser.add_argument("--history", type=Path, help="a folder of migrations to take for this code's own")
     parser.add_argument("--page-limit", help="a file that holds SQLite's max_page_count, or is not there")
     parser.add_argument("--wrong-numbers", action="store_true", help="score so that its results can be told")
     parser.add_argument("--without-fence", action="store_true", help="break the queue, to see that tests notice")
     arguments = parser.parse_args(words)
+    if arguments.history:
+        trips.follow(arguments.history)
     settings = settings_of()
-    engine = engine_of(settings)
+    engine = engine_when_reachable(settings)
     scorer = FakeScorer(
         seconds_per_prompt=arguments.seconds_per_prompt,
         after_load=lambda model_revision_id: print("loaded", model_revision_id, flush=True),
     )
+    if arguments.gate:
+        scorer.before_prompt = lambda _: stand_before(arguments.gate)
     if arguments.wrong_numbers:
         scorer.logprobs = lambda prompt: fake_logprobs(prompt)[::-1]
     loop = WorkerLoop(engine, settings, scorer, ["cpu"])
@@ -60,14 +67,38 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
-def run_forked(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
-    """`main` in a process that a server forked, with its modules loaded: its files and settings are its own."""
+def stand_before(gate: Path) -> None:
+    """Waits until the file is there."""
+    while not gate.exists():
+        time.sleep(0.02)
+
+
+def run_worker(words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path) -> None:
+    """`main` in a process that a server forked, with its modules loaded."""
+    _take_over(environment, said, log)
+    main(words)
+
+
+def run_command(
+    words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path, history: Path | None = None
+) -> None:
+    """`shuffleboard WORDS` in such a process. history: a folder of migrations to take for this code's own."""
+    from shuffleboard.cli import main as command_line
+
+    _take_over(environment, said, log)
+    if history is not None:
+        trips.follow(history)
+    sys.argv = ["shuffleboard", *words]
+    command_line()
+
+
+def _take_over(environment: Mapping[str, str], said: Path, log: Path) -> None:
+    """Gives this process files and settings of its own."""
     os.environ.clear()
     os.environ.update(environment)
     for path, descriptor in ((said, 1), (log, 2)):
         with path.open("wb") as file:
             os.dup2(file.fileno(), descriptor)
-    main(words)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 from sqlalchemy import Engine, insert, select, update
@@ -19,13 +19,14 @@ from registry.db import database_now, read_session, write_session
 from registry.errors import DatabaseError, ShuffleboardError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
-from registry.queue import claims
+from registry.queue import claims, stalls
 from registry.revisions.store import request_of
 from registry.settings import Settings
 from registry.tables import ModelRevision, Worker
 from workers.artifacts import inspect_files
 from workers.errors import InterruptedScoringError
 from workers.memory import TokenBudgets, release_memory
+from workers.progress import Stillness
 from workers.scorer import Scorer
 
 UNLOAD_SECONDS: Final = 600.0
@@ -77,6 +78,8 @@ class WorkerLoop:
         self._claim: claims.Claim | None = None
         self._lost: claims.Claim | None = None
         self._unsure = False
+        self._steps = 0
+        self._stillness = Stillness()
         self._patience = float("inf")
         self._messages = 0
         self._last_work = time.monotonic()
@@ -89,20 +92,31 @@ class WorkerLoop:
         """Makes the worker's row, reconciles once, and starts the threads that beat and maintain."""
         host, device = socket.gethostname(), self.scorer.device()
         versions = {"shuffleboard": code_version(), **self.scorer.versions()}
-        with write_session(self.engine) as session:
-            known = session.scalar(
-                select(Worker.token_budgets)
-                .where(Worker.host == host, Worker.device == device, Worker.token_budgets.is_not(None))
-                .order_by(Worker.started_at.desc())
-                .limit(1)
-            )
-            self._budgets = TokenBudgets(known)
-            row = {"id": self.id, "host": host, "pid": os.getpid(), "device": device, "versions": versions}
-            session.execute(insert(Worker).values(row | {"queues": list(self.queues), "token_budgets": known}))
+        row = {"id": self.id, "host": host, "pid": os.getpid(), "device": device, "versions": versions}
+        self._patience = self.settings.database_wait_seconds
+        try:
+            self._insist(lambda session: self._sign_on(session, row))
+        except TROUBLE as error:
+            raise _unusable(error) from error
+        self._patience = float("inf")
         self._start_thread("heartbeat", self._beat)  # first: hashing a model can take minutes
-        self.maintain()
+        try:
+            self.maintain()
+        except TROUBLE as error:
+            log_trouble(error)
         self._start_thread("maintenance", self._maintain_regularly)
         log.info("worker_started", worker=self.id, host=host, device=device, queues=self.queues, versions=versions)
+
+    def _sign_on(self, session: Session, row: dict[str, Any]) -> None:
+        known = session.scalar(
+            select(Worker.token_budgets)
+            .where(Worker.host == row["host"], Worker.device == row["device"], Worker.token_budgets.is_not(None))
+            .order_by(Worker.started_at.desc())
+            .limit(1)
+        )
+        self._budgets = TokenBudgets(known)
+        if session.get(Worker, self.id) is None:  # an earlier attempt may have been committed
+            session.execute(insert(Worker).values(row | {"queues": list(self.queues), "token_budgets": known}))
 
     def poll_beside_messages(self) -> None:
         """Also polls the database while no message comes: work goes on without the broker."""
@@ -165,10 +179,7 @@ class WorkerLoop:
                     return
             except TROUBLE as error:
                 if until_idle:
-                    reason = str(error.orig).splitlines()[0]
-                    raise DatabaseError(
-                        f"the database cannot be used: {reason}; the work stays queued: fix that and start a worker"
-                    ) from error
+                    raise _unusable(error) from error
                 log_trouble(error)
             self.stopping.wait(self.settings.poll_seconds)
 
@@ -300,6 +311,7 @@ class WorkerLoop:
         begun = time.monotonic()
         pause = FIRST_RETRY_SECONDS
         while True:
+            self._steps += 1  # waiting for a database in trouble is no stall
             try:
                 with self._maintenance.transaction() as session:
                     return attempt(session)
@@ -316,6 +328,7 @@ class WorkerLoop:
             pause = min(2 * pause, LAST_RETRY_SECONDS)
 
     def _should_stop(self) -> bool:
+        self._steps += 1  # a scorer asks between batches, so asking is progress
         return self.stopping.is_set() or (self._lost is not None and self._lost is self._claim)
 
     def _idle(self) -> bool:
@@ -389,10 +402,38 @@ class WorkerLoop:
         interval = min(self.settings.lease_seconds / 3, claims.ALIVE_SECONDS / 3)
         while not self.stopping.wait(interval):
             try:
+                if self._gives_up(interval):
+                    return
                 with self._maintenance.transaction() as session:
                     self._keep(session)
             except DBAPIError as error:  # the lease lasts three beats
                 log_trouble(error)
+
+    def _gives_up(self, interval_s: float) -> bool:
+        """Whether the shard in work made no progress for too long. It is given up then, and the process has to end.
+
+        The thread that hangs in it cannot be ended alone. Whatever it still comes to has a stale claim.
+        """
+        held, loaded = self._claim, self.scorer.loaded_model_revision_id
+        still_s = self._stillness.look((held, loaded, self._steps), interval_s)
+        if held is None or still_s < self.settings.stall_min_seconds:
+            return False
+        error = f"no progress for {still_s:.0f} s in process {os.getpid()} on {socket.gethostname()}, which exits"
+        try:
+            with self._maintenance.transaction() as session:
+                is_loading = loaded != held.model_revision_id
+                if still_s < stalls.patience(session, self.settings, None if is_loading else held):
+                    return False
+                stalls.give_up(session, held, self.id, error)
+        except DBAPIError as trouble:
+            if still_s < self.settings.stall_max_seconds:
+                raise
+            log_trouble(trouble)  # perhaps what hangs holds the database's lock: the end of the process frees it
+        log.error("shard_given_up", evaluation=held.evaluation_id, shard=held.shard_id, error=error)
+        self._lost = held
+        self.broken = True
+        self.stopping.set()
+        return True
 
     def _keep(self, session: Session) -> None:
         """Records a sign of life and extends the lease; notes when that is lost, so that scoring stops."""
@@ -408,3 +449,8 @@ class WorkerLoop:
         held = self._claim
         if held is not None and not claims.heartbeat(session, held, self.settings.lease_seconds):
             self._lost = held
+
+
+def _unusable(error: DBAPIError) -> DatabaseError:
+    reason = str(error.orig).splitlines()[0]
+    return DatabaseError(f"the database cannot be used: {reason}; the work stays queued: fix that and start a worker")

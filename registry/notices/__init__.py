@@ -19,9 +19,11 @@ KINDS: Final[dict[str, str]] = {
     "submission.finished": "Its last evaluation ended, successfully or not.",
     "evaluation.complete": "An evaluation was sealed.",
     "evaluation.failed": "An evaluation ended with shards that could not be scored.",
+    "evaluation.stalled": "A shard made no progress and was taken from its worker.",
     "evaluation.withdrawn": "A sealed evaluation no longer counts: it was withdrawn, or superseded by another.",
 }
 """Every kind of notice with its meaning. `webhook.test` is sent to one webhook as a test."""
+STALLED: Final = "evaluation.stalled"
 TEST: Final = "webhook.test"
 
 
@@ -66,6 +68,12 @@ def evaluation_failed(session: Session, evaluation: Evaluation) -> None:
     before = select(func.count()).select_from(Notice).filter_by(kind="evaluation.failed", evaluation_id=evaluation.id)
     key = f"{evaluation.id}.{session.scalar(before) or 0}"
     notify(session, "evaluation.failed", key, evaluation_document(evaluation), evaluation_id=evaluation.id)
+
+
+def evaluation_stalled(session: Session, evaluation: Evaluation, shard_id: int, fence: int, worker_id: str) -> None:
+    """Reports that a shard made no progress and was taken from its worker."""
+    document = evaluation_document(evaluation) | {"shard": shard_id, "worker": worker_id}
+    notify(session, STALLED, f"{shard_id}.{fence}", document, evaluation_id=evaluation.id)
 
 
 def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:

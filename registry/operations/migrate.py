@@ -11,13 +11,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from registry.boards.store import load_shipped_suites
-from registry.db import get_engine, write_session
+from registry.db import get_engine, one_at_a_time
 from registry.errors import DatabaseError
 from registry.schema import history
 from registry.studies.published import load_published
 
-LOCK_NOT_AVAILABLE: Final = "55P03"
-"""PostgreSQL's SQLSTATE of a statement that did not get a lock in time."""
+HELD: Final = ("55P03", "40P01")
+"""PostgreSQL's SQLSTATEs of a statement that did not get a lock: not in time, or not without a deadlock."""
 
 
 def _config() -> Config:
@@ -44,24 +44,24 @@ def upgrade(url: str) -> str:
     """Brings the database to the newest revision in one transaction and returns that revision.
 
     Published results and shipped suites are brought up to date at any revision: a release can change them without
-    changing the schema.
+    changing the schema. Of several upgrades at once, one works and the others wait for it.
     Raises DatabaseError when it cannot be reached or a migration fails, which leaves the old schema as it was.
     """
     engine = get_engine(url)
     before = history.current(engine)
     history.require_known(history.shown(engine), before)
     try:
-        if before == history.head():
-            with write_session(engine) as session:
-                _load_shipped(session)
-        else:
-            # One transaction for all of it: a database at the newest schema lacks nothing that comes with it.
-            with engine.begin() as connection, Session(connection) as session:
+        # One transaction for all of it: a database at the newest schema lacks nothing that comes with it.
+        with engine.begin() as connection, Session(connection) as session:
+            one_at_a_time(session, "upgrade")
+            before = history.revision_of(connection)  # whoever had the turn before may have done everything
+            history.require_known(history.shown(engine), before)
+            if before != history.head():
                 run_migrations(connection)
                 _comment(connection)
                 _complete(session)
-                _load_shipped(session)
-                session.flush()
+            _load_shipped(session)
+            session.flush()
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
         remedy = "; stop workers and website, which are using its tables, and run it again" if _is_held(error) else ""
@@ -103,4 +103,4 @@ def _load_shipped(session: Session) -> None:
 
 def _is_held(error: DBAPIError) -> bool:
     """Whether somebody else held what a statement wanted for longer than it waits."""
-    return getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE or "database is locked" in str(error.orig)
+    return getattr(error.orig, "sqlstate", None) in HELD or "database is locked" in str(error.orig)

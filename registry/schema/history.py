@@ -10,11 +10,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from sqlalchemy import Engine, inspect, make_url, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, inspect, make_url, text
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 import migrations
-from registry.errors import DatabaseError
+from registry.errors import DatabaseError, UnreachableError
 
 FROM_BEFORE: Final = (
     "with the code that made it export every evaluation (shuffleboard evaluations export ID --out DIR), and import the "
@@ -59,19 +59,25 @@ def head() -> str:
 
 
 def current(engine: Engine) -> str | None:
-    """The revision the database is at; None for an empty one. Raises DatabaseError when it cannot be reached."""
+    """The revision the database is at; None for an empty one. Raises DatabaseError when it cannot be read."""
     try:
         # On SQLite a reader waits for no writer.
         with engine.execution_options(read_only=True).connect() as connection:
-            if not inspect(connection).has_table("alembic_version"):
-                return None
-            at: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
-            return at
+            return revision_of(connection)
     except DBAPIError as error:
         reason = str(error.orig).splitlines()[0]
-        raise DatabaseError(
+        kind = UnreachableError if isinstance(error, OperationalError) else DatabaseError
+        raise kind(
             f"database {shown(engine)} cannot be opened ({reason}); check SHUFFLEBOARD_DATABASE_URL and that it runs"
         ) from None
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision that a transaction sees; None in an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    at: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return at
 
 
 def require_current(engine: Engine) -> None:

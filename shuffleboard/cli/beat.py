@@ -21,7 +21,7 @@ from registry.queue import claims
 from registry.queue.broker import require_admission
 from registry.settings import Settings
 from registry.tables import Worker
-from shuffleboard.cli.common import engine_of, settings_of
+from shuffleboard.cli.common import engine_of, engine_when_reachable, settings_of
 
 GRACE_SECONDS: Final = 7.0
 """How long a round may continue after it was told to stop; the next round, on any host, does the rest."""
@@ -41,7 +41,7 @@ def beat(once: bool) -> None:
     SIGTERM and Ctrl-C stop it with status 0.
     """
     settings = settings_of()
-    engine = engine_of(settings)
+    engine = engine_of(settings) if once else engine_when_reachable(settings)
     if settings.broker_url:
         require_admission(settings)
     maintenance = Maintenance(engine, settings)

@@ -9,7 +9,7 @@ import click
 
 from registry.queue.broker import require_admission
 from registry.tables import QUEUES
-from shuffleboard.cli.common import engine_of, settings_of
+from shuffleboard.cli.common import engine_when_reachable, settings_of
 from workers.loop import UNLOAD_SECONDS, WorkerLoop
 from workers.quiet import quiet_libraries
 from workers.scorer import ENGINES, TransformersScorer
@@ -74,7 +74,7 @@ def worker(
         options += ["--threads", str(threads)] if threads else []
         sys.exit(_one_process_each(devices, options))
     settings = settings_of()
-    engine = engine_of(settings)
+    engine = engine_when_reachable(settings)
     if settings.broker_url:
         require_admission(settings)
     quiet_libraries()

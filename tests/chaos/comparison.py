@@ -24,7 +24,8 @@ ENGINE_TOLERANCE: Final = 1e-4
 @dataclass
 class Outcome:
     """What a schedule came to. lost, doubled: predictions; stuck: shards not done and evaluations not sealed;
-    parked: shards that were given up or counted a failure although nothing was wrong with them."""
+    parked: shards that were given up or counted a failure although nothing was wrong with them. given_up: shards that
+    were taken from hung workers, which counts one failure each."""
 
     schedule: Schedule
     faults: Counter[str] = field(default_factory=Counter)
@@ -32,6 +33,7 @@ class Outcome:
     doubled: int = 0
     stuck: int = 0
     parked: int = 0
+    given_up: int = 0
     problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -57,7 +59,8 @@ def compare(engine: Engine, ids: list[int], reference: Reference, outcome: Outco
         shards = session.execute(select(Shard.state, Shard.failures)).all()
         unsealed = select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_(None))
         outcome.stuck = sum(row.state != "done" for row in shards) + (session.scalar(unsealed) or 0)
-        outcome.parked = sum(row.state == "failed" or row.failures > 0 for row in shards)
+        failures = sum(row.failures for row in shards)
+        outcome.parked = sum(row.state == "failed" for row in shards) + max(0, failures - outcome.given_up)
     for evaluation_id, expected in zip(ids, reference, strict=True):
         found = taken_down(engine, evaluation_id)
         rows, wanted = found["predictions"], expected["predictions"]

@@ -1,7 +1,7 @@
 """Runs a schedule of faults against real servers and real worker processes, and compares what they come to.
 
 A deployment scores two evaluations of two models while workers are killed, frozen and told to stop, Redis and
-PostgreSQL are restarted, messages vanish and a database is full. Afterwards nothing may differ from a run in which
+PostgreSQL are restarted, messages vanish, scorers hang, disks are full and the schema is upgraded. Afterwards nothing may differ from a run in which
 nothing happened, except who scored what when.
 """
 
@@ -32,8 +32,8 @@ from registry.settings import Settings
 from registry.tables import Evaluation, Shard
 from tests import services
 from tests.chaos.comparison import Outcome, Reference, compare, taken_down
-from tests.chaos.processes import Worker, fork_worker
-from tests.chaos.schedules import Schedule, kind_of
+from tests.chaos.processes import Worker, fork_command, fork_worker
+from tests.chaos.schedules import UPGRADE, Schedule, kind_of
 from tests.chaos.servers import Servers, own_engine
 from tests.population import MMLU, queue_evaluation
 from workers.artifacts import inspect_files
@@ -44,9 +44,19 @@ RECONCILE_SECONDS: Final = 0.5
 FROZEN_SECONDS: Final = 2 * LEASE_SECONDS
 STOP_SECONDS: Final = 30.0
 """Within which a worker ends when it is told to. Ten are promised, on a machine that is not busy."""
+STALL_SECONDS: Final = 5.0
+"""For how long a shard may make no progress."""
 STUCK_SECONDS: Final = 240.0
 """How long after the last fault a deployment may take to complete."""
+UPGRADE_ATTEMPTS: Final = 40
 MODELS: Final = ("one", "two")
+NO_SPACE: Final = """
+    CREATE FUNCTION no_space() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE 'could not extend file: disk is full' USING ERRCODE = 'disk_full'; END
+    $$;
+    CREATE TRIGGER no_space BEFORE INSERT ON prediction EXECUTE FUNCTION no_space()
+"""
+"""What PostgreSQL answers when its disk is full."""
 SAMPLE: Final = {"variants": "cyclic", "limit": 30, "shard_prompts": 8}
 """What the real engine is asked."""
 
@@ -67,9 +77,11 @@ class Deployment:
             lease_seconds=LEASE_SECONDS * (2 if schedule.real else 1),
             poll_seconds=0.1,
             reconcile_seconds=RECONCILE_SECONDS,
+            **({} if schedule.real else {"stall_min_seconds": STALL_SECONDS, "stall_max_seconds": STALL_SECONDS}),
         )
         self.outcome = Outcome(schedule)
         self.page_limit = folder / "page_limit"
+        self._history: Path | None = None
         self._trips = list(schedule.trips)
         self._workers: list[Worker] = []
         self._begun = 0
@@ -80,23 +92,32 @@ class Deployment:
         """A new worker process, with the next trip of the schedule unless another is given."""
         if trip is None and self._trips:
             trip = self._trips.pop(0)
-        self._begun += 1
-        said, log = self.folder / f"worker-{self._begun}.out", self.folder / f"worker-{self._begun}.log"
-        settings = {name: str(value) for name, value in self.settings.model_dump().items()}
-        environment = {f"SHUFFLEBOARD_{name.upper()}": value for name, value in settings.items()}
+        said, log = self._files("worker")
+        environment = self._environment
         process: subprocess.Popen[bytes] | multiprocessing.context.ForkServerProcess
         if self.schedule.real:
             command = [sys.executable, "-m", "shuffleboard.cli", "worker", "--threads", "1"]
             with said.open("wb") as output, log.open("wb") as messages:
-                process = subprocess.Popen(
-                    command, cwd=ROOT, env=os.environ | environment, stdout=output, stderr=messages
-                )
+                process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=messages)
         else:
             words = ["--seconds-per-prompt", str(self.schedule.seconds_per_prompt)]
             words += ["--page-limit", str(self.page_limit)] if self.schedule.engine == "sqlite" else []
             words += ["--trip", trip] if trip else []
-            process = fork_worker(words, os.environ | environment, said, log)
+            words += ["--history", str(self._history)] if self._history else []
+            process = fork_worker(words, environment, said, log)
         self._workers.append(Worker(process, said, log, trip))
+
+    def _files(self, name: str) -> tuple[Path, Path]:
+        """What the next process writes to stdout and stderr."""
+        self._begun += 1
+        said, log = self.folder / f"{name}-{self._begun}.out", self.folder / f"{name}-{self._begun}.log"
+        log.touch()
+        return said, log
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        settings = {name: str(value) for name, value in self.settings.model_dump().items()}
+        return os.environ | {f"SHUFFLEBOARD_{name.upper()}": value for name, value in settings.items()}
 
     def tend(self) -> None:
         """Counts what the workers did to themselves, wakes the frozen, and replaces the dead."""
@@ -120,7 +141,10 @@ class Deployment:
     def _bury(self, worker: Worker) -> None:
         """Says what is wrong with how a worker ended."""
         status = worker.status
-        if status == -signal.SIGKILL:
+        if worker.hung and status in (1, -signal.SIGKILL):
+            if worker.trip is not None and worker.trip.endswith("HANG"):
+                self._count(kind_of(worker.trip))
+        elif status == -signal.SIGKILL:
             if worker.trip is not None and worker.trip.endswith("KILL"):
                 self._count(kind_of(worker.trip))
         elif worker.told_at is not None:
@@ -168,6 +192,9 @@ class Deployment:
             "messages reordered": self._reorder_messages,
             "messages lost": self._lose_messages,
             "SQLite database full": self._fill_database,
+            "PostgreSQL's disk full": self._fill_disk,
+            "upgraded twice at once": self._upgrade_twice,
+            UPGRADE: self._upgrade_under_workers,
         }[kind](kind)
 
     def _count(self, kind: str) -> None:
@@ -292,10 +319,23 @@ class Deployment:
 
     def _fill_database(self, kind: str) -> None:
         """No more pages until a worker has met with it and some time has passed."""
-        before = self._times_full()
         whole = self.page_limit.with_suffix(".new")  # nobody shall read half a number
         whole.write_text("1")
         whole.rename(self.page_limit)
+        self._let_workers_meet(kind)
+        self.page_limit.unlink()
+
+    def _fill_disk(self, kind: str) -> None:
+        """The same where the server says so."""
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql(NO_SPACE)
+        self._let_workers_meet(kind)
+        with self.engine.begin() as connection:
+            connection.exec_driver_sql("DROP FUNCTION no_space() CASCADE")
+
+    def _let_workers_meet(self, kind: str) -> None:
+        """Until a worker has met with a full disk and some time has passed, or nobody wants to store anything."""
+        before = self._times_full()
         deadline = time.monotonic() + 15
         while time.monotonic() < deadline and self._times_full() == before:
             self.tend()
@@ -303,10 +343,41 @@ class Deployment:
         if self._times_full() > before:
             self._count(kind)
             time.sleep(LEASE_SECONDS)
-        self.page_limit.unlink()
 
     def _times_full(self) -> int:
         return sum(log.read_bytes().count(b"disk is full") for log in self.folder.glob("worker-*.log"))
+
+    def _upgrade_twice(self, kind: str) -> None:
+        self._upgrade(2)
+        self._count(kind)
+
+    def _upgrade_under_workers(self, kind: str) -> None:
+        """Two at once, to a schema that is newer than the workers' code; those begun later have that code."""
+        self._upgrade(2, self.servers.next_history, UPGRADE_ATTEMPTS)
+        self._history = self.servers.next_history
+        self._count(kind)
+
+    def _upgrade(self, number: int, history: Path | None = None, attempts: int = 1) -> None:
+        """Runs so many upgrades at once, which must end with status 0.
+
+        history: a newer schema's. attempts: of one that gives up since workers are in its way.
+        """
+        history = history or self._history
+        for _ in range(attempts):
+            upgrades = []
+            for _ in range(number):
+                said, log = self._files("upgrade")
+                process = fork_command(["db", "upgrade"], self._environment, said, log, history)
+                upgrades.append(Worker(process, said, log))
+            while any(upgrade.status is None for upgrade in upgrades):
+                self.tend()  # a worker that froze with a lock must wake
+                time.sleep(0.03)
+            failed = [upgrade.log.read_text() for upgrade in upgrades if upgrade.status != 0]
+            if not failed:
+                return
+            if not all("stop workers and website" in reason for reason in failed):
+                break
+        self._problem(f"upgrades fail: {failed}")
 
     # The whole
 
@@ -329,9 +400,11 @@ class Deployment:
     def run(self, reference: Reference) -> Outcome:
         """Queues work, carries the schedule out while there is some, and compares."""
         begun = time.monotonic()
-        ids = self.queue_work()
         try:
-            for _ in range(self.schedule.workers):
+            if self.schedule.upgrade:
+                self._begin_at_first_schema()
+            ids = self.queue_work()
+            while len(self._workers) < self.schedule.workers:
                 self.start_worker()
             self._carry_out(ids)
             self.stop()
@@ -340,9 +413,19 @@ class Deployment:
             if not self.schedule.hints:
                 with suppress(services.ServiceError):
                     self.servers.redis.start()
+        self.outcome.given_up = sum(
+            log.read_bytes().count(b"shard_given_up") for log in self.folder.glob("worker-*.log")
+        )
         compare(self.engine, ids, reference, self.outcome)
         self.outcome.seconds = time.monotonic() - begun
         return self.outcome
+
+    def _begin_at_first_schema(self) -> None:
+        """Lets workers meet with a schema that is too old, which they refuse, while three upgrades begin at once."""
+        for _ in range(self.schedule.workers):
+            self.start_worker()
+        self._upgrade(3)
+        self._count("upgraded from the first schema, three at once")
 
     def _carry_out(self, ids: list[int]) -> None:
         strikes = list(self.schedule.strikes)
@@ -437,6 +520,6 @@ class Chaos:
         if schedule.broker:
             with closing(Redis.from_url(self.servers.redis.url)) as client:
                 client.flushall()
-        url = self.servers.database(schedule.engine, name)
+        url = self.servers.database(schedule.engine, name, "first" if schedule.upgrade else "head")
         with own_engine(url) as engine:
             return Deployment(schedule, self.servers, engine, url, folder).run(self._references[key])

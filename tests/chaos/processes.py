@@ -1,20 +1,22 @@
-"""Worker processes: begun quickly, killed, frozen and waited for."""
+"""Processes: begun quickly, killed, frozen and waited for."""
 
 import multiprocessing
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.worker_process import run_forked
+from tests.worker_process import run_command, run_worker
 
 # A server that has the modules loaded forks the workers: they are at work at once, and as real as any other process.
 # Nothing of torch is among them.
 _FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.worker_process", "workers.app", "registry.proof.seal", "redis"])
+_FORKS.set_forkserver_preload(
+    ["tests.worker_process", "shuffleboard.cli.database", "workers.app", "registry.proof.seal", "redis"]
+)
 
 
 @dataclass
@@ -54,6 +56,11 @@ class Worker:
         return self.said.exists() and self.said.stat().st_size > 0
 
     @property
+    def hung(self) -> bool:
+        """Whether its scorer hung, and it noticed: it ends by itself, with status 1."""
+        return b"shard_given_up" in self.log.read_bytes()
+
+    @property
     def frozen(self) -> bool:
         """Whether the process is stopped."""
         try:
@@ -67,6 +74,17 @@ def fork_worker(
     words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path
 ) -> "multiprocessing.context.ForkServerProcess":
     """A worker process with the fake scorer and the arguments of `tests.worker_process`."""
-    process = _FORKS.Process(target=run_forked, args=(words, environment, said, log))
+    return _fork(run_worker, words, environment, said, log)
+
+
+def fork_command(
+    words: Sequence[str], environment: Mapping[str, str], said: Path, log: Path, history: Path | None = None
+) -> "multiprocessing.context.ForkServerProcess":
+    """`shuffleboard WORDS` as a process. history: a folder of migrations to take for the code's own."""
+    return _fork(run_command, words, environment, said, log, history)
+
+
+def _fork(target: Callable[..., None], *arguments: object) -> "multiprocessing.context.ForkServerProcess":
+    process = _FORKS.Process(target=target, args=arguments)
     process.start()
     return process

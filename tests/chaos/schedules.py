@@ -8,6 +8,7 @@ from tests.chaos import trips
 
 # What a worker process does to itself, with how often it is drawn. Freezing works best where a lock is held.
 KILLS: Final = {"scoring": 4, "claiming": 3, "storing": 3, "stored": 1, "sealing": 1, "reconciling": 1}
+HANGS: Final = {"scoring": 1}
 FREEZES: Final = {"scoring": 3, "claiming": 1, "storing": 2, "sealing": 1}
 
 # What is done from outside, with how often it is drawn.
@@ -16,8 +17,9 @@ ANYWHERE: Final = {
     "worker frozen past its lease": 2,
     "worker told to stop": 1,
     "reconciled twice at once": 1,
+    "upgraded twice at once": 1,
 }
-WITH_POSTGRESQL: Final = {"PostgreSQL restarted at once": 2, "database connections cut": 3}
+WITH_POSTGRESQL: Final = {"PostgreSQL restarted at once": 2, "database connections cut": 3, "PostgreSQL's disk full": 1}
 WITH_REDIS: Final = {
     "Redis restarted": 2,
     "Redis flushed": 2,
@@ -26,6 +28,7 @@ WITH_REDIS: Final = {
     "messages lost": 2,
 }
 WITH_SQLITE: Final = {"SQLite database full": 3}
+UPGRADE: Final = "schema upgraded under running workers"
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Schedule:
 
     trips: what a worker does to itself, one for each worker process in the order in which they start.
     strikes: (seconds after the one before, what is done from outside).
+    upgrade: whether the database is at the first revision when the workers are started.
     hints: whether the messages of the submission reach Redis; otherwise it is down when the work is queued.
     """
 
@@ -42,6 +46,7 @@ class Schedule:
     broker: bool = False
     hints: bool = True
     real: bool = False
+    upgrade: bool = False
     workers: int = 3
     shards: int = 16
     seconds_per_prompt: float = 0.05
@@ -52,13 +57,17 @@ class Schedule:
     def name(self) -> str:
         """As it is printed."""
         parts = [self.engine, "and Redis" if self.broker else "alone"]
-        return " ".join(parts + (["with the real engine"] if self.real else []))
+        parts += ["with the real engine"] if self.real else []
+        return " ".join(parts + (["from the first schema"] if self.upgrade else []))
+
+
+DONE: Final = {"KILL": "killed", "STOP": "frozen", "HANG": "hung"}
 
 
 def kind_of(trip: str) -> str:
     """What the fault of a trip is called."""
     point, _, name = trip.split(":")
-    return f"worker {'killed' if name == 'KILL' else 'frozen'} {trips.POINTS[point]}"
+    return f"worker {DONE[name]} {trips.POINTS[point]}"
 
 
 def _draw(rng: random.Random, table: dict[str, int]) -> str:
@@ -66,12 +75,8 @@ def _draw(rng: random.Random, table: dict[str, int]) -> str:
 
 
 def _trip(rng: random.Random) -> str:
-    if rng.random() < 0.75:
-        point = _draw(rng, KILLS)
-        name = "KILL"
-    else:
-        point = _draw(rng, FREEZES)
-        name = "STOP"
+    name = rng.choices(list(DONE), (7, 2, 1))[0]
+    point = _draw(rng, {"KILL": KILLS, "STOP": FREEZES, "HANG": HANGS}[name])
     prompts = {"scoring": rng.randint(2, 14), "sealing": 1, "reconciling": rng.randint(1, 3)}
     return f"{point}:{prompts.get(point, rng.randint(1, 3))}:{name}"
 
@@ -83,23 +88,24 @@ def draw(seed: int, *, trips: int = 10, strikes: int = 7) -> Schedule:
     table = dict(ANYWHERE)
     table |= WITH_POSTGRESQL if engine == "postgresql" else WITH_SQLITE
     table |= WITH_REDIS if broker else {}
-    return Schedule(
-        seed,
-        engine,
-        broker,
-        hints=rng.random() < 0.7,
-        trips=tuple(_trip(rng) for _ in range(trips)),
-        strikes=tuple((rng.uniform(0.3, 1.2), _draw(rng, table)) for _ in range(strikes)),
-    )
+    hints = rng.random() < 0.7
+    drawn = [_trip(rng) for _ in range(trips)]
+    struck = [(rng.uniform(0.3, 1.2), _draw(rng, table)) for _ in range(strikes)]
+    upgrade = seed % 3 == 0
+    if upgrade:
+        struck.insert(rng.randrange(1, 4), (rng.uniform(0.3, 1.2), UPGRADE))
+    return Schedule(seed, engine, broker, hints=hints, upgrade=upgrade, trips=tuple(drawn), strikes=tuple(struck))
 
 
 def short() -> list[Schedule]:
     """Every kind of fault that a signal or a server can bring, in two schedules: for the test suite."""
     kills = tuple(f"{point}:{2 if point == 'scoring' else 1}:KILL" for point in ("scoring", "claiming", "storing"))
-    freeze = ("storing:2:STOP", "scoring:6:STOP")
-    outside = [*WITH_REDIS, *WITH_POSTGRESQL, "reconciled twice at once"]
+    others = ("scoring:3:HANG", "storing:2:STOP", "scoring:6:STOP")
+    outside = [UPGRADE, *WITH_REDIS, *WITH_POSTGRESQL, "reconciled twice at once", "upgraded twice at once"]
     return [
-        Schedule(1, "postgresql", broker=True, hints=False, trips=kills + freeze, strikes=_evenly(outside)),
+        Schedule(
+            1, "postgresql", broker=True, hints=False, upgrade=True, trips=kills + others, strikes=_evenly(outside)
+        ),
         Schedule(
             2,
             "sqlite",

@@ -4,14 +4,30 @@ import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
+from alembic import command
 from sqlalchemy import Engine
 
 from registry.db import get_engine, make_engine
+from registry.operations import migrate
 from registry.operations.migrate import upgrade
+from registry.schema import history
 from tests import services
+from tests.migration.next_revision import draft_next
+
+
+def _to_first(url: str) -> None:
+    """Makes the schema as it was at the first revision."""
+    with get_engine(url).begin() as connection:
+        config = migrate._config()
+        config.attributes["connection"] = connection
+        command.upgrade(config, min(history.revisions()))
+
+
+TEMPLATES: Final = {"head": upgrade, "first": _to_first}
 
 
 class Servers:
@@ -21,30 +37,36 @@ class Servers:
         self.folder = folder
         self.postgres = services.PostgresServer(durable=True)
         self.redis = services.RedisServer()
-        self._sqlite = folder / "template.db"
+        self._sqlite = {at: folder / f"template-{at}.db" for at in TEMPLATES}
 
     def __enter__(self) -> Self:
         self.postgres.start()
         self.redis.start()
-        services.postgres_execute(self.postgres.url, "CREATE DATABASE template_of_all")
-        for url in (self.postgres.database_url("template_of_all"), f"sqlite:///{self._sqlite}"):
-            upgrade(url)
-            get_engine(url).dispose()  # a database in use cannot be copied
-        with closing(sqlite3.connect(self._sqlite)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is
+        for at, make in TEMPLATES.items():
+            services.postgres_execute(self.postgres.url, f"CREATE DATABASE template_{at}")
+            for url in (self.postgres.database_url(f"template_{at}"), f"sqlite:///{self._sqlite[at]}"):
+                make(url)
+                get_engine(url).dispose()  # a database in use cannot be copied
+            with closing(sqlite3.connect(self._sqlite[at])) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # the file alone is
         return self
+
+    @cached_property
+    def next_history(self) -> Path:
+        """Migrations with a revision that is newer than the code."""
+        return draft_next(self.folder / "migrations")
 
     def __exit__(self, *_: object) -> None:
         self.redis.remove()
         self.postgres.remove()
 
-    def database(self, engine: str, name: str) -> str:
-        """URL of a new database with the schema at head."""
+    def database(self, engine: str, name: str, at: str = "head") -> str:
+        """URL of a new database with the schema at head, or at the `first` revision."""
         if engine == "sqlite":
             path = self.folder / f"{name}.db"
-            shutil.copyfile(self._sqlite, path)
+            shutil.copyfile(self._sqlite[at], path)
             return f"sqlite:///{path}"
-        services.copy_database(self.postgres.url, name, "template_of_all")
+        services.copy_database(self.postgres.url, name, f"template_{at}")
         return self.postgres.database_url(name)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.chaos.harness import Chaos
-from tests.chaos.schedules import ANYWHERE, WITH_POSTGRESQL, WITH_REDIS, WITH_SQLITE, draw, short
+from tests.chaos.schedules import ANYWHERE, UPGRADE, WITH_POSTGRESQL, WITH_REDIS, WITH_SQLITE, draw, short
 from tests.chaos.servers import Servers
 
 
@@ -30,4 +30,4 @@ def test_the_schedule_of_a_seed_is_always_the_same() -> None:
 
 def test_every_kind_of_fault_is_drawn_among_the_schedules_of_make_chaos() -> None:
     drawn = {kind for seed in range(1, 24) for _, kind in draw(seed).strikes}
-    assert drawn == {*ANYWHERE, *WITH_POSTGRESQL, *WITH_REDIS, *WITH_SQLITE}
+    assert drawn == {UPGRADE, *ANYWHERE, *WITH_POSTGRESQL, *WITH_REDIS, *WITH_SQLITE}

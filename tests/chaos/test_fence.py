@@ -1,13 +1,14 @@
 """A worker that was frozen past its lease changes nothing when it wakes, and only the fence sees to that."""
 
+import re
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 
-from registry.db import get_engine, read_session
+from registry.db import database_now, get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.queue.shards import shard_prompts
 from registry.tables import Shard
@@ -15,6 +16,7 @@ from tests.commands import eventually, fake_worker
 from tests.fake_scorer import fake_logprobs
 from tests.population import predictions, queue_evaluation
 
+ENDED = re.compile("shard_(done|discarded|handed_back)")
 SETTINGS = {"lease_seconds": 2.0, "poll_seconds": 0.1, "reconcile_seconds": 0.3}
 
 
@@ -29,13 +31,20 @@ def freeze_and_wake(engine: Engine, url: str, folder: Path, trip: str, *sabotage
     The frozen one gets other numbers out of its prompts, so that whatever it stores shows. Returns the evaluation's id.
     """
     evaluation_id = queue_evaluation(engine, folder)
+    gate = folder / "gate"
     settings = {"database_url": url, **SETTINGS}
-    with fake_worker("--trip", trip, "--wrong-numbers", *sabotage, **settings) as sleeper:
+    # In the middle of a shard no thread of it may be in a transaction: on SQLite everybody would wait for it.
+    calm = {"lease_seconds": 60, "reconcile_seconds": 60} if trip.startswith("scoring") else {}
+    with fake_worker("--trip", trip, "--wrong-numbers", *sabotage, **settings | calm) as sleeper:
         eventually(lambda: sleeper.frozen, "the worker freezes")
-        # Four prompts, so the other is at it for some seconds.
-        with fake_worker("--seconds-per-prompt", 0.7, *sabotage, **settings) as other:
+        if calm:
+            with write_session(engine) as session:
+                session.execute(update(Shard).values(lease_until=database_now(-1)))
+        with fake_worker("--gate", gate, *sabotage, **settings | {"lease_seconds": 60}) as other:
             eventually(lambda: the_shard(engine).fence == 2, "another worker is given the shard")
             sleeper.signal(signal.SIGCONT)
+            eventually(lambda: ENDED.search(sleeper.log.read_text()), "the frozen one is done with the shard")
+            gate.touch()
             eventually(lambda: the_shard(engine).state in ("done", "failed"), "the shard is scored")
             eventually(
                 lambda: the_shard(engine).state != "done" or state(engine, evaluation_id) == "complete",

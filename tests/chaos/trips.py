@@ -1,4 +1,4 @@
-"""What a worker process does to itself on demand: dies or freezes at a chosen point, or runs out of room.
+"""What a worker process does to itself on demand: dies, freezes or hangs at a chosen point, or runs out of room.
 
 Only test processes are tripped; the product's code knows nothing of it. A point is reached inside an open transaction
 where the table below says so, which no signal from outside could be timed to hit.
@@ -6,6 +6,7 @@ where the table below says so, which no signal from outside could be timed to hi
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +14,9 @@ from typing import Any, Final
 from sqlalchemy import Engine, and_, event
 
 import registry.operations.maintenance
+from migrations import frozen
 from registry.queue import claims
+from registry.schema import history
 from registry.tables import Shard
 from tests.fake_scorer import FakeScorer
 from workers.loop import WorkerLoop
@@ -32,16 +35,20 @@ ALL_PAGES: Final = 1_073_741_823
 
 
 def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
-    """Sends SIGNAL to this process when POINT is reached for the COUNT-th time; spec: POINT:COUNT:SIGNAL."""
+    """Sends SIGNAL to this process when POINT is reached for the COUNT-th time; spec: POINT:COUNT:SIGNAL.
+
+    HANG in its place is no signal: the thread that scores stands still, and the others go on.
+    """
     point, count, name = spec.split(":")
-    number = signal.Signals[f"SIG{name}"]
     left = int(count)
 
     def reached(*_: object) -> None:
         nonlocal left
         left -= 1
-        if left == 0:
-            os.kill(os.getpid(), number)
+        if left == 0 and name == "HANG":
+            threading.Event().wait()
+        elif left == 0:
+            os.kill(os.getpid(), signal.Signals[f"SIG{name}"])
 
     if point == "scoring":
         scorer.before_prompt = reached
@@ -79,6 +86,12 @@ def limit_pages(engine: Engine, path: str) -> None:
         except FileNotFoundError:
             limit = ALL_PAGES
         connection.execute(f"PRAGMA max_page_count={limit}").fetchall()
+
+
+def follow(folder: Path) -> None:
+    """Makes this process one of code whose schema's history lies in the folder."""
+    history.migrations_folder = lambda: folder
+    frozen.SQL = folder / "sql"
 
 
 def remove_fence() -> None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from tests import services
 
@@ -33,7 +33,10 @@ Dir::Cache::srcpkgcache "";
 Apt::AutoRemove::SuggestsImportant "false";
 """
 
-CERTIFICATES: Final = "/run/machine/certificates.pem"
+CARRIED: Final = "/run/machine"
+"""Where the files that pip's settings name lie in the build."""
+PLACES: Final = ("index-url", "extra-index-url", "find-links")
+"""Settings that name folders of packages. Any other folder, and any program, is this machine's own and left out."""
 NAMES: Final = {"web": "localhost/shuffleboard-web", "worker": "localhost/shuffleboard-worker"}
 
 
@@ -182,25 +185,31 @@ def pip_settings() -> dict[str, str]:
 
 
 def pip_volumes() -> list[str]:
-    """Volumes by which pip is told the same in the build: its settings, certificates and the folders they name."""
-    settings = pip_settings()
+    """Volumes by which pip is told the same in the build: its settings, and the files and folders that they name."""
     folder = FOLDER / "machine"
-    folder.mkdir(parents=True, exist_ok=True)
-    volumes = []
-    if "cert" in settings:
-        shutil.copyfile(settings["cert"], folder / "certificates.pem")
-        volumes.append(f"{folder / 'certificates.pem'}:{CERTIFICATES}:ro")
-        settings["cert"] = CERTIFICATES
-    # An index is a folder of links to its neighbours.
-    places = [Path(word) for word in settings.get("find-links", "").split() if word.startswith("/")]
-    for key in ("index-url", "extra-index-url", "find-links"):
-        places += [
-            Path(urlsplit(word).path).parent for word in settings.get(key, "").split() if word.startswith("file:")
-        ]
-    volumes += [f"{place}:{place}:ro" for place in dict.fromkeys(places) if place.is_dir()]
-    lines = [f"{key} = " + value.replace("\n", " ") for key, value in sorted(settings.items())]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    volumes, lines = [], []
+    for key, value in sorted(pip_settings().items()):
+        kept = []
+        for word in [value] if Path(value).is_file() else value.split():
+            path = Path(unquote(urlsplit(word).path) if word.startswith("file:") else word).expanduser()
+            if key in PLACES:
+                kept.append(word)
+                # An index is a folder of links to its neighbours.
+                place = path.parent if word.startswith("file:") else path
+                volumes += [f"{place}:{place}:ro"] if place.is_absolute() and place.is_dir() else []
+            elif path.is_file() and not os.access(path, os.X_OK):
+                copy = folder / f"{key}-{len(kept)}{path.suffix}"
+                shutil.copyfile(path, copy)
+                kept.append(f"{CARRIED}/{copy.name}")
+                volumes.append(f"{copy}:{kept[-1]}")  # not read-only: it may be pip's log
+            elif not path.is_absolute():
+                kept.append(word)
+        if kept:
+            lines.append(f"{key} = {' '.join(kept)}")
     (folder / "pip.conf").write_text("\n".join(["[global]", *lines, ""]), encoding="utf-8")
-    return [*volumes, f"{folder / 'pip.conf'}:/etc/pip.conf:ro"]
+    return [*dict.fromkeys(volumes), f"{folder / 'pip.conf'}:/etc/pip.conf:ro"]
 
 
 # The images

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from registry.settings import Settings, get_settings
-from tests.deploy import compose
+from tests.deploy import compose, images
 from tests.deploy.images import BASE, DOCKERFILE, ROOT, pip_settings
 
 PYTHON_OF = {"bookworm": "3.11"}
@@ -291,3 +291,26 @@ def test_pip_in_the_build_is_told_what_pip_here_is_told(monkeypatch: pytest.Monk
     settings = pip_settings()
     assert settings["find-links"] == "/somewhere/wheels"
     assert settings["default-timeout"] == "77"
+
+
+def test_files_that_pip_here_is_told_are_carried_into_the_build_and_its_own_folders_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first.txt", tmp_path / "second.txt"
+    first.write_text("one<2\n", encoding="utf-8")
+    second.write_text("two<3\n", encoding="utf-8")
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    monkeypatch.setattr(images, "FOLDER", tmp_path / "deploy")
+    told = {"constraint": f"{first} {second.as_uri()}", "build-constraint": str(first), "find-links": str(wheels)}
+    own = {"cache-dir": str(wheels), "log": str(tmp_path / "none"), "python": sys.executable, "retries": "7"}
+    monkeypatch.setattr(images, "pip_settings", lambda: told | own)
+
+    volumes = dict(volume.removesuffix(":ro").split(":")[::-1] for volume in images.pip_volumes())
+    written = Path(volumes.pop("/etc/pip.conf")).read_text(encoding="utf-8").splitlines()
+    settings = dict(line.split(" = ") for line in written if "=" in line)
+    assert settings.keys() == {"constraint", "build-constraint", "find-links", "retries"}
+    carried = [Path(volumes.pop(name)).read_text(encoding="utf-8") for name in settings["constraint"].split()]
+    assert carried == ["one<2\n", "two<3\n"]
+    assert Path(volumes.pop(settings["build-constraint"])).read_text(encoding="utf-8") == "one<2\n"
+    assert volumes == {str(wheels): str(wheels)}

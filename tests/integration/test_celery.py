@@ -72,9 +72,9 @@ def assert_whole(engine: Engine, evaluation_id: int) -> None:
         assert verify_evaluation(session, evaluation_id)["problems"] == []
 
 
-def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> int:
+def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any], variants: str = "cyclic") -> int:
     """Queues work and hints at it, as `submit` does."""
-    evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS, variants=variants)
     with write_session(engine) as session:
         hints = hints_of(session, Shard.evaluation_id == evaluation_id)
     assert send_hints(Settings(**settings), hints) == SHARDS
@@ -82,9 +82,11 @@ def submit_by_command(engine: Engine, tmp_path: Path, settings: dict[str, Any]) 
 
 
 def test_workers_share_the_messages_of_redis(engine: Engine, tmp_path: Path, settings: dict[str, Any]) -> None:
-    pace = ("--seconds-per-prompt", 0.1)
-    with fake_worker(*pace, **settings) as one, fake_worker(*pace, **settings) as other:
+    gate = tmp_path / "gate"
+    with fake_worker("--gate", gate, **settings) as one, fake_worker("--gate", gate, **settings) as other:
         evaluation_id = submit_by_command(engine, tmp_path, settings)
+        eventually(lambda: shard_rows(engine, "state").count(("leased",)) == 2, "both begin")
+        gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         assert [terminate(one), terminate(other)] == [0, 0]
     assert_whole(engine, evaluation_id)
@@ -95,10 +97,12 @@ def test_workers_share_the_messages_of_redis(engine: Engine, tmp_path: Path, set
 def test_messages_that_redis_lost_are_sent_again(
     engine: Engine, tmp_path: Path, settings: dict[str, Any], broker: Redis
 ) -> None:
-    with fake_worker("--seconds-per-prompt", 0.1, **settings):
+    gate = tmp_path / "gate"
+    with fake_worker("--gate", gate, **settings):
         evaluation_id = submit_by_command(engine, tmp_path, settings)
         eventually(lambda: claimed(engine), "a worker begins")
         broker.flushdb()
+        gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
     assert_whole(engine, evaluation_id)
 
@@ -135,7 +139,7 @@ def test_a_killed_worker_s_shard_is_scored_by_another(engine: Engine, tmp_path: 
 def test_a_worker_told_to_stop_hands_its_shard_back_within_seconds(
     engine: Engine, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
-    submit_by_command(engine, tmp_path, settings)
+    submit_by_command(engine, tmp_path, settings, variants="full")  # 24 s of work in each shard
     with fake_worker("--seconds-per-prompt", 1, **settings) as worker:
         eventually(lambda: claimed(engine), "a worker begins")
         assert terminate(worker) == 0
@@ -146,11 +150,13 @@ def test_workers_live_through_a_restart_of_redis(
     engine: Engine, tmp_path: Path, settings: dict[str, Any], private_redis_server: RedisServer
 ) -> None:
     settings["broker_url"] = private_redis_server.url
-    with fake_worker("--seconds-per-prompt", 0.1, **settings) as worker:
+    gate = tmp_path / "gate"
+    with fake_worker("--gate", gate, **settings) as worker:
         evaluation_id = submit_by_command(engine, tmp_path, settings)
         eventually(lambda: claimed(engine), "a worker begins")
         private_redis_server.kill()
         private_redis_server.start()
+        gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)
@@ -301,10 +307,12 @@ def test_work_is_taken_up_when_redis_comes_back(
 ) -> None:
     settings["broker_url"] = private_redis_server.url
     private_redis_server.stop()
-    with fake_worker("--seconds-per-prompt", 0.1, **settings) as worker:
+    gate = tmp_path / "gate"
+    with fake_worker("--gate", gate, **settings) as worker:
         evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
         eventually(lambda: claimed(engine), "a worker begins without Redis")
         private_redis_server.start()
+        gate.touch()
         eventually(lambda: complete(engine, evaluation_id), "the evaluation is sealed")
         assert terminate(worker) == 0
     assert_whole(engine, evaluation_id)

@@ -1,5 +1,6 @@
 """A worker whose database is in trouble, whose memory runs out, or that is told to stop in the middle of something."""
 
+import json
 import os
 import re
 import signal
@@ -18,17 +19,21 @@ from sqlalchemy import Engine, select, text, update
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
+from registry.account_tables import Notice
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
-from registry.queue import claims
+from registry.operations.migrate import upgrade
+from registry.queue import claims, stalls
 from registry.queue.shards import ShardPrompt
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from tests.chaos import trips
-from tests.commands import ROOT, eventually, fake_worker, terminate
+from tests.chaos.processes import Worker as Process
+from tests.commands import PATIENCE_S, ROOT, command_process, eventually, fake_worker, terminate
 from tests.fake_scorer import FakeScorer
 from tests.population import predictions, queue_evaluation
+from tests.services import PostgresServer
 from workers import loop as loops
 from workers.loop import WorkerLoop
 from workers.memory import MINIMUM_TOKENS
@@ -204,6 +209,38 @@ def test_a_worker_that_somebody_waits_for_says_what_is_wrong_with_the_database(
     assert set(shard_rows(engine, "failures", "crashes")) == {(0, 0)}
 
 
+def test_services_that_are_started_before_postgresql_wait_for_it(private_postgres_server: PostgresServer) -> None:
+    settings = {"database_url": private_postgres_server.url}
+    upgrade(private_postgres_server.url)
+    get_engine(private_postgres_server.url).dispose()
+    private_postgres_server.stop()
+    with (
+        command_process("beat", **settings) as beat,
+        command_process("serve", "--port", "0", **settings) as website,
+    ):
+        with command_process("worker", **settings) as worker:
+            for process in (beat, website, worker):
+                logged(process, "database_awaited")
+        private_postgres_server.start()  # not for the worker, whose start takes all of torch
+        logged(beat, "beat_started")
+        logged(website, "Shuffleboard is at")
+
+
+def logged(process: Process, sign: str) -> None:
+    """Waits until the process has logged it."""
+    eventually(lambda: sign in process.log.read_text() or process.status is not None, f"it logs {sign}")
+    assert sign in process.log.read_text(), process.log.read_text()
+
+
+def test_a_service_gives_up_a_database_that_stays_away() -> None:
+    nowhere = "postgresql://nobody@127.0.0.1:1/none"
+    with command_process("beat", database_url=nowhere, database_wait_seconds=0.1) as beat:
+        assert beat.wait(PATIENCE_S) == 1
+        *waited, error = beat.log.read_text().splitlines()
+        assert {json.loads(line)["event"] for line in waited} == {"database_awaited"}
+        assert re.fullmatch(r"Error: database \S+ cannot be opened \(.*\); check SHUFFLEBOARD_DATABASE_URL .*", error)
+
+
 def test_a_thread_that_breaks_stops_the_worker(sqlite_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = get_engine(sqlite_database)
     monkeypatch.setattr(WorkerLoop, "_keep", lambda *_: 1 / 0)
@@ -327,6 +364,55 @@ def test_a_worker_in_a_batch_that_does_not_end_leaves_in_time_and_hands_its_shar
         assert session.scalars(select(Worker)).one().stopped_at is not None
 
 
+def test_a_shard_whose_scorer_hangs_is_given_up_and_reported_and_its_late_result_discarded(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "BACK_OFF_SECONDS", 0.0)
+    evaluation_id = queue_evaluation(engine, tmp_path, shards=2, variants="original")
+    wakes = threading.Event()
+    settings = Settings(lease_seconds=1, poll_seconds=0.05, stall_min_seconds=1, stall_max_seconds=1)
+    loop = WorkerLoop(engine, settings, FakeScorer(before_prompt=lambda _: wakes.wait()), ["cpu"])
+    with capture_logs() as logs:
+        loop.start()
+        hanging = threading.Thread(target=loop.run)
+        hanging.start()
+        try:
+            eventually(loop.stopping.is_set, "it notices, although its heartbeat goes on")
+            assert loop.broken  # the process ends with status 1, so that a supervisor starts another
+            assert shard_rows(engine, "state", "failures", "crashes") == [("queued", 1, 0), ("queued", 0, 0)]
+            assert run(engine).count("shard_done") == 2  # another worker's
+            before = predictions(engine, evaluation_id)
+        finally:
+            wakes.set()
+            hanging.join()
+            loop.stop()
+    events = [entry["event"] for entry in logs if entry["event"].startswith("shard_")]
+    assert events == ["shard_given_up", "shard_discarded"]
+    assert (state(engine, evaluation_id), predictions(engine, evaluation_id)) == ("complete", before)
+    with read_session(engine) as session:
+        (told,) = session.scalars(select(Notice.document).where(Notice.kind == "evaluation.stalled"))
+    assert (told["evaluation"], told["shard"], told["worker"]) == (evaluation_id, 1, loop.id)
+
+
+def test_a_shard_may_stand_still_for_ten_times_what_all_of_it_should_take(sqlite_database: str, tmp_path: Path) -> None:
+    engine = get_engine(sqlite_database)
+    queue_evaluation(engine, tmp_path, shards=3)
+    settings = Settings(stall_min_seconds=2, stall_max_seconds=600)
+    with write_session(engine) as session:
+        session.add(Worker(id="worker", host="here", pid=1, device="fake", versions={}))
+        session.flush()
+        held = claims.claim(session, "worker", queues=["cpu"], lease_seconds=60)
+        assert held is not None
+        first, *others = session.scalars(select(Shard.id).order_by(Shard.id))
+        assert held.shard_id == first
+        for took_s, expected_s in (((), 600), ((20.0,), 200), ((20.0, 0.1), 200), ((1e6, 0.1), 600), ((0.1, 0.1), 2)):
+            for shard_id, elapsed_s in zip(others, took_s, strict=False):
+                done = update(Shard).where(Shard.id == shard_id).values(state="done", elapsed_s=elapsed_s)
+                session.execute(done)
+            assert stalls.patience(session, settings, held) == expected_s
+        assert stalls.patience(session, settings, None) == 600  # while its model is loaded
+
+
 def test_the_model_of_a_worker_that_polls_beside_messages_is_scored_by_one_thread_at_a_time(
     sqlite_database: str, tmp_path: Path
 ) -> None:
@@ -407,6 +493,5 @@ def test_postgresql_ends_a_workers_transaction_that_stands_still(postgresql_data
     with pytest.raises(loops.TROUBLE):
         stand_still()
     assert shard_rows(engine, "error") == [(None,)]
-    with write_session(engine) as session:
-        time.sleep(0.5)
-        session.execute(select(Shard.id))  # others are given their time
+    with write_session(engine) as session:  # others are given their time
+        assert session.scalar(text("SHOW idle_in_transaction_session_timeout")) == "0"

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -138,13 +139,19 @@ def test_a_failing_shard_is_parked_with_its_error_while_the_others_are_scored(
 
 def test_a_shard_that_takes_longer_than_its_lease_keeps_it(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(engine, tmp_path)
-    run(engine, FakeScorer(seconds_per_prompt=0.6), lease_seconds=SHORT_LEASE, reconcile_seconds=0.3)
+    leases: list[datetime] = []
+
+    def outlast(_item: ShardPrompt) -> None:
+        leases.extend(shard_rows(engine, "lease_until"))
+        eventually(lambda: datetime.now(UTC) > leases[0], "the lease that the worker began with has run out")
+
+    run(engine, FakeScorer(before_prompt=outlast), lease_seconds=SHORT_LEASE, reconcile_seconds=0.3)
     assert state(engine, evaluation_id) == "complete"
     assert shard_rows(engine, "state", "fence", "crashes") == [("done", 1, 0)]
 
 
 def test_a_worker_whose_shard_is_taken_away_stops_scoring_it(engine: Engine, tmp_path: Path) -> None:
-    evaluation_id = queue_evaluation(engine, tmp_path)
+    evaluation_id = queue_evaluation(engine, tmp_path, variants="full")
     asked: list[int] = []
 
     def cancel_meanwhile(item: ShardPrompt) -> None:
@@ -154,7 +161,7 @@ def test_a_worker_whose_shard_is_taken_away_stops_scoring_it(engine: Engine, tmp
                 move(session, evaluation_id, "cancel")
 
     run(engine, FakeScorer(seconds_per_prompt=1.0, before_prompt=cancel_meanwhile), lease_seconds=SHORT_LEASE)
-    assert len(asked) < 4
+    assert len(asked) < 24
     assert predictions(engine, evaluation_id) == {}
     assert state(engine, evaluation_id) == "cancelled"
 
@@ -356,7 +363,7 @@ def test_a_worker_told_to_stop_hands_its_shard_back_and_ends_with_status_0(
     sqlite_database: str, tmp_path: Path
 ) -> None:
     engine = get_engine(sqlite_database)
-    queue_evaluation(engine, tmp_path, shards=2)
+    queue_evaluation(engine, tmp_path, shards=2, variants="full")  # 24 s of work in each shard
     with fake_worker("--seconds-per-prompt", 1, database_url=sqlite_database, poll_seconds=0.1) as worker:
         eventually(claimed(engine), "the worker claims a shard")
         assert terminate(worker) == 0
@@ -373,9 +380,11 @@ def test_an_idle_worker_told_to_stop_ends_with_status_0(sqlite_database: str) ->
 def test_two_worker_processes_share_the_work(database: str, tmp_path: Path) -> None:
     engine = get_engine(database)
     settings = {"database_url": database, "poll_seconds": 0.1}
-    pace = ("--seconds-per-prompt", 0.1)
-    with fake_worker(*pace, **settings) as one, fake_worker(*pace, **settings) as other:
-        evaluation_id = queue_evaluation(engine, tmp_path, shards=12)  # both are at work already
+    gate = tmp_path / "gate"
+    with fake_worker("--gate", gate, **settings) as one, fake_worker("--gate", gate, **settings) as other:
+        evaluation_id = queue_evaluation(engine, tmp_path, shards=12)
+        eventually(lambda: shard_rows(engine, "state").count("leased") == 2, "both are at work")
+        gate.touch()
         eventually(lambda: state(engine, evaluation_id) == "complete", "the evaluation is sealed")
         assert [terminate(one), terminate(other)] == [0, 0]
     assert set(shard_rows(engine, "state", "fence")) == {("done", 1)}

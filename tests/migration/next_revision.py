@@ -23,10 +23,8 @@ NEXT: Final = "299901010000"
 CHANGED: Final = "extraction_counts"
 
 
-@pytest.fixture(scope="session")
-def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of `migrations/` with one revision more."""
-    folder = tmp_path_factory.mktemp("drafted") / "migrations"
+def draft_next(folder: Path) -> Path:
+    """Makes the folder a copy of `migrations/` with one revision more, and returns it."""
     shutil.copytree(frozen.SQL.parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
     tables = MetaData(naming_convention=Base.metadata.naming_convention)
     for table in Base.metadata.sorted_tables:
@@ -46,6 +44,12 @@ def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patched.setattr(frozen, "SQL", folder / "sql")
         draft(TITLE, datetime.strptime(NEXT, "%Y%m%d%H%M"))  # noqa: DTZ007 - it is for its name
     return folder
+
+
+@pytest.fixture(scope="session")
+def drafted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of `migrations/` with one revision more."""
+    return draft_next(tmp_path_factory.mktemp("drafted") / "migrations")
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from sqlalchemy import Engine, update
 
 from registry.db import database_now, get_engine, write_session
 from registry.operations.doctor import CHECKS, Context, Finding, Limits, database, examine, services
-from registry.queue.claims import claim
+from registry.queue import stalls
+from registry.queue.claims import Claim, claim
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.schema.roles import RoleNames, apply_roles
 from registry.settings import Settings, get_settings
@@ -219,10 +220,37 @@ def a_redis_that_evicts(here: Deployment, request: pytest.FixtureRequest) -> Non
     "shuffleboard worker",
 )
 def a_dead_worker_that_holds_a_lease(here: Deployment, _request: pytest.FixtureRequest) -> None:
+    hold(here, lease_until=database_now(-100))
     with write_session(here.engine) as session:
-        assert claim(session, "worker", queues=["cpu"], lease_seconds=60)
-        session.execute(update(Shard).where(Shard.state == "leased").values(lease_until=database_now(-100)))
         session.execute(update(Worker).values(last_seen=database_now(-100)))
+
+
+@fault(
+    "sqlite",
+    "progress",
+    "warning",
+    r"slower than measured: shard 1 of evaluation 1, process 7 on gpu-1, in work for 500\d s",
+    "worker's log",
+)
+def a_worker_that_hangs(here: Deployment, _request: pytest.FixtureRequest) -> None:
+    hold(here, claimed_at=database_now(-5000))
+
+
+@fault("sqlite", "progress", "warning", "taken from hung .* shard 1 of evaluation 1, process 7 on gpu-1", "its device")
+def a_worker_that_hung(here: Deployment, _request: pytest.FixtureRequest) -> None:
+    held = hold(here)
+    with write_session(here.engine) as session:
+        assert stalls.give_up(session, held, "worker", "no progress for 300 s")
+
+
+def hold(here: Deployment, **changes: Any) -> Claim:
+    """Lets the worker hold a shard."""
+    with write_session(here.engine) as session:
+        held = claim(session, "worker", queues=["cpu"], lease_seconds=60)
+        assert held is not None
+        if changes:
+            session.execute(update(Shard).where(Shard.state == "leased").values(**changes))
+    return held
 
 
 @fault("sqlite", "versions", "warning", r"this is 0.1.0\+of-the-tests; others: gpu-2 \(0.0.9\)", "restart the workers")
@@ -463,4 +491,4 @@ def test_the_command_ends_with_status_1_where_there_is_a_problem(
     outcome = CliRunner().invoke(doctor_command, ["--free-gib", "0"])
     assert outcome.exit_code == 1
     assert re.search(r"^PROBLEM  views +missing: board_headlines\n +→ ", outcome.stdout, re.MULTILINE)
-    assert outcome.stdout.endswith("1 problems, 1 warnings, 19 in order\n")
+    assert outcome.stdout.endswith("1 problems, 1 warnings, 20 in order\n")

@@ -4,13 +4,15 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from alembic.config import Config
 from click.testing import CliRunner
 from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
 
 from registry.db import get_engine
 from registry.errors import DatabaseError
@@ -18,12 +20,14 @@ from registry.operations import migrate
 from registry.schema import history
 from registry.settings import get_settings
 from shuffleboard.cli.database import check_command, current_command
+from tests.commands import PATIENCE_S, command_process, eventually
 from tests.migration.make_fixture import FIXTURES
 from tests.migration.next_revision import NEXT, TITLE
 from tests.migration.test_fixtures import contents, load
 from tests.migration.test_migrations import definitions
 
 OLD = min(path.name.split(".")[0] for path in FIXTURES.glob("*.postgresql.*"))
+RELEASED = history.head()
 pytestmark = pytest.mark.usefixtures("next_schema")
 
 
@@ -87,6 +91,41 @@ def test_a_migration_that_does_not_get_its_lock_gives_up_and_lets_readers_go_on(
     assert (definitions(old), contents(old)) == before
     assert history.current(old) == OLD
     assert migrate.upgrade(postgresql_url) == history.head()
+
+
+def test_an_upgrade_waits_for_another_and_then_has_nothing_to_do(
+    old: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_work, done = threading.Event(), threading.Event()
+    load_suites = migrate.load_shipped_suites
+
+    def work(session: Session) -> None:
+        load_suites(session)
+        if not at_work.is_set():
+            at_work.set()
+            done.wait()
+
+    monkeypatch.setattr(migrate, "load_shipped_suites", work)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(migrate.upgrade, postgresql_url)
+        try:
+            eventually(at_work.is_set, "the first upgrade has the new schema, and has not committed it")
+            second = pool.submit(migrate.upgrade, postgresql_url)
+            waiting = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+            with old.execution_options(isolation_level="AUTOCOMMIT").connect() as other:
+                eventually(lambda: second.done() or other.scalar(waiting), "the second upgrade waits for its turn")
+            assert not second.done()
+        finally:
+            done.set()
+        assert (first.result(), second.result()) == (NEXT, NEXT)
+
+
+def test_an_empty_database_may_be_set_up_by_several_processes_at_once(database_url: str) -> None:
+    with ExitStack() as stack:
+        upgrades = [stack.enter_context(command_process("db", "upgrade", database_url=database_url)) for _ in range(3)]
+        ended = [upgrade.wait(PATIENCE_S) for upgrade in upgrades]
+        assert ended == [0] * 3, "".join(upgrade.log.read_text() for upgrade in upgrades)
+        assert {upgrade.said.read_text() for upgrade in upgrades} == {f"database is at revision {RELEASED}\n"}
 
 
 def test_the_shipped_limits_are_those_of_the_migration_s_transaction(

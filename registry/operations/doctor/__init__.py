@@ -34,6 +34,7 @@ CHECKS: Final = (
     Check("queues", queue.queues, "schema"),
     Check("versions", queue.versions, "schema"),
     Check("leases", queue.leases, "schema"),
+    Check("progress", queue.progress, "schema"),
     Check("parked shards", queue.parked, "schema"),
     Check("waiting", queue.waiting, "schema"),
     Check("sealing", queue.sealing, "schema"),

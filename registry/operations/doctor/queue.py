@@ -7,10 +7,11 @@ from sqlalchemy import func, select
 
 from registry.db import database_now, read_session
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
-from registry.queue import claims
+from registry.queue import claims, stalls
 from registry.tables import Evaluation, Shard, Worker
 
 LISTED = 5
+A_DAY_S = 86_400.0
 
 START = "start one: shuffleboard worker"
 
@@ -39,7 +40,7 @@ def workers(context: Context) -> Outcome:
         .where(
             Worker.stopped_at.is_(None),
             Worker.last_seen <= database_now(-claims.ALIVE_SECONDS),
-            Worker.last_seen > database_now(-86_400),
+            Worker.last_seen > database_now(-A_DAY_S),
         )
         .order_by(Worker.last_seen.desc()),
     )
@@ -121,6 +122,25 @@ def leases(context: Context) -> Outcome:
             "them again; if it does not, check its log",
         )
     return problem(f"held by dead workers: {listed}", f"no worker is alive that could queue them again; {START}")
+
+
+def progress(context: Context) -> Outcome:
+    """Shards that their workers, alive as they are, do not get done; and those that were taken from hung workers."""
+    with read_session(context.engine) as session:
+        late = stalls.overdue(session, context.settings)
+        given_up = stalls.stalled(session, A_DAY_S)
+    remedy = "look at the worker's log, and at its device; end a process that does not end by itself"
+    if late:
+        listed = _listed([f"{_shard(one)}, in work for {one.seconds:.0f} s" for one in late])
+        return warning(f"far slower than measured: {listed}", remedy)
+    if given_up:
+        listed = _listed([f"{_shard(one)}, at {one.at:%H:%M} UTC" for one in given_up])
+        return warning(f"taken from hung workers within a day: {listed}", remedy)
+    return ok("no worker has hung within a day")
+
+
+def _shard(one: stalls.Overdue | stalls.Stalled) -> str:
+    return f"shard {one.shard_id} of evaluation {one.evaluation_id}, process {one.pid} on {one.host}"
 
 
 def waiting(context: Context) -> Outcome:

@@ -1,0 +1,107 @@
+"""Stalls: a worker that lives but gets nowhere with its shard.
+
+Its heartbeat would extend the lease for ever, so the worker counts progress apart from signs of life, gives a shard up
+that makes none, and exits. The doctor asks the database for the same, since a worker may be too broken to notice.
+"""
+
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry import notices
+from registry.account_tables import Notice
+from registry.db import database_now
+from registry.queue.claims import Claim, fail
+from registry.settings import Settings
+from registry.tables import Evaluation, Shard, Worker
+
+TIMES_AS_LONG: Final = 10
+"""How many times as long as a whole shard should take it may go without progress."""
+
+
+class Overdue(NamedTuple):
+    """A shard that was claimed so long ago that its worker has probably hung. seconds: since then."""
+
+    shard_id: int
+    evaluation_id: int
+    host: str
+    pid: int
+    seconds: float
+
+
+class Stalled(NamedTuple):
+    """A shard that was taken from a hung worker."""
+
+    shard_id: int
+    evaluation_id: int
+    host: str
+    pid: int
+    at: datetime
+
+
+def patience(session: Session, settings: Settings, shard_claim: Claim | None) -> float:
+    """Seconds that a shard may go without progress.
+
+    Ten times what all of it takes at the slowest rate measured for its model on this kind of device, within the bounds
+    of the settings. The upper bound where no rate was measured, and without a claim, while the model is being loaded.
+    """
+    longest = max(settings.stall_min_seconds, settings.stall_max_seconds)
+    if shard_claim is None:
+        return longest
+    slowest = session.scalar(
+        select(func.max(Shard.elapsed_s / Shard.prompts))
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(
+            Evaluation.model_revision_id == shard_claim.model_revision_id,
+            Shard.queue == shard_claim.queue,
+            Shard.state == "done",
+        )
+    )
+    if slowest is None:
+        return longest
+    prompts = session.get_one(Shard, shard_claim.shard_id).prompts
+    return max(settings.stall_min_seconds, min(longest, TIMES_AS_LONG * prompts * slowest))
+
+
+def give_up(session: Session, shard_claim: Claim, worker_id: str, error: str) -> bool:
+    """Takes a shard from its hung worker, counts a failure, and reports it. False: the claim was lost before."""
+    if not fail(session, shard_claim, error):
+        return False
+    evaluation = session.get_one(Evaluation, shard_claim.evaluation_id, populate_existing=True)
+    notices.evaluation_stalled(session, evaluation, shard_claim.shard_id, shard_claim.fence, worker_id)
+    return True
+
+
+def overdue(session: Session, settings: Settings) -> list[Overdue]:
+    """Shards in work that should long be done, or given up by their workers."""
+    query: Any = (
+        select(Shard, Evaluation.model_revision_id, Worker.host, Worker.pid, database_now().label("now"))
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .join(Worker, Worker.id == Shard.worker_id)
+        .where(Shard.state == "leased", Shard.claimed_at < database_now(-settings.stall_min_seconds))
+        .order_by(Shard.id)
+    )
+    found = []
+    for shard, model_revision_id, host, pid, now in session.execute(query):
+        seconds = (now - shard.claimed_at).total_seconds()
+        held = Claim(shard.id, shard.evaluation_id, model_revision_id, shard.fence, shard.queue)
+        if seconds > patience(session, settings, held):
+            found.append(Overdue(shard.id, shard.evaluation_id, host, pid, seconds))
+    return found
+
+
+def stalled(session: Session, within_seconds: float) -> list[Stalled]:
+    """Shards that were taken from hung workers within this time, the newest first."""
+    query = (
+        select(Notice.document, Notice.evaluation_id, Notice.at)
+        .where(Notice.kind == notices.STALLED, Notice.at > database_now(-within_seconds))
+        .order_by(Notice.id.desc())
+    )
+    found = []
+    for document, evaluation_id, at in session.execute(query):
+        worker = session.get(Worker, document["worker"])  # a worker that stored nothing may be pruned
+        host, pid = ("a forgotten host", 0) if worker is None else (worker.host, worker.pid)
+        found.append(Stalled(document["shard"], evaluation_id, host, pid, at))
+    return found
