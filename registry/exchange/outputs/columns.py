@@ -7,32 +7,86 @@ valid answer.
 import csv
 import gzip
 import io
-from collections.abc import Iterator, Mapping
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import BinaryIO, Final, TextIO, cast
 
-from registry.benchmarks.lines import Place, shown
+from registry.benchmarks.lines import Place, shorten, shown
 from registry.errors import IngestError, UsageError
 from registry.exchange.outputs.record import KnownQuestion, Recorded, find_question
 from registry.prompting.labels import LETTERS
 
+ABOUT_THE_QUESTION: Final = ("question_id", "subject", "n_options", "correct")
+"""Columns that are no model's."""
 
-def read_columns(path: Path, questions: Mapping[str, KnownQuestion], column: str | None) -> Iterator[Recorded]:
-    """Each row's answer in one model's column. Raises UsageError naming the columns when `column` is not among them."""
-    with _open(path) as stream:
-        rows = csv.DictReader(stream)
-        columns = [
-            name for name in rows.fieldnames or () if name not in ("question_id", "subject", "n_options", "correct")
-        ]
-        if column not in columns:
-            given = "is needed" if column is None else f"{column!r} is not in {path.name}"
-            raise UsageError(f"--column {given}; it has one column per model: {', '.join(columns)}")
-        for number, row in enumerate(rows, start=2):
-            place = Place(path, number)
-            question = find_question(place, questions, row["question_id"])
-            yield Recorded(
-                place, question, 0, tuple(range(len(question.options))), True, _position(place, question, row[column])
-            )
+_NO_ANSWER: Final = -1
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of some columns. rows: the line and the question of each. positions: by column, row by row."""
+
+    path: Path
+    rows: Sequence[tuple[int, KnownQuestion]]
+    positions: Mapping[str, Sequence[int]]
+
+    def recorded(self, column: str) -> Iterator[Recorded]:
+        """The answers of one column."""
+        for (line, question), position in zip(self.rows, self.positions[column], strict=True):
+            order = tuple(range(len(question.options)))
+            answer = None if position == _NO_ANSWER else position
+            yield Recorded(Place(self.path, line), question, 0, order, answered=True, position=answer)
+
+
+def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequence[str] = ()) -> Table:
+    """The given columns, or those of all models, checked cell by cell.
+
+    Raises UsageError for a column that is not there, IngestError for a heading or a cell that does not hold.
+    """
+    try:
+        with _open(path) as stream:
+            return _read(path, csv.reader(stream, strict=True), questions, columns)
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error, csv.Error) as error:
+        raise _unreadable(path, error) from None
+
+
+def _read(
+    path: Path, lines: Iterator[list[str]], questions: Mapping[str, KnownQuestion], asked: Sequence[str]
+) -> Table:
+    heading = [name.strip() for name in next(lines)]
+    columns = _columns(path, heading, asked)
+    places = {name: heading.index(name) for name in columns}
+    rows: list[tuple[int, KnownQuestion]] = []
+    positions = {name: array("h") for name in columns}
+    for number, cells in enumerate(lines, start=2):
+        if not cells:
+            continue
+        place = Place(path, number)
+        if len(cells) != len(heading):
+            place.reject(f"{len(cells)} cells under {len(heading)} headings; give each column one cell")
+        question = find_question(place, questions, cells[0])
+        rows.append((number, question))
+        for name, at in places.items():
+            positions[name].append(_position(place, name, question, cells[at]))
+    return Table(path, rows, positions)
+
+
+def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """The columns to be read, in the order of the file."""
+    for number, name in enumerate(heading, start=1):
+        if not name:
+            raise IngestError(f"{path.name} line 1: column {number} has no heading; name its model")
+        if name in heading[: number - 1]:
+            raise IngestError(f"{path.name} line 1: column {shown(name)} is there twice; give each model one column")
+    models = [name for name in heading if name not in ABOUT_THE_QUESTION]
+    missing = [name for name in asked if name not in models]
+    if missing or not models:
+        what = f"--column {missing[0]!r} is not in {path.name}" if missing else f"{path.name} has no model's column"
+        raise UsageError(f"{what}; it has one column per model: {shorten(', '.join(models), 400) or 'none'}")
+    return [name for name in models if not asked or name in asked]
 
 
 def is_table_of_columns(path: Path) -> bool:
@@ -42,20 +96,27 @@ def is_table_of_columns(path: Path) -> bool:
     try:
         with _open(path) as stream:
             return stream.readline().startswith("question_id,")
-    except (UnicodeDecodeError, OSError, EOFError) as error:
-        raise IngestError(f"{path.name}: cannot be read as CSV ({error}); save it as UTF-8") from None
+    except (UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: Exception) -> IngestError:
+    return IngestError(f"{path.name}: cannot be read as CSV ({error}); save it as UTF-8")
 
 
 def _open(path: Path) -> TextIO:
     opened = gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")  # noqa: SIM115 - the caller closes it
-    return io.TextIOWrapper(cast("BinaryIO", opened), encoding="utf-8", newline="")
+    return io.TextIOWrapper(cast("BinaryIO", opened), encoding="utf-8-sig", newline="")
 
 
-def _position(place: Place, question: KnownQuestion, cell: str | None) -> int | None:
-    letter = (cell or "").strip().upper()
+def _position(place: Place, column: str, question: KnownQuestion, cell: str) -> int:
+    letter = cell.strip().upper()
     if not letter:
-        return None
+        return _NO_ANSWER
     if len(letter) != 1 or letter not in LETTERS:
-        place.reject(f"answer {shown(cell)} is not a letter; leave the cell empty for no valid answer")
+        place.reject(
+            f"column {shown(column)}: answer {shown(cell)} is not a letter; leave the cell empty for no valid answer, "
+            "or choose the columns that are models' with --column"
+        )
     position = LETTERS.index(letter)
-    return position if position < len(question.options) else None
+    return position if position < len(question.options) else _NO_ANSWER
