@@ -56,6 +56,8 @@ def test_make_targets_named_on_a_page_exist(page: Path) -> None:
 
 def test_the_readme_shows_the_two_commands_their_needs_and_the_board() -> None:
     text = read(README)
-    assert [block.text for block in blocks(README, "sh")][:2] == ["make demo\n", "make test\n"]
+    commands = [block.text for block in blocks(README, "sh")]
+    assert commands[0] == "make demo\n"
+    assert "make test\n" in commands
     assert "Python 3.11" in text
-    assert "docs/images/leaderboard.png" in text
+    assert "docs/images/demo.png" in text
