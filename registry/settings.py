@@ -31,6 +31,10 @@ class Settings(BaseSettings):
             "postgresql://user:password@host/name or sqlite:////path/file.db; empty: SQLite in the data directory."
         ),
     )
+    harness_python: str = Field(
+        default="",
+        description="Python with lm_eval, for `benchmarks import --harness-task`; empty: the command's own.",
+    )
     broker_url: str = Field(
         default="",
         description=(

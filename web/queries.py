@@ -49,8 +49,6 @@ from registry.tables import (
     VariantSet,
 )
 
-UNFINISHED: Final = ("queued", "running", "paused", "failed")
-
 
 def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
     """Progress documents of some evaluations, as `shuffleboard evaluations show --json` has them, less the error."""

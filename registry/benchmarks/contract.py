@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -90,26 +90,52 @@ def read_benchmark(
     answer always comes first. documents: the lines, where `path` is a file of another kind that holds questions.
     Raises IngestError naming file, line, value and remedy.
     """
-    marked = list(_read_records(_documents(path) if documents is None else documents))
-    splits = {mark for mark, _ in marked if mark not in (None, FEW_SHOT)}
-    if split is None and len(splits) > 1:
-        listed = ", ".join(sorted(str(mark) for mark in splits))
-        raise IngestError(f"{path.name}: has several splits ({listed}); choose one with --split")
-    chosen = split or next(iter(splits), None) or "test"
-    questions = tuple(record for mark, record in marked if mark in (None, chosen))
-    pool = tuple(record for mark, record in marked if mark == FEW_SHOT)
+    content = checked_benchmark(
+        _documents(path) if documents is None else documents, name=path.name, file_digest="", split=split
+    )
+    pool = content.pool
     if few_shot is not None:
         if pool:
             raise IngestError(f"{path.name}: has {FEW_SHOT} lines already; remove --fewshot or those lines")
         pool = tuple(record for _, record in _read_records(_documents(few_shot)))
+    digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
+    return _in_order(BenchmarkFile(content.questions, pool, content.split, digest, shuffle_seed))
+
+
+def checked_benchmark(
+    documents: Iterable[tuple[Place, dict[str, Any]]],
+    *,
+    name: str,
+    file_digest: str,
+    split: str | None = None,
+    shuffle_seed: int | None = None,
+) -> BenchmarkFile:
+    """Checks a whole benchmark whose lines were read elsewhere. name: what messages call it.
+
+    Raises IngestError as `read_benchmark` does.
+    """
+    marked = list(_read_records(documents))
+    splits = {mark for mark, _ in marked if mark not in (None, FEW_SHOT)}
+    if split is None and len(splits) > 1:
+        listed = ", ".join(sorted(str(mark) for mark in splits))
+        raise IngestError(f"{name}: has several splits ({listed}); choose one with --split")
+    chosen = split or next(iter(splits), None) or "test"
+    questions = tuple(record for mark, record in marked if mark in (None, chosen))
+    pool = tuple(record for mark, record in marked if mark == FEW_SHOT)
     if not questions:
         of_split = f" of split {chosen!r}" if marked else ""
-        raise IngestError(f"{path.name}: contains no question{of_split}; give at least one line")
-    digest = sha256_file(path) if few_shot is None else sha256_text(sha256_file(path) + sha256_file(few_shot))
-    if shuffle_seed is not None:
-        questions = tuple(_shuffled(record, shuffle_seed) for record in questions)
-        pool = tuple(_shuffled(record, shuffle_seed) for record in pool)
-    return BenchmarkFile(questions, pool, chosen, digest, shuffle_seed)
+        raise IngestError(f"{name}: contains no question{of_split}; give at least one line")
+    return _in_order(BenchmarkFile(questions, pool, chosen, file_digest, shuffle_seed))
+
+
+def _in_order(content: BenchmarkFile) -> BenchmarkFile:
+    """A benchmark whose options are reordered by its seed, if it has one."""
+    if content.shuffle_seed is None:
+        return content
+    questions = tuple(_shuffled(record, content.shuffle_seed) for record in content.questions)
+    return replace(
+        content, questions=questions, pool=tuple(_shuffled(record, content.shuffle_seed) for record in content.pool)
+    )
 
 
 def _shuffled(record: QuestionRecord, seed: int) -> QuestionRecord:

@@ -129,6 +129,12 @@ class SuiteDefinition(_Strict):
         return self
 
     @property
+    def benchmarks(self) -> tuple[str, ...]:
+        """The benchmarks that its tasks name, in their order, each once."""
+        named = (name for task in self.tasks for name in task.benchmarks if name != EVERY_BENCHMARK)
+        return tuple(dict.fromkeys(named))
+
+    @property
     def needs_benchmarks(self) -> bool:
         """Whether some task stands for the benchmarks that a board names."""
         return any(EVERY_BENCHMARK in task.benchmarks for task in self.tasks)

@@ -73,6 +73,7 @@ def _bmca(percent: int, value: str, reached: str) -> Metric:
     return Metric(
         name=f"bmca_{percent}",
         label=f"BMCA({c})",
+        zero_or_one=True,
         better="higher",
         summary=f"Questions answered right in at least {percent} % of their variants.",
         formulas=(rf"\text{{BMCA}}({c}) = [ \text{{RC}} \ge {c} ]",),

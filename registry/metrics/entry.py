@@ -70,10 +70,12 @@ class Metric(Entry):
 
     averaging: its definition in Python and SQL, and how a benchmark's value comes of those of questions.
     undefined: when it is NULL in the view that computes it, in words.
+    zero_or_one: whether a question's value is 0 or 1, which McNemar's test is for.
     """
 
     averaging: Averaging
     undefined: str
+    zero_or_one: bool = False
     definition_version: int = 1
 
     @property

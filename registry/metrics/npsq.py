@@ -142,6 +142,7 @@ METRICS: Final = (
     Metric(
         name="npsq_accuracy",
         label="NPSQ accuracy",
+        zero_or_one=True,
         better="higher",
         summary="Right answers when choosing by NPSQ instead of probability.",
         formulas=(r"[ \operatorname{argmax}_x \text{NPSQ}(x) = a ]",),
@@ -155,6 +156,7 @@ METRICS: Final = (
     Metric(
         name="choice_only_accuracy",
         label="Choice-only accuracy",
+        zero_or_one=True,
         better="higher",
         summary="Right answers with the question left out: what the options alone give away.",
         formulas=(r"[ \operatorname{argmax}_x \log P(x \mid C) = a ]",),
@@ -188,6 +190,7 @@ METRICS: Final = (
     Metric(
         name="accuracy_normalized",
         label="Accuracy, length-normalised",
+        zero_or_one=True,
         better="higher",
         summary="Right answers on the original order, choosing by log-probability per byte of the option.",
         formulas=(r"\left[ \operatorname{argmax}_x \frac{\log P(x \mid Q, C)}{\text{bytes}(x)} = a \right]",),

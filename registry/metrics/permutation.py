@@ -128,6 +128,7 @@ METRICS: Final = (
     Metric(
         name="accuracy",
         label="Accuracy",
+        zero_or_one=True,
         better="higher",
         summary="Right answers on the benchmark's own order of the options.",
         formulas=(r"V_0 = [ m_{\text{original}} = a ]",),
@@ -155,6 +156,7 @@ METRICS: Final = (
     Metric(
         name="worst_accuracy",
         label="Worst accuracy",
+        zero_or_one=True,
         better="higher",
         summary="Questions answered right under every tested order.",
         formulas=(r"\text{WAcc} = \prod_{j=1}^{|R|} [ m_j = a ]",),
@@ -172,6 +174,7 @@ METRICS: Final = (
     Metric(
         name="best_accuracy",
         label="Best accuracy",
+        zero_or_one=True,
         better="higher",
         summary="Questions answered right under at least one tested order.",
         formulas=(r"\text{BAcc} = 1 - \prod_{j=1}^{|R|} [ m_j \neq a ]",),
@@ -268,6 +271,7 @@ METRICS: Final = (
     Metric(
         name="fluctuation_rate",
         label="Fluctuation rate",
+        zero_or_one=True,
         better="lower",
         summary="Questions whose answer changes with the order of the options.",
         formulas=(r"\text{FR} = 1 - \prod_{j=1}^{|R|} [ m_1 = m_j ]",),

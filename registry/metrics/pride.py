@@ -146,6 +146,7 @@ METRICS: Final = (
     Metric(
         name="pride_accuracy",
         label="PriDe accuracy",
+        zero_or_one=True,
         better="higher",
         summary="Accuracy after dividing out the model's liking for positions, estimated on a few questions.",
         formulas=(

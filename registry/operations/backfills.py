@@ -1,38 +1,13 @@
-"""What an upgrade gives to evaluations that were sealed before there was a metric, an interval or a chain."""
+"""What an upgrade gives to evaluations that were sealed before a metric, a definition or an interval was there."""
 
-from datetime import datetime
-
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from registry.boards.snapshots import snapshot_labels
 from registry.metrics import METRICS
-from registry.proof import chain
-from registry.proof.manifest import local_labels, question_leaves
-from registry.proof.seal import interval_columns, keep_leaves, metric_rows
+from registry.proof.seal import interval_columns, metric_rows
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import write_question_pride
-from registry.tables import BoardSnapshot, ChainLink, Evaluation, EvaluationMetric
-
-
-def begin_chain(session: Session) -> int:
-    """Gives what was sealed before there was a chain its links, and its questions their leaves; returns how many links.
-
-    Does nothing once there is a link: a seal that lacks one then was not made by this code.
-    """
-    if session.scalar(select(func.count()).select_from(ChainLink)):
-        return 0
-    waiting: list[tuple[datetime, str, str, str]] = []
-    for evaluation in session.scalars(select(Evaluation).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)):
-        assert evaluation.seal is not None
-        assert evaluation.sealed_at is not None
-        keep_leaves(session, evaluation.id, question_leaves(session, evaluation.id, evaluation.seal_version))
-        waiting.append((evaluation.sealed_at, "seal", evaluation.seal, local_labels(evaluation)))
-    snapshots = session.scalars(select(BoardSnapshot).order_by(BoardSnapshot.id))
-    waiting += [(row.as_of, "snapshot", row.digest, snapshot_labels(row.board.digest, row.as_of)) for row in snapshots]
-    for _, kind, subject, labels in sorted(waiting, key=lambda item: item[0]):
-        chain.append(session, kind, subject, labels=labels)
-    return len(waiting)
+from registry.tables import EvaluationMetric
 
 
 def add_missing_metrics(session: Session) -> int:

@@ -90,11 +90,10 @@ def _comment(connection: Connection) -> None:
 def _complete(session: Session) -> None:
     """What a newer schema has of evaluations that were sealed under an older one."""
     # numpy comes with it, which the web, that only asks for the revision, does without.
-    from registry.operations.backfills import add_missing_intervals, add_missing_metrics, begin_chain
+    from registry.operations.backfills import add_missing_intervals, add_missing_metrics
 
     add_missing_metrics(session)
     add_missing_intervals(session)
-    begin_chain(session)
 
 
 def _load_shipped(session: Session) -> None:

@@ -32,19 +32,6 @@ from registry.statistics.comparison import mcnemar
 from registry.statistics.noise import Answer, noise
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
-ZERO_OR_ONE: Final = (
-    "accuracy",
-    "accuracy_normalized",
-    "worst_accuracy",
-    "best_accuracy",
-    "fluctuation_rate",
-    "npsq_accuracy",
-    "choice_only_accuracy",
-    "pride_accuracy",
-    "bmca_100",
-)
-"""Metrics that are 0 or 1 for every question, which McNemar's test is for."""
-
 CORA: Final = "cora_over_variants"
 """The kind of analysis that CoRA's bootstrap is kept as."""
 
@@ -151,7 +138,7 @@ def _values(name: str, first: Sequence[Array], second: Sequence[Array]) -> dict[
         (one,), (other,) = means
         difference = _mean(first[0] - second[0])
     test = None
-    if name in ZERO_OR_ONE and known.any():
+    if METRICS[name].zero_or_one and known.any():
         test = asdict(mcnemar((first[0][known] == 1).tolist(), (second[0][known] == 1).tolist()))
     return {
         "first": one,

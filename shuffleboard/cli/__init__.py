@@ -12,11 +12,11 @@ from registry.errors import ShuffleboardError, UsageError
 
 COMMANDS: Final = {
     "db": "Create, upgrade and check the database.",
-    "benchmarks": "Import, generate and list benchmarks.",
+    "benchmarks": "Fetch, import, generate and list benchmarks.",
     "models": "Register and list models.",
     "protocols": "Import and list protocols: how models are asked.",
     "evaluations": "Submit, watch and control evaluations.",
-    "suites": "Import and list suites: what is asked of every model.",
+    "suites": "Fetch, import and list suites: what is asked of every model.",
     "boards": "Import and list boards: the tables you publish.",
     "metrics": "Show an evaluation's metrics.",
     "leaderboard": "Show the leaderboard.",

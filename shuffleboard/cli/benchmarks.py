@@ -6,19 +6,32 @@ from typing import Any
 import click
 from sqlalchemy import func, select
 
+from registry.benchmarks.contract import BenchmarkFile
 from registry.db import MAX_INTEGER, read_session, write_session
+from registry.errors import UsageError
 from registry.lookups import find_version
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+from shuffleboard.cli.fetch import fetch_command
 
 
 @click.group()
 def benchmarks() -> None:
-    """Import, generate and list benchmarks."""
+    """Fetch, import, generate and list benchmarks."""
+
+
+benchmarks.add_command(fetch_command)
 
 
 @benchmarks.command("import")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--harness-task", default=None, metavar="TASK", help="A task of lm-evaluation-harness instead of FILE.")
+@click.option(
+    "--include-path",
+    type=click.Path(path_type=Path),
+    default=None,
+    help="Folder of tasks of your own, for --harness-task.",
+)
 @click.option("--name", required=True, help="Name in the registry: letters, digits, '.', '_' and '-'.")
 @click.option("--version", default=None, help="Name of this version. Default: the start of its digest.")
 @click.option("--split", default=None, help="Which split holds the questions, if the file has several.")
@@ -41,7 +54,9 @@ def benchmarks() -> None:
 )
 @json_option
 def import_command(
-    file: Path,
+    file: Path | None,
+    harness_task: str | None,
+    include_path: Path | None,
     name: str,
     version: str | None,
     split: str | None,
@@ -66,14 +81,20 @@ def import_command(
     from registry.benchmarks import import_benchmark, read_benchmark
     from registry.exchange.outputs import log_file, log_questions
 
-    log = log_file(file)
-    content = read_benchmark(
-        log or file,
-        split=split,
-        few_shot=fewshot,
-        shuffle_seed=shuffle_options,
-        documents=None if log is None else log_questions(log),
-    )
+    if (file is None) == (harness_task is None):
+        raise UsageError("give a FILE of questions, or a task of lm-evaluation-harness with --harness-task")
+    if file is None:
+        content, task_source = _of_task(str(harness_task), include_path, fewshot or split, shuffle_options)
+        source = source or task_source
+    else:
+        log = log_file(file)
+        content = read_benchmark(
+            log or file,
+            split=split,
+            few_shot=fewshot,
+            shuffle_seed=shuffle_options,
+            documents=None if log is None else log_questions(log),
+        )
     with write_session(engine_of(settings_of())) as session:
         row, new = import_benchmark(
             session,
@@ -87,6 +108,17 @@ def import_command(
         )
         document = _document(row)
     _print_stored(document, new, "imported", as_json)
+
+
+def _of_task(
+    task: str, include_path: Path | None, unfit: object, shuffle_seed: int | None
+) -> tuple[BenchmarkFile, str]:
+    from registry.exchange.harness_tasks import harness_task
+
+    if unfit:
+        raise UsageError("--harness-task: the task says what its split and its few-shot examples are; leave them out")
+    python = settings_of().harness_python or None
+    return harness_task(task, include_path=include_path, python=python, shuffle_seed=shuffle_seed)
 
 
 def _print_stored(document: dict[str, Any], new: bool, done: str, as_json: bool) -> None:

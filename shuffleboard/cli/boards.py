@@ -16,11 +16,15 @@ from registry.errors import UsageError
 from registry.lookups import find_board, find_suite
 from registry.tables import BoardSnapshot, Suite
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from shuffleboard.cli.fetch import fetch_suite_command
 
 
 @click.group()
 def suites() -> None:
-    """Import and list suites: what is asked of every model."""
+    """Fetch, import and list suites: what is asked of every model."""
+
+
+suites.add_command(fetch_suite_command)
 
 
 @suites.command("import")

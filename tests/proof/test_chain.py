@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
-from registry.operations.backfills import begin_chain
 from registry.proof import chain
 from registry.proof.manifest import compute_seal, question_leaves
 from registry.tables import BoardSnapshot, ChainLink, Evaluation, Prediction, QuestionScore, QuestionSeal
@@ -148,17 +147,3 @@ def test_a_link_that_is_cut_out_and_a_link_that_is_changed_are_found(sqlite_proo
     with unguarded(engine) as connection, Session(connection) as session:
         session.execute(update(ChainLink).where(ChainLink.position == 2).values(kind="snapshot"))
         assert chain.check_chain(session).problems == ["chain: link 2 does not match its digest"]
-
-
-def test_what_was_sealed_before_gets_its_links_once(sqlite_proof: Registry) -> None:
-    engine, population = sqlite_proof
-    with unguarded(engine) as connection, Session(connection) as session:
-        session.execute(delete(ChainLink))
-        session.execute(delete(QuestionSeal))
-        session.execute(text("DELETE FROM evaluation_source"))
-        assert begin_chain(session) == 3
-        assert verified(session, population.evaluation) == []
-        # Later nothing is linked afterwards: a seal without a link was not made by sealing.
-        session.execute(update(Evaluation).where(Evaluation.id == population.source).values(seal="ab" * 32))
-        assert begin_chain(session) == 0
-        assert "chain: it does not contain this seal; the seal was replaced" in verified(session, population.source)

@@ -7,6 +7,7 @@ from sqlalchemy import select
 from registry.api import documents
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
+from registry.results.leaderboard import UNFINISHED
 from registry.results.selection import Selection
 from registry.studies.published import published_rows
 from registry.tables import Protocol
@@ -110,5 +111,5 @@ def published_results(query: PublishedQuery) -> Response:
 @get("/queue", documents.Queue, tag="registry")
 def queue(query: Paged) -> Response:
     """Unfinished evaluations with their progress, all of them together, and the workers alive."""
-    items, total = queries.evaluations(session(), states=queries.UNFINISHED, limit=query.per_page, offset=query.offset)
+    items, total = queries.evaluations(session(), states=UNFINISHED, limit=query.per_page, offset=query.offset)
     return page(items, total, query, **listings.queue(session()))

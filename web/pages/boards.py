@@ -13,6 +13,7 @@ from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.lookups import find_board
 from registry.metrics import METRICS
+from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
 from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
 from web import charts, parameters, queries
@@ -75,7 +76,7 @@ def in_progress(database: Session, board: Board) -> list[Row]:
         select(Evaluation.id).where(Evaluation.seal.is_(None), Evaluation.state != "cancelled", matching).limit(200)
     ).all()
     found = queries.progress(database, ids)
-    items, _ = queries.evaluations(database, states=queries.UNFINISHED, limit=1000)
+    items, _ = queries.evaluations(database, states=UNFINISHED, limit=1000)
     return [item | {"progress": found[item["evaluation_id"]]} for item in items if item["evaluation_id"] in found]
 
 

@@ -3,6 +3,7 @@
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
+from registry.results.leaderboard import UNFINISHED
 from web import listings, parameters, queries
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, paged
@@ -13,9 +14,7 @@ from web.responses import session
 def queue() -> ResponseReturnValue:
     """What is being scored, what is waiting, and the live workers."""
     page, per_page = parameters.paging(request.args, per_page=50, most=MAX_PER_PAGE)
-    items, total = queries.evaluations(
-        session(), states=queries.UNFINISHED, limit=per_page, offset=(page - 1) * per_page
-    )
+    items, total = queries.evaluations(session(), states=UNFINISHED, limit=per_page, offset=(page - 1) * per_page)
     finished, _ = queries.evaluations(session(), states=("complete",), limit=10)
     return render_template(
         "queue.html",

@@ -1,0 +1,150 @@
+"""Fetching a benchmark by its recipe: from the hub, or from a folder that another machine fetched into."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.contract import FEW_SHOT, BenchmarkFile, checked_benchmark
+from registry.benchmarks.lines import Place, read_lines, shorten
+from registry.benchmarks.recipes.hub import Snapshot, download, of_folder
+from registry.benchmarks.recipes.recipe import Files, Recipe
+from registry.benchmarks.recipes.rows import documents
+from registry.digests import sha256_file, specification_digest
+from registry.errors import IngestError
+
+MANIFEST: Final = "fetched.json"
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A benchmark that was fetched and checked, and not stored yet.
+
+    source: where it comes from, to the commit. remarks: what the recipe expects and what was found instead.
+    """
+
+    recipe: Recipe
+    content: BenchmarkFile
+    commit: str
+    source: str
+    remarks: tuple[str, ...]
+
+
+def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> Fetched:
+    """Fetches a benchmark. revision: instead of the recipe's. folder: one that `fetch_to` filled, instead of the hub.
+
+    Where no revision is given there must be as many questions as the recipe says. Raises IngestError.
+    """
+    if folder is not None:
+        snapshot = _from_folder(recipe, folder)
+    else:
+        snapshot = download(recipe.repository, revision or recipe.revision, recipe.patterns)
+    content = checked_benchmark(
+        _documents(recipe, snapshot),
+        name=recipe.name,
+        file_digest=specification_digest({name: sha256_file(path) for name, path in snapshot.files}),
+        shuffle_seed=recipe.shuffle_seed,
+    )
+    remarks = []
+    if revision is None and recipe.revision in (None, snapshot.commit):
+        _as_many(recipe, recipe.questions, "questions", len(content.questions))
+        if recipe.few_shot is not None:
+            _as_many(recipe, recipe.few_shot, "few-shot examples", len(content.pool))
+        if recipe.content_digest not in (None, content.content_digest):
+            remarks.append(
+                f"content digest {content.content_digest[:12]}…, not {str(recipe.content_digest)[:12]}…, which the "
+                "recipe has from another copy of the same questions"
+            )
+    else:
+        remarks.append(f"the recipe's number of questions was not compared with commit {snapshot.commit[:12]}")
+    return Fetched(recipe, content, snapshot.commit, recipe_source(recipe, snapshot.commit), tuple(remarks))
+
+
+def recipe_source(recipe: Recipe, commit: str) -> str:
+    """Where a benchmark comes from, as its version states it."""
+    return f"hf://datasets/{recipe.repository}@{commit}/{recipe.questions.files}"
+
+
+def fetch_to(recipe: Recipe, folder: Path, *, revision: str | None = None) -> Path:
+    """Downloads a benchmark's files into a folder of the benchmark's name, with their digests; returns that folder.
+
+    Nothing is left where it fails.
+    """
+    snapshot = download(recipe.repository, revision or recipe.revision, recipe.patterns)
+    there = folder / recipe.name
+    making = folder / f".{recipe.name}.part"
+    shutil.rmtree(making, ignore_errors=True)
+    try:
+        for name, path in snapshot.files:
+            (making / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, making / name)
+        digests = {name: sha256_file(making / name) for name, _ in snapshot.files}
+        manifest = {"repository": recipe.repository, "commit": snapshot.commit, "files": digests}
+        (making / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        shutil.rmtree(there, ignore_errors=True)
+        making.rename(there)
+    except OSError as error:
+        shutil.rmtree(making, ignore_errors=True)
+        raise IngestError(
+            f"{folder}: cannot be written ({error.strerror or error}); check the folder and the disk"
+        ) from None
+    return there
+
+
+def preview(recipe: Recipe, *, revision: str | None = None, rows: int = 3) -> list[dict[str, Any]]:
+    """The first questions as the benchmark contract has them."""
+    snapshot = download(recipe.repository, revision or recipe.revision, recipe.patterns)
+    found = documents(snapshot.matching(recipe.questions.files), recipe.questions, recipe.columns)
+    return [document for _, document in islice(found, rows)]
+
+
+def _from_folder(recipe: Recipe, folder: Path) -> Snapshot:
+    there = folder / recipe.name
+    try:
+        manifest = json.loads((there / MANIFEST).read_text(encoding="utf-8"))
+        commit, digests = manifest["commit"], dict(manifest["files"])
+    except FileNotFoundError:
+        raise IngestError(
+            f"{there}: holds no {MANIFEST}; fill it where there is a connection: shuffleboard benchmarks fetch "
+            f"{recipe.name} --to {folder}"
+        ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise IngestError(f"{there / MANIFEST}: cannot be read ({shorten(str(error))}); fetch it --to again") from None
+    for name, digest in digests.items():
+        path = there / str(name)
+        if not path.resolve().is_relative_to(there.resolve()) or not path.is_file():
+            raise IngestError(f"{path}: is missing; fetch {recipe.name} --to the folder again")
+        if sha256_file(path) != digest:
+            raise IngestError(f"{path}: does not have the digest that {MANIFEST} states; copy it again")
+    snapshot = of_folder(str(there), there, str(commit), recipe.patterns)
+    unnamed = [name for name, _ in snapshot.files if name not in digests]
+    if unnamed:
+        raise IngestError(f"{there / unnamed[0]}: is not among the files that {MANIFEST} lists; fetch it --to again")
+    return snapshot
+
+
+def _documents(recipe: Recipe, snapshot: Snapshot) -> Iterator[tuple[Place, dict[str, Any]]]:
+    yield from _marked(recipe, snapshot, recipe.questions, recipe.questions.split)
+    if recipe.few_shot is not None:
+        yield from _marked(recipe, snapshot, recipe.few_shot, FEW_SHOT)
+    if recipe.examples is not None:
+        for place, document in read_lines(recipe.examples):
+            yield place, document | {"split": FEW_SHOT}
+
+
+def _marked(recipe: Recipe, snapshot: Snapshot, part: Files, mark: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+    files = snapshot.matching(part.files)
+    columns = recipe.columns.model_copy(update={"id": (part.id or recipe.columns.id).replace("{split}", part.split)})
+    for place, document in documents(files, part, columns):
+        yield place, document | {"split": mark}
+
+
+def _as_many(recipe: Recipe, part: Files, what: str, found: int) -> None:
+    if part.count not in (None, found):
+        raise IngestError(
+            f"{recipe.repository}@{recipe.revision}: has {found} {what}, not {part.count}, which "
+            "is what the recipe is of; try again, or take it as it is by naming its --revision"
+        )

@@ -1,0 +1,205 @@
+"""What a recipe says, and where recipes are found."""
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from registry.benchmarks.lines import shorten
+from registry.errors import IngestError, NotFoundError
+from registry.names import check_name
+from registry.tables import VISIBILITIES
+
+FOLDER: Final = Path(__file__).parent
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Files(_Strict):
+    """Some files of the dataset.
+
+    files: a pattern in which `*` stands for a part of one name; every file that matches is read, in the order of their
+    paths. split: what the benchmark calls them. limit: how many rows at most, from the first. count: how many rows
+    there must be at the pinned revision. id: instead of the columns' own.
+    """
+
+    files: str
+    split: str
+    id: str | None = None
+    limit: int | None = Field(default=None, gt=0)
+    count: int | None = Field(default=None, gt=0)
+
+
+class Answer(_Strict):
+    """Which column says what the right answer is, in one of these ways.
+
+    index: its 0-based index. number: its 1-based one. letter: its letter, A being the first. label: its label, of those
+    in column `among`. one_hot: a list with 1 at its place. text: its text. first: it always comes first.
+    """
+
+    index: str | None = None
+    number: str | None = None
+    letter: str | None = None
+    label: str | None = None
+    among: str | None = None
+    one_hot: str | None = None
+    text: str | None = None
+    first: bool | None = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> "Answer":
+        ways = self.model_dump(exclude={"among"}, exclude_none=True)
+        if len(ways) != 1:
+            message = (
+                "say in exactly one way which option is right: index, number, letter, label, one_hot, text or first"
+            )
+            raise ValueError(message)
+        if (self.label is None) != (self.among is None):
+            message = "label and among belong together"
+            raise ValueError(message)
+        return self
+
+
+class Columns(_Strict):
+    """How a row becomes a question. Texts name columns in braces; a dot leads into a column of records.
+
+    Besides columns: `{row}` counts the rows of a split from 0, `{nth}` those of a subject, `{part}` is what the first
+    `*` of the pattern stands for, `{split}` the split's name; `{row:04}` has four digits. options: a column with a
+    list, or a text for each. extract: for a column, a regular expression whose named groups are columns of their own.
+    labelled: whether each option begins with its label, as in "(A) yes", which is removed.
+    """
+
+    id: str
+    subject: str | None = None
+    context: str | None = None
+    question: str
+    options: str | list[str]
+    answer: Answer
+    extract: dict[str, str] = {}
+    labelled: bool = False
+
+
+class Recipe(_Strict):
+    """A benchmark on the hub.
+
+    repository: the dataset's name. revision: the commit that the counts are of. shuffle_seed: reorders each question's
+    options, for benchmarks whose answer always comes first. content_digest: of the benchmark that comes of it.
+    gated: whether the hub asks to accept terms first. examples: a few-shot pool beside the recipe, in the benchmark
+    contract's form, where the dataset has none.
+    """
+
+    name: str
+    title: str
+    repository: str
+    revision: str | None = None
+    licence: str | None = None
+    citation: str
+    language: str = "en"
+    gated: bool = False
+    visibility: str | None = None
+    shuffle_seed: int | None = None
+    content_digest: str | None = None
+    questions: Files
+    few_shot: Files | None = None
+    examples: Path | None = None
+    columns: Columns
+
+    @model_validator(mode="after")
+    def _known_visibility(self) -> "Recipe":
+        if self.visibility not in (None, *VISIBILITIES):
+            message = f"visibility {self.visibility!r}: use one of {', '.join(VISIBILITIES)}"
+            raise ValueError(message)
+        return self
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of all files that are needed."""
+        return (self.questions.files, *(() if self.few_shot is None else (self.few_shot.files,)))
+
+
+def read_recipe(path: Path) -> list[Recipe]:
+    """The recipes of a file: one, or one for each entry of its table `each`.
+
+    In a file with `each`, `$key` and `$value` stand for an entry in every text, and an entry that is a table sets keys
+    of its own. Raises IngestError naming the file, the key and the remedy.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise IngestError(f"{path}: no such file; check the path") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise IngestError(f"{path.name}: cannot be read as TOML ({shorten(str(error))}); check the file") from None
+    each = document.pop("each", None)
+    if each is None:
+        return [_recipe(path, {"name": path.stem} | document)]
+    if not isinstance(each, dict):
+        raise IngestError(f"{path.name}: each is not a table; write [each] and a line for each benchmark")
+    return [_recipe(path, document, {"key": key, "value": value}) for key, value in each.items()]
+
+
+def _recipe(path: Path, document: dict[str, Any], entry: dict[str, Any] | None = None) -> Recipe:
+    if entry is not None:
+        own = (
+            {}
+            if isinstance(entry["value"], str)
+            else {name: item for name, item in entry["value"].items() if name != "value"}
+        )
+        value = entry["value"] if isinstance(entry["value"], str) else entry["value"].get("value", entry["key"])
+        document = _filled(document, {"key": entry["key"], "value": value})
+        for name, item in own.items():
+            document[name] = document.get(name, {}) | item if isinstance(item, dict) else item
+    recipe = checked_recipe(path.name, document)
+    return recipe if recipe.examples is None else recipe.model_copy(update={"examples": path.parent / recipe.examples})
+
+
+def checked_recipe(place: str, document: Mapping[str, Any]) -> Recipe:
+    """A recipe of a document. place: what messages call it. Raises IngestError naming place, key and problem."""
+    try:
+        recipe = Recipe.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "recipe"
+        problem = first["msg"].removeprefix("Value error, ")
+        raise IngestError(f"{place}: {where}: {problem}; the guide “Fetch benchmarks by name” lists the keys") from None
+    check_name("benchmark", recipe.name)
+    return recipe
+
+
+def _filled(value: Any, entry: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return Template(value).safe_substitute(entry)
+    if isinstance(value, dict):
+        return {key: _filled(item, entry) for key, item in value.items()}
+    return [_filled(item, entry) for item in value] if isinstance(value, list) else value
+
+
+@cache
+def shipped_recipes() -> dict[str, Recipe]:
+    """The recipes of this package by name, in alphabetical order."""
+    found = [recipe for path in FOLDER.glob("*.toml") for recipe in read_recipe(path)]
+    return {recipe.name: recipe for recipe in sorted(found, key=lambda recipe: recipe.name)}
+
+
+def recipe_named(name: str) -> Recipe:
+    """The shipped recipe of that name, or that of a `.toml` file. Raises NotFoundError that names similar ones."""
+    if name.endswith(".toml"):
+        recipes = read_recipe(Path(name))
+        if len(recipes) != 1:
+            raise IngestError(f"{name}: holds {len(recipes)} recipes; give a file with one")
+        return recipes[0]
+    known = shipped_recipes()
+    if name not in known:
+        near = get_close_matches(name, known, 3) or [other for other in known if name in other][:3]
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise NotFoundError(
+            f"no recipe is named {name[:100]!r}; {meant}`shuffleboard benchmarks fetch list` shows all; a recipe of "
+            "your own is a .toml file"
+        )
+    return known[name]

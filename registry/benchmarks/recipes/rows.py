@@ -1,0 +1,215 @@
+"""Rows of the files that the hub serves, and the questions that a recipe makes of them."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from registry.benchmarks.lines import Place, read_lines, shorten
+from registry.benchmarks.recipes.recipe import Answer, Columns, Files
+from registry.errors import IngestError
+
+_COLUMN: Final = re.compile(r"\{([^{}:]+)(?::0(\d))?\}")
+_LABEL: Final = re.compile(r"\(?([A-Za-z])\)\s*")
+_BATCH: Final = 500
+
+Row = dict[str, Any]
+
+
+def documents(files: Iterable[tuple[Path, str]], part: Files, columns: Columns) -> Iterator[tuple[Place, Row]]:
+    """Each row of some files as the benchmark contract has it. files: with what the pattern's `*` stands for in each.
+
+    Raises IngestError naming file, row, column and what is there instead.
+    """
+    counted = 0
+    of_subject: Counter[str | None] = Counter()
+    for path, star in files:
+        for place, row in read_rows(path):
+            if part.limit is not None and counted == part.limit:
+                return
+            _extract(place, row, columns)
+            numbers: Row = {"row": counted, "part": star}
+            subject = _optional_text(place, row | numbers, columns.subject)
+            numbers["nth"] = of_subject[subject]
+            yield place, _document(place, numbers | row, columns, subject)
+            counted += 1
+            of_subject[subject] += 1
+
+
+def _document(place: Place, row: Row, columns: Columns, subject: str | None) -> Row:
+    if isinstance(columns.options, list):
+        options = [_text(place, row, template) for template in columns.options]
+    else:
+        options = _listed(place, row, columns.options)
+    document = {
+        "id": _text(place, row, columns.id),
+        "subject": subject,
+        "question": _text(place, row, columns.question),
+        "options": _without_labels(place, options) if columns.labelled else options,
+        "answer": _answer(place, row, columns.answer, options),
+    }
+    if columns.context is not None:
+        document["context"] = _optional_text(place, row, columns.context)
+    return document
+
+
+def _extract(place: Place, row: Row, columns: Columns) -> None:
+    for column, pattern in columns.extract.items():
+        text = _value(place, row, column)
+        found = re.search(pattern, text) if isinstance(text, str) else None
+        if found is None:
+            place.reject(
+                f"column {column!r} is {shorten(text)!r}, which is not as the recipe expects it; the dataset's form "
+                "has changed: name a --revision that has the old one, or write a recipe of your own"
+            )
+        row |= found.groupdict()
+
+
+def _value(place: Place, row: Row, path: str) -> Any:
+    """A column's value; a dot leads into records, and into every record of a list."""
+    if path in row:
+        return row[path]
+    value: Any = row
+    for name in path.split("."):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and all(isinstance(item, dict) and name in item for item in value):
+            value = [item[name] for item in value]
+        else:
+            place.reject(
+                f"there is no column {path!r}; there are {', '.join(sorted(row))[:200]}: name a --revision of the "
+                "dataset that has it, or write a recipe of your own"
+            )
+    return value
+
+
+def _text(place: Place, row: Row, template: str) -> str:
+    def filled(found: re.Match[str]) -> str:
+        value = _value(place, row, found[1])
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            place.reject(f"column {found[1]!r} is {shorten(value)!r}, not a text; check the dataset or the recipe")
+        return str(value).zfill(int(found[2] or 0))
+
+    return _COLUMN.sub(filled, template)
+
+
+def _optional_text(place: Place, row: Row, template: str | None) -> str | None:
+    """None where there is no template, and where it is a single column that is empty."""
+    if template is None:
+        return None
+    single = _COLUMN.fullmatch(template)
+    if single and _value(place, row, single[1]) in (None, ""):
+        return None
+    return _text(place, row, template)
+
+
+def _listed(place: Place, row: Row, path: str) -> list[str]:
+    """The texts of a list, or of a record whose keys are the labels."""
+    value = _value(place, row, path)
+    if isinstance(value, dict):
+        value = [value[key] for key in sorted(value) if value[key] is not None]
+    if not isinstance(value, list):
+        place.reject(f"column {path!r} is {shorten(value)!r}, not a list of options; check the dataset or the recipe")
+    return value
+
+
+def _without_labels(place: Place, options: Sequence[str]) -> list[str]:
+    found = [_LABEL.match(option) if isinstance(option, str) else None for option in options]
+    for index, (match, option) in enumerate(zip(found, options, strict=True)):
+        if match is None or ord(match[1].upper()) - ord("A") != index:
+            place.reject(
+                f"option {index} is {shorten(option)!r}, which does not begin with its label; check the dataset"
+            )
+    return [option[match.end() :] for match, option in zip(found, options, strict=True) if match is not None]
+
+
+def _answer(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> int:
+    """The 0-based index of the right option. Whether there is such an option, the contract checks."""
+    if answer.first:
+        return 0
+    if answer.label is not None:
+        assert answer.among is not None
+        return _place(place, answer.label, _value(place, row, answer.label), _value(place, row, answer.among))
+    if answer.text is not None:
+        return _place(place, answer.text, _value(place, row, answer.text), list(options))
+    if answer.one_hot is not None:
+        return _place(place, answer.one_hot, 1, _value(place, row, answer.one_hot))
+    if answer.letter is not None:
+        letter = _value(place, row, answer.letter)
+        if not (
+            isinstance(letter, str)
+            and len(letter.strip()) == 1
+            and letter.strip().isascii()
+            and letter.strip().isalpha()
+        ):
+            place.reject(
+                f"column {answer.letter!r} is {shorten(letter)!r}, not a letter such as 'A'; check the dataset"
+            )
+        return ord(letter.strip().upper()) - ord("A")
+    column = answer.index if answer.index is not None else answer.number
+    assert column is not None
+    number = _value(place, row, column)
+    if isinstance(number, list) and len(number) == 1:
+        [number] = number
+    try:
+        number = int(number)
+    except (TypeError, ValueError):
+        place.reject(f"column {column!r} is {shorten(number)!r}, not a number; check the dataset or the recipe")
+    return number if answer.index is not None else number - 1
+
+
+def _place(place: Place, column: str, wanted: Any, among: Any) -> int:
+    if not isinstance(among, list) or among.count(wanted) != 1:
+        place.reject(
+            f"column {column!r} does not single out one option: {shorten(wanted)!r} among {shorten(among)!r}; check "
+            "the dataset"
+        )
+    return among.index(wanted)
+
+
+def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
+    """The rows of a Parquet, Arrow, JSON Lines, JSON or CSV file, a few at a time; a row's number is its line."""
+    name = path.name.lower()
+    if name.endswith((".jsonl", ".jsonl.gz")):
+        yield from read_lines(path)
+        return
+    try:
+        yield from _table_rows(path, name)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise IngestError(f"{path.name}: cannot be read ({shorten(str(error))}); fetch it again") from None
+
+
+def _table_rows(path: Path, name: str) -> Iterator[tuple[Place, Row]]:
+    if name.endswith(".parquet"):
+        with pa.parquet.ParquetFile(path) as table:
+            yield from _numbered(path, table.iter_batches(_BATCH))
+    elif name.endswith(".arrow"):
+        with pa.memory_map(str(path)) as source:
+            yield from _numbered(path, pa.ipc.open_stream(source))
+    elif name.endswith(".csv"):
+        import pandas as pd
+
+        for frame in pd.read_csv(path, dtype=str, keep_default_na=False, na_filter=False, chunksize=_BATCH):
+            for number, row in zip(frame.index, frame.to_dict("records"), strict=True):
+                yield Place(path, int(number) + 2), {str(key): value for key, value in row.items()}
+    elif name.endswith(".json"):
+        listed = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+            raise IngestError(f"{path.name}: is not a list of records; choose another file of the dataset")
+        for number, row in enumerate(listed, start=1):
+            yield Place(path, number), row
+    else:
+        raise IngestError(f"{path.name}: unknown kind of file; a recipe reads .parquet, .arrow, .jsonl, .json and .csv")
+
+
+def _numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Place, Row]]:
+    number = 0
+    for batch in batches:
+        for row in batch.to_pylist():
+            number += 1
+            yield Place(path, number), row

@@ -1,0 +1,247 @@
+"""Writes a task of lm-evaluation-harness as JSON Lines: `export.py TASK [FOLDER]`, by a Python that has `lm_eval`.
+
+A program of its own: it imports nothing of the project, since the harness wants an environment of its own. The first
+line says what the task is; then come its questions and its few-shot examples in the form of the benchmark contract. A
+task that cannot be represented ends with status 3 and the reason on stderr.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Document = dict[str, Any]
+
+LABEL = re.compile(r"\(?[A-Za-z0-9]\)?[.:]?")
+QUESTION_KEYS = (
+    "question",
+    "query",
+    "question_stem",
+    "input_question",
+    "sentence",
+    "goal",
+    "problem",
+    "ctx",
+    "input",
+    "prompt",
+    "text",
+    "premise",
+)
+CONTEXT_KEYS = ("passage", "context", "flores_passage", "article", "story", "background")
+OPTION_KEYS = ("choices", "options", "endings", "answers", "candidates")
+MAX_EXAMPLES = 1000
+
+
+class UnrepresentableError(Exception):
+    """Why a task is not a benchmark of questions whose options can be reordered."""
+
+
+def question_of(task: Any, doc: Document) -> Document:
+    """Question, context, options and answer of a document, as the task's own templates have them."""
+    text = task.doc_to_text(doc)
+    if not isinstance(text, str):
+        raise UnrepresentableError(
+            "its options are the beginnings of a text that they complete (several inputs), not answers to one question"
+        )
+    choices = task.doc_to_choice(doc)
+    if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(one, str) for one in choices):
+        raise UnrepresentableError(f"doc_to_choice gives {choices!r:.80}, not a list of at least two texts")
+    answer = answer_of(task.doc_to_target(doc), choices)
+    options = choices
+    if all(LABEL.fullmatch(one.strip()) for one in choices):
+        options = labelled_options(doc, text, choices)
+    question, context = own_texts(doc, text, options)
+    return {"question": question, "context": context, "options": options, "answer": answer}
+
+
+def answer_of(target: Any, choices: list[str]) -> int:
+    """The index of the right choice. The harness takes an index or the choice itself."""
+    if isinstance(target, list):
+        if len(target) != 1:
+            raise UnrepresentableError(f"a question has {len(target)} right answers; one is needed")
+        [target] = target
+    if isinstance(target, str):
+        if choices.count(target) != 1:
+            raise UnrepresentableError(f"the target {target!r:.80} is not exactly one of the choices {choices!r:.80}")
+        target = choices.index(target)
+    if isinstance(target, bool) or not isinstance(target, int) or not 0 <= target < len(choices):
+        raise UnrepresentableError(f"the target {target!r:.80} is not the index of one of {len(choices)} choices")
+    return target
+
+
+def labelled_options(doc: Document, text: str, labels: list[str]) -> list[str]:
+    """The texts that labels such as A and B stand for.
+
+    A list of the document that is shown in the prompt, or one that the prompt itself lists behind the labels.
+    """
+    for value in lists_of(doc):
+        if len(value) >= len(labels) and all(is_shown(one, text) for one in value[: len(labels)]):
+            # A document may have fewer options than the task has labels, never the other way round.
+            return list(value[: len(labels)])
+    found: list[tuple[str, int]] = []
+    for label, following in zip(labels, [*labels[1:], None], strict=True):
+        start = listed_at(label, text, found[-1][1] if found else 0)
+        end = None if following is None or start is None else listed_at(following, text, start[1])
+        if start is None or (following is not None and end is None):
+            raise UnrepresentableError(
+                f"its choices are labels ({', '.join(labels)}), and what they stand for is found neither in the "
+                "document nor in the prompt"
+            )
+        stop = text.find("\n", start[1]) if end is None else end[0]
+        found.append((text[start[1] : None if stop < 0 else stop].strip(), start[1]))
+    options = [option for option, _ in found]
+    if not all(options):
+        raise UnrepresentableError(f"the prompt lists an empty option behind one of the labels {', '.join(labels)}")
+    return options
+
+
+def listed_at(label: str, text: str, begin: int) -> tuple[int, int] | None:
+    """Where the prompt lists a label at the beginning of a line: before and behind it."""
+    found = re.compile(rf"(?:^|\n)[ \t]*\(?{re.escape(label.strip(' ().:'))}[).:][ \t]*").search(text, begin)
+    return None if found is None else found.span()
+
+
+def lists_of(doc: Document) -> Iterator[list[str]]:
+    """Lists of texts in a document: by usual names first, then a record of labels and texts, then the rest."""
+    values = [doc[key] for key in OPTION_KEYS if key in doc] + list(doc.values())
+    for value in values:
+        if isinstance(value, dict):
+            yield from (inner for inner in value.values() if is_list(inner))
+            if value and all(isinstance(inner, str) for inner in value.values()):
+                yield [value[key] for key in sorted(value)]
+        elif is_list(value):
+            yield value
+    numbered = re.compile(
+        r"(?:option|choice|answer|op|mc_answer|sol|ending|distractor|opt)?_?([a-j0-9])$", re.IGNORECASE
+    )
+    together: dict[str, list[tuple[str, str]]] = {}
+    for key, value in doc.items():
+        found = numbered.match(key)
+        if found and isinstance(value, str):
+            together.setdefault(key[: found.start(1)], []).append((found[1].lower(), value))
+    for group in together.values():
+        if len(group) > 1:
+            yield [value for _, value in sorted(group)]
+
+
+def is_list(value: Any) -> bool:
+    """Whether it is a list of at least two texts."""
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(one, str) and one.strip() for one in value)
+
+
+def is_shown(option: str, text: str) -> bool:
+    """Whether the prompt contains an option."""
+    return option.strip() in text
+
+
+def own_texts(doc: Document, text: str, options: list[str]) -> tuple[str, str | None]:
+    """The question and what is to be read before it.
+
+    The document's own texts where the prompt shows them, else the prompt itself.
+    """
+    shown = {
+        key: value for key, value in doc.items() if isinstance(value, str) and value.strip() and value.strip() in text
+    }
+    question = next((shown[key] for key in QUESTION_KEYS if key in shown and shown[key] not in options), None)
+    if question is None:
+        return text, None
+    context = next((shown[key] for key in CONTEXT_KEYS if key in shown and shown[key] != question), None)
+    return question, context
+
+
+def documents(task: Any, name: str, subject: str | None) -> Iterator[Document]:
+    """Every question and example of a task, as lines of a benchmark file."""
+    docs = task.eval_docs
+    seen = set()
+    for index, doc in enumerate(docs):
+        seen.add(json.dumps(doc, sort_keys=True, default=str))
+        try:
+            asked = question_of(task, doc)
+        except UnrepresentableError as error:
+            raise UnrepresentableError(f"document {index}: {error}") from None
+        yield {"id": f"{name}-{index:05}", "subject": subject, "split": split_of(task)} | asked
+    for index, doc in enumerate(list(examples_of(task))[:MAX_EXAMPLES]):
+        if json.dumps(doc, sort_keys=True, default=str) not in seen:
+            yield {"id": f"{name}-fewshot-{index:05}", "subject": subject, "split": "fewshot"} | question_of(task, doc)
+
+
+def examples_of(task: Any) -> Iterable[Document]:
+    """Few-shot documents, if the task names a split or a list of its own for them."""
+    split = getattr(task, "fewshot_cfg", None) and (task.fewshot_cfg.split or task.fewshot_cfg.samples)
+    if not split and not task.has_training_docs():
+        return []
+    return task.fewshot_docs() or []
+
+
+def split_of(task: Any) -> str:
+    """The split that the harness asks."""
+    return (task.config.test_split if task.has_test_docs() else task.config.validation_split) or "test"
+
+
+def flat(found: Mapping[Any, Any]) -> dict[str, Any]:
+    """Every task in what the harness loads by a name: one, or those of a group."""
+    tasks: dict[str, Any] = {}
+    for name, value in found.items():
+        if isinstance(value, dict):
+            tasks |= flat(value)
+        elif value is not None:
+            tasks[str(name)] = value
+    return tasks
+
+
+def main() -> None:
+    """Writes the task that the command line names."""
+    name, folder = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # libraries print, too
+    from lm_eval.tasks import TaskManager, get_task_dict
+
+    # Reading all that the harness ships takes seconds; what is in one's own folder does without.
+    manager = TaskManager(include_path=folder, include_defaults=folder is None)
+    if name not in manager.all_tasks and folder is not None:
+        manager = TaskManager(include_path=folder)
+    if name not in manager.all_tasks:
+        near = [task for task in manager.all_tasks if name.split("_")[0] in task][:8]
+        raise UnrepresentableError(f"the harness has no task of that name; it has {', '.join(near) or 'none alike'}")
+    tasks = flat(get_task_dict([name], manager))
+    paths = sorted({str(manager.task_index[task].yaml_path) for task in (name, *tasks) if task in manager.task_index})
+    digest = hashlib.sha256()
+    for path in paths:
+        if Path(path).is_file():
+            digest.update(Path(path).read_bytes())
+    lines: list[Document] = []
+    for one, task in tasks.items():
+        if task.config.output_type != "multiple_choice":
+            raise UnrepresentableError(f"{one} has output_type {task.config.output_type}; multiple_choice is needed")
+        lines += documents(task, one, one if len(tasks) > 1 else None)
+    versions = sorted({str(task.VERSION) for task in tasks.values()})
+    configured = next(iter(tasks.values())).config
+    head = {
+        "task": name,
+        "version": ", ".join(versions),
+        "yaml_digest": digest.hexdigest(),
+        "dataset": "/".join(str(part) for part in (configured.dataset_path, configured.dataset_name) if part),
+        "harness": importlib.metadata.version("lm_eval"),
+    }
+    for line in (head, *lines):
+        answers.write(json.dumps(line, ensure_ascii=False) + "\n")
+    answers.close()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UnrepresentableError as error:
+        sys.stderr.write(f"\nREFUSED {error}\n")
+        sys.exit(3)
+    except ModuleNotFoundError as error:
+        sys.stderr.write(f"\nMISSING {error.name}\n")
+        sys.exit(4)
+    except Exception as error:  # noqa: BLE001 - a task may run code of its own
+        sys.stderr.write(f"\nFAILED {type(error).__name__}: {error}\n")
+        sys.exit(5)

@@ -1,0 +1,266 @@
+"""`shuffleboard benchmarks fetch` and `shuffleboard suites fetch`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.benchmarks.recipes import Recipe
+from registry.db import read_session, write_session
+from registry.errors import IngestError, NotFoundError, UsageError
+from registry.tables import Benchmark, BenchmarkVersion
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+
+NONSENSE: Final = "nonsenseqa"
+
+_folder = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command("fetch")
+@click.argument("name", metavar="NAME|FILE.toml", required=False)
+@click.option("--revision", default=None, help="Branch, tag or commit of the dataset, instead of the recipe's.")
+@click.option("--as", "as_name", default=None, help="Name in the registry.  [default: the recipe's]")
+@click.option("--to", "to_folder", type=_folder, default=None, help="Only download into this folder.")
+@click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written; ask no hub.")
+@click.option("--repo", default=None, metavar="OWNER/NAME", help="A dataset without a recipe; see --columns.")
+@click.option("--files", default=None, metavar="PATTERN", help="Files of --repo, such as 'data/test-*.parquet'.")
+@click.option(
+    "--columns", multiple=True, metavar="KEY=TEXT", help="What a question is made of, such as question={Question}."
+)
+@click.option("--store", is_flag=True, help="Store what --repo gives; without it, three questions are shown.")
+@json_option
+def fetch_command(
+    name: str | None,
+    revision: str | None,
+    as_name: str | None,
+    to_folder: Path | None,
+    from_folder: Path | None,
+    repo: str | None,
+    files: str | None,
+    columns: tuple[str, ...],
+    store: bool,
+    as_json: bool,
+) -> None:
+    """Fetch a benchmark from the hub by its name, or `list` all names.
+
+    \b
+    The hub is the one that HF_ENDPOINT names; HF_TOKEN opens gated datasets.
+      shuffleboard benchmarks fetch list
+      shuffleboard benchmarks fetch mmlu
+      shuffleboard benchmarks fetch ./mine.toml --revision main
+    \b
+    On a machine without a connection:
+      shuffleboard benchmarks fetch mmlu --to /media/stick      (where there is one)
+      shuffleboard benchmarks fetch mmlu --from /media/stick    (where there is none)
+    \b
+    A dataset that has no recipe; --store keeps what you see:
+      shuffleboard benchmarks fetch --repo owner/exam --files 'data/test-*.parquet'
+        --columns 'id=exam-{row}' --columns 'question={text}' --columns options=choices
+        --columns answer.letter=key --as exam
+    """  # noqa: D301
+    if name == "list":
+        _list(as_json)
+        return
+    if (name is None) == (repo is None):
+        raise UsageError("give the name of a benchmark (`shuffleboard benchmarks fetch list` shows all), or --repo")
+    recipe = _recipe_of(repo, files, columns, as_name) if repo is not None else _named(str(name), as_name)
+    if repo is not None and not store:
+        _preview(recipe, revision, as_json)
+        return
+    if to_folder is not None:
+        from registry.benchmarks.recipes import fetch_to
+
+        folder = fetch_to(recipe, to_folder, revision=revision)
+        _print({"benchmark": recipe.name, "folder": str(folder)}, as_json, f"{recipe.name}: downloaded into {folder}")
+        return
+    document = fetched_and_stored(recipe, revision=revision, folder=from_folder)
+    state = "fetched" if document["fetched"] else "already here"
+    counts = f"{document['questions']} questions, {document['few_shot_examples']} few-shot examples"
+    _print(document, as_json, f"{document['benchmark']}@{document['version']} {state}: {counts}")
+
+
+def fetched_and_stored(recipe: Recipe, *, revision: str | None = None, folder: Path | None = None) -> dict[str, Any]:
+    """Fetches a benchmark, stores it and returns its document. Remarks go to stderr."""
+    from registry.benchmarks import import_benchmark
+    from registry.benchmarks.recipes import fetch
+
+    engine = engine_of(settings_of())
+    found = fetch(recipe, revision=revision, folder=folder)
+    for remark in found.remarks:
+        note(f"{recipe.name}: {remark}")
+    with write_session(engine) as session:
+        _unchanged(session, found.source, found.content.content_digest, recipe)
+        row, new = import_benchmark(
+            session,
+            found.content,
+            name=recipe.name,
+            language=recipe.language,
+            licence=recipe.licence,
+            source=found.source,
+            visibility=None if _known(session, recipe.name) else recipe.visibility,
+        )
+        return {
+            "benchmark": recipe.name,
+            "version": row.version,
+            "questions": row.questions,
+            "few_shot_examples": row.few_shot_examples,
+            "digest": row.content_digest,
+            "source": found.source,
+            "fetched": new,
+        }
+
+
+def _unchanged(session: Session, source: str, digest: str, recipe: Recipe) -> None:
+    """Refuses content that differs from what the same commit gave before: a commit never changes."""
+    before = session.scalar(
+        select(BenchmarkVersion.content_digest)
+        .join(Benchmark)
+        .where(Benchmark.name == recipe.name, BenchmarkVersion.source == source)
+        .order_by(BenchmarkVersion.id.desc())
+    )
+    if before not in (None, digest):
+        raise IngestError(
+            f"{recipe.name}: {source} gave content {str(before)[:12]}… before and {digest[:12]}… now, though a commit "
+            "never changes; nothing was stored: find out which one the hub has, and store the other under --as"
+        )
+
+
+def _known(session: Session, name: str) -> bool:
+    return session.scalar(select(func.count()).where(Benchmark.name == name)) != 0
+
+
+def _named(name: str, as_name: str | None) -> Recipe:
+    from registry.benchmarks.recipes import recipe_named
+    from registry.names import check_name
+
+    recipe = recipe_named(name)
+    return recipe if as_name is None else recipe.model_copy(update={"name": check_name("benchmark", as_name)})
+
+
+def _recipe_of(repo: str, files: str | None, columns: Iterable[str], as_name: str | None) -> Recipe:
+    """A recipe of options, checked as that of a file."""
+    from registry.benchmarks.recipes.recipe import checked_recipe
+
+    if files is None:
+        raise UsageError("--repo: say which files hold the questions, such as --files 'data/test-*.parquet'")
+    mapping: dict[str, Any] = {}
+    for column in columns:
+        key, equals, text = column.partition("=")
+        if not equals:
+            raise UsageError(f"--columns {column[:80]!r}: write KEY=TEXT, such as question={{Question}}")
+        if key.startswith("answer."):
+            answer = mapping.setdefault("answer", {})
+            answer[key.removeprefix("answer.")] = True if key == "answer.first" else text
+        elif key == "options" and "{" in text:
+            mapping.setdefault("options", []).append(text)
+        else:
+            mapping[key] = text
+    document = {
+        "name": as_name or repo.rpartition("/")[2].lower(),
+        "title": repo,
+        "repository": repo,
+        "citation": f"https://huggingface.co/datasets/{repo}",
+        "questions": {"files": files, "split": "test"},
+        "columns": mapping,
+    }
+    return checked_recipe("--columns", document)
+
+
+def _preview(recipe: Recipe, revision: str | None, as_json: bool) -> None:
+    from registry.benchmarks.recipes import preview
+
+    rows = preview(recipe, revision=revision)
+    if as_json:
+        print_json({"benchmark": recipe.name, "stored": False, "preview": rows})
+        return
+    for row in rows:
+        click.echo(f"{row['id']}  {row['subject'] or ''}".rstrip())
+        click.echo(f"  {row['question']}")
+        for index, option in enumerate(row["options"]):
+            click.echo(f"  {'*' if index == row['answer'] else ' '} {option}")
+    note("Nothing was stored. Is this right? Then the same with --store.")
+
+
+def _list(as_json: bool) -> None:
+    from registry.benchmarks.recipes import shipped_recipes
+
+    with read_session(engine_of(settings_of())) as session:
+        here = set(session.scalars(select(Benchmark.name)))
+    rows = [
+        {
+            "name": recipe.name,
+            "title": recipe.title,
+            "questions": recipe.questions.count,
+            "licence": recipe.licence,
+            "gated": recipe.gated,
+            "repository": recipe.repository,
+            "revision": recipe.revision,
+            "citation": recipe.citation,
+            "here": recipe.name in here,
+        }
+        for recipe in shipped_recipes().values()
+    ]
+    if as_json:
+        print_json({"benchmarks": rows})
+        return
+    columns = {"name": "name", "questions": "questions", "licence": "licence", "here": "here", "title": "title"}
+    print_table([row | {"here": "yes" if row["here"] else ""} for row in rows], columns, "There is no recipe.")
+
+
+@click.command("fetch")
+@click.argument("name")
+@click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written; ask no hub.")
+@click.option("--to", "to_folder", type=_folder, default=None, help="Only download into this folder.")
+@json_option
+def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | None, as_json: bool) -> None:
+    """Fetch the benchmarks of a suite that are not here yet.
+
+    \b
+      shuffleboard suites fetch goliakova-17
+      shuffleboard evaluations submit --suite goliakova-17 --model my-model --wait
+    """  # noqa: D301
+    from registry.benchmarks.recipes import fetch_to, shipped_recipes
+    from registry.boards.store import suite_definition
+    from registry.lookups import find_suite
+
+    with read_session(engine_of(settings_of())) as session:
+        wanted = suite_definition(find_suite(session, name)).benchmarks
+        here = set(session.scalars(select(Benchmark.name)))
+    recipes = shipped_recipes()
+    lacking = [benchmark for benchmark in wanted if benchmark not in {*here, *recipes, NONSENSE}]
+    rows: list[dict[str, Any]] = []
+    for benchmark in wanted:
+        if benchmark in here or benchmark in lacking:
+            rows.append({"benchmark": benchmark, "fetched": False})
+        elif to_folder is not None and benchmark in recipes:
+            rows.append({"benchmark": benchmark, "folder": str(fetch_to(recipes[benchmark], to_folder))})
+        elif benchmark in recipes:
+            rows.append(fetched_and_stored(recipes[benchmark], folder=from_folder))
+        elif to_folder is None:
+            rows.append(_generated())
+        if rows[-1].get("fetched") or "folder" in rows[-1]:
+            note(f"{benchmark}: {'downloaded' if 'folder' in rows[-1] else 'fetched'}")
+    if lacking:
+        raise NotFoundError(f"suite {name}: no recipe for {', '.join(lacking)}; import them. The others are here")
+    _print({"suite": name, "benchmarks": rows}, as_json, f"{name}: all {len(wanted)} benchmarks are here")
+
+
+def _generated() -> dict[str, Any]:
+    """NonsenseQA, which needs no hub."""
+    from registry.benchmarks import generate_nonsenseqa, import_benchmark, nonsenseqa_source
+
+    with write_session(engine_of(settings_of())) as session:
+        row, new = import_benchmark(
+            session, generate_nonsenseqa(1000, 0), name=NONSENSE, licence="MIT", source=nonsenseqa_source(0)
+        )
+        return {"benchmark": NONSENSE, "version": row.version, "questions": row.questions, "fetched": new}
+
+
+def _print(document: dict[str, Any], as_json: bool, text: str) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(text)

@@ -1,0 +1,22 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.hub import Hub, stand_in
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Hub]:
+    """A hub of the test's own, which the real client asks, with an empty cache."""
+    from huggingface_hub import constants
+
+    with stand_in() as hub:
+        # Read from the environment when the client is imported.
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        monkeypatch.setattr(
+            constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+        )
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        yield hub

@@ -1,0 +1,217 @@
+"""Benchmarks fetched by name from a stand-in that speaks the hub's routes to the real client."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.benchmarks.recipes import Recipe, fetch, fetch_to, recipe_named, shipped_recipes
+from registry.benchmarks.recipes import hub as hub_module
+from registry.boards.store import suite_definition
+from registry.db import get_engine, read_session
+from registry.errors import IngestError, NotFoundError
+from registry.tables import BenchmarkVersion, Suite
+from tests.commands import shuffleboard, shuffleboard_json
+from tests.recipes.hub import Hub, Refusal, parquet
+from tests.recipes.upstream import ROWS, files, made_up, sample
+
+ONE_OF_EACH = ("belebele-eng", "global-mmlu-de")
+LIKE_OTHERS = re.compile(r"belebele-(?!eng$)|global-mmlu-(?!de$)")
+
+
+def counted(recipe: Recipe) -> Recipe:
+    """The recipe with as many questions as the stand-in has."""
+    questions, pool = sample(recipe)
+    few_shot = recipe.few_shot and recipe.few_shot.model_copy(update={"count": len(pool), "limit": None})
+    return recipe.model_copy(
+        update={"questions": recipe.questions.model_copy(update={"count": len(questions)}), "few_shot": few_shot}
+    )
+
+
+def serve(hub: Hub, *names: str) -> list[Recipe]:
+    recipes = [counted(recipe_named(name)) for name in names]
+    for recipe in recipes:
+        hub.add(recipe.repository, files(recipe))
+    return recipes
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_recipes() if not LIKE_OTHERS.match(name)])
+def test_a_recipe_reads_its_dataset_in_the_form_that_the_hub_has(name: str, hub: Hub) -> None:
+    [recipe] = serve(hub, name)
+    found = fetch(recipe)
+    questions, pool = sample(recipe)
+    assert len(found.content.pool) == (22 if recipe.examples else len(pool) if recipe.few_shot else 0)
+    assert len({one.external_id for one in found.content.questions}) == len(questions)
+    for asked, expected in zip(found.content.questions, questions, strict=True):
+        assert asked.text == expected.text
+        assert asked.options[asked.answer] == expected.options[expected.answer]
+        if recipe.shuffle_seed is None:
+            assert asked.options == expected.options
+        else:
+            assert sorted(asked.options) == sorted(expected.options)
+        if recipe.columns.context is not None:
+            assert asked.context == expected.context
+    assert found.commit == recipe.revision or recipe.revision is None
+    assert found.source.startswith(f"hf://datasets/{recipe.repository}@{found.commit}/")
+
+
+def test_every_dataset_has_a_row_of_its_form() -> None:
+    repositories = {
+        recipe.repository.partition("-")[0] if "agieval" in recipe.repository else recipe.repository
+        for recipe in shipped_recipes().values()
+    }
+    assert repositories == set(ROWS)
+
+
+def test_every_benchmark_of_a_shipped_suite_has_a_recipe(sqlite_database: str) -> None:
+    with read_session(get_engine(sqlite_database)) as session:
+        named = {name for suite in session.scalars(select(Suite)) for name in suite_definition(suite).benchmarks}
+    assert named - set(shipped_recipes()) == {"nonsenseqa"}
+
+
+def test_a_sample_comes_back_question_by_question(hub: Hub) -> None:
+    [recipe] = serve(hub, "commonsenseqa")
+    questions, pool = sample(recipe)
+    found = fetch(recipe).content
+    for fetched, kept in ((found.questions, questions), (found.pool, pool)):
+        assert [one.content() for one in fetched] == [one.content() for one in kept]
+
+
+def test_a_suite_is_one_command_away(hub: Hub, sqlite_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = [recipe.name for recipe in shipped_recipes().values() if recipe.name.startswith("agieval")]
+    recipes = {
+        recipe.name: recipe for recipe in serve(hub, "arc-challenge", "commonsenseqa", "winogrande", "mmlu", *tasks)
+    }
+    monkeypatch.setattr("registry.benchmarks.recipes.shipped_recipes", lambda: recipes)
+    fetched = shuffleboard_json("suites", "fetch", "goliakova-17", database_url=sqlite_database)
+    assert {row["benchmark"] for row in fetched["benchmarks"] if row["fetched"]} == set(recipes)
+    again = shuffleboard_json("suites", "fetch", "goliakova-17", database_url=sqlite_database)
+    assert [row["fetched"] for row in again["benchmarks"]] == [False] * len(recipes)
+
+
+def test_a_machine_without_a_connection_reads_what_another_has_fetched(
+    hub: Hub, sqlite_database: str, tmp_path: Path
+) -> None:
+    [recipe] = serve(hub, "arc-easy")
+    folder = fetch_to(recipe, tmp_path)
+    hub.faults.append(lambda *_: Refusal())
+    assert fetch(recipe, folder=tmp_path).content == fetch(recipe, folder=tmp_path).content
+    [file] = folder.glob("ARC-Easy/test-*")
+    file.write_bytes(file.read_bytes() + b"x")
+    with pytest.raises(IngestError, match=r"test-.*does not have the digest that fetched.json states"):
+        fetch(recipe, folder=tmp_path)
+    file.unlink()
+    with pytest.raises(IngestError, match="is missing"):
+        fetch(recipe, folder=tmp_path)
+    with pytest.raises(IngestError, match=r"holds no fetched.json; fill it where .* --to"):
+        fetch(recipe, folder=tmp_path / "empty")
+
+
+def once(refusal: Refusal, path: str) -> Callable[[str, dict[str, str]], Refusal | None]:
+    left = [refusal]
+    return lambda asked, _: left.pop() if path in asked and left else None
+
+
+@pytest.mark.parametrize(
+    ("path", "refusal"),
+    [("/api/", Refusal(429, {"Retry-After": "0"})), ("/api/", Refusal(503)), ("/resolve/", Refusal(cut=40))],
+)
+def test_a_hub_that_is_busy_or_breaks_off_is_asked_again(
+    path: str, refusal: Refusal, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.benchmarks.recipes.hub.time.sleep", lambda _: None)
+    monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda _: None)
+    [recipe] = serve(hub, "sciq")
+    hub.faults.append(once(refusal, path))
+    assert len(fetch(recipe).content.questions) == 6
+
+
+REFUSALS = {
+    "hidden or missing": (Refusal(401), r"no such dataset, or hides it; .* HF_TOKEN"),
+    "gated": (Refusal(403, {"X-Error-Code": "GatedRepo"}), r"accepted its terms; .* HF_TOKEN"),
+    "no such revision": (Refusal(404, {"X-Error-Code": "RevisionNotFound"}), r"no such revision; .*--revision"),
+    "too many requests": (Refusal(429, {"Retry-After": "7200"}), r"too many requests .* wait 7200 s"),
+    "down": (Refusal(500), r"answered with status 500; try again later"),
+}
+
+
+@pytest.mark.parametrize(("refusal", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_what_the_hub_refuses_is_one_line_and_nothing_is_stored(
+    refusal: Refusal, message: str, hub: Hub, sqlite_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.benchmarks.recipes.hub.time.sleep", lambda _: None)
+    serve(hub, "sciq")
+    hub.faults.append(lambda *_: refusal)
+    done = shuffleboard("benchmarks", "fetch", "sciq", status=1, database_url=sqlite_database)
+    assert re.fullmatch(rf"Error: allenai/sciq@2c94ad3\w+: .*{message}.*\n", done.stderr)
+    with read_session(get_engine(sqlite_database)) as session:
+        assert session.scalar(select(func.count()).select_from(BenchmarkVersion)) == 0
+
+
+def test_a_dataset_whose_form_has_changed_is_refused_by_file_row_and_column(hub: Hub) -> None:
+    [recipe] = serve(hub, "sciq")
+    rows = [{"question": one.text, "right": one.options[0]} for one in made_up(6, 4)]
+    hub.add(recipe.repository, {"data/test-00000-of-00001.parquet": parquet(rows)})
+    with pytest.raises(IngestError, match=r"test-\S+ line 1: there is no column 'correct_answer'; there are .*right"):
+        fetch(recipe)
+    hub.files[recipe.repository] = {"train.csv": b""}
+    with pytest.raises(IngestError, match=r"has no file 'data/test-\*\.parquet'; it has train\.csv"):
+        fetch(recipe, revision="main")
+
+
+def test_a_pinned_commit_has_as_many_questions_as_the_recipe_says_and_never_others(
+    hub: Hub, sqlite_database: str
+) -> None:
+    [recipe] = serve(hub, "sciq")
+    short = recipe.model_copy(update={"questions": recipe.questions.model_copy(update={"count": 1000})})
+    with pytest.raises(IngestError, match="has 6 questions, not 1000, which is what the recipe is of"):
+        fetch(short)
+    options = ("benchmarks", "fetch", "sciq", "--revision", "0" * 40)
+    assert shuffleboard_json(*options, database_url=sqlite_database)["questions"] == 6
+    hub.files[recipe.repository] = {
+        name: parquet([ROWS[recipe.repository](one) for one in made_up(4, 4)]) for name in hub.files[recipe.repository]
+    }
+    done = shuffleboard(*options, status=1, database_url=sqlite_database)
+    assert "though a commit never changes; nothing was stored" in done.stderr
+
+
+def test_a_full_disk_is_said_before_anything_is_downloaded(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    [recipe] = serve(hub, "sciq")
+    usage = hub_module.shutil.disk_usage("/")
+    monkeypatch.setattr(hub_module.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    with pytest.raises(IngestError, match=r"do not fit on the disk of .* 1 MiB free; make room"):
+        fetch(recipe)
+    assert not any("/resolve/" in path for _, path in hub.asked)
+
+
+def test_a_dataset_without_a_recipe_is_shown_before_it_is_stored(hub: Hub, sqlite_database: str) -> None:
+    hub.add(
+        "me/exam",
+        {
+            "data/test-0.parquet": parquet(
+                [{"text": one.text, "choices": list(one.options), "key": "B"} for one in made_up(5, 4)]
+            )
+        },
+    )
+    options = ["benchmarks", "fetch", "--repo", "me/exam", "--files", "data/test-*.parquet"]
+    for column in ("id=exam-{row}", "question={text}", "options=choices", "answer.letter=key"):
+        options += ["--columns", column]
+    shown = shuffleboard_json(*options, database_url=sqlite_database)
+    assert [row["id"] for row in shown["preview"]] == ["exam-0", "exam-1", "exam-2"]
+    assert not shown["stored"]
+    stored = shuffleboard_json(*options, "--store", database_url=sqlite_database)
+    assert (stored["benchmark"], stored["questions"]) == ("exam", 5)
+
+
+def test_a_name_that_no_recipe_has_is_answered_with_similar_ones() -> None:
+    with pytest.raises(NotFoundError, match="did you mean commonsenseqa"):
+        recipe_named("comonsenseqa")
+
+
+def test_a_recipe_file_with_an_unknown_key_is_refused_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('title = "x"\nrepository = "a/b"\nrevisoin = "main"\n', encoding="utf-8")
+    with pytest.raises(IngestError, match=r"^mine.toml: (citation|questions|columns|revisoin)"):
+        recipe_named(str(file))
