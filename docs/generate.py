@@ -59,7 +59,7 @@ To set a variable and its file is an error.
 SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "Where things are": (
         "Without them, everything lies in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
-        ("home", "database_url", "broker_url", "log_level"),
+        ("home", "database_url", "broker_url", "log_level", "harness_python"),
     ),
     "Work": (
         "How workers share it, and when one takes over: [how the queue works](operations.md#how-the-queue-works).",

@@ -107,7 +107,7 @@ def measure(home: Path) -> dict[str, Any]:
             "assessment": {key: value for key, value in assess(session).items() if key != "points"},
             "protocols": compare_protocols(session, "select-letter:2", "match-dash:2"),
         }
-    return found | {"recorded": {name: recorded(select) for name, select in RECORDED.items()}}
+    return found | {"recorded": recorded()}
 
 
 def prepare(home: Path) -> None:
@@ -176,30 +176,31 @@ def _figures(session: Session, evaluation_id: int, command: str) -> dict[str, An
     return found
 
 
-RECORDED: Final = {
-    "repeats": "standard_MC",
-    "shuffles": "standard_MC:0,standard_MC_shuffled",
-    "both": "standard_MC,standard_MC_shuffled",
-}
-"""What is taken of the recorded outputs: one prompt eleven times; that prompt once, and eleven shuffles; everything."""
+RECORDED: Final = {"repeats": "standard_MC", "shuffles": "standard_MC:0,standard_MC_shuffled"}
+"""What is taken of the recorded outputs: one prompt eleven times; that prompt once, and eleven shuffles."""
 
 
-def recorded(select: str) -> dict[str, Any]:
-    """Figures of Mistral's recorded outputs, in a registry of their own: another import would be a replicate."""
-    shown = (
-        f"shuffleboard evaluations import tests/data/{MISTRAL_FILE} --model {MISTRAL} --benchmark medqa "
-        f"--variants imported --protocol first-letter --select {select}"
-    )
+def recorded() -> dict[str, Any]:
+    """Figures of Mistral's recorded outputs, in a registry of their own: another import would be a replicate.
+
+    noise: of the shuffles, from the repeats.
+    """
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         _shuffleboard(home, "db", "upgrade")
         _shuffleboard(home, "benchmarks", "import", str(OUTPUTS / MEDQA_FILE), "--name", "medqa")
         _shuffleboard(home, "models", "add", MISTRAL, "--kind", "external")
-        evaluation = _evaluation(home, shown.replace("tests/data", shlex.quote(str(OUTPUTS))))
-        with _reading(home) as session:
-            found = _figures(session, evaluation, shown)
-        noise = json.loads(_shuffleboard(home, "statistics", "noise", str(evaluation), "--json"))
-        return found | {"noise": noise}
+        found: dict[str, Any] = {}
+        for name, select in RECORDED.items():
+            shown = (
+                f"shuffleboard evaluations import tests/data/{MISTRAL_FILE} --model {MISTRAL} --benchmark medqa "
+                f"--variants imported --protocol first-letter --select {select}"
+            )
+            evaluation = _evaluation(home, shown.replace("tests/data", shlex.quote(str(OUTPUTS))))
+            with _reading(home) as session:
+                found[name] = _figures(session, evaluation, shown)
+        noise = _shuffleboard(home, "statistics", "noise", str(evaluation), "--json")
+        return found | {"noise": json.loads(noise)}
 
 
 def _versions() -> dict[str, str]:
@@ -311,9 +312,8 @@ def _cavalin(found: Figures) -> Rows:
     for table, asked in (("1", "MedQA, 26 variants"), ("2", "MMLU, 20 variants"), ("5", "MedQA, 10 variants")):
         for (_, model), values in _printed("cavalin_tables_1_6", table=table).items():
             yield model, f"{asked}, printed", *(values.get(name, "–") for name in _CAVALIN)
-    for name, asked in (("shuffles", "12 orders"), ("repeats", "one order 11 times")):
-        one = found["recorded"][name]
-        yield f"{MISTRAL}, recorded", f"MedQA, {asked}", *(_value(one, metric) for metric in _CAVALIN.values())
+    shuffles = (_value(found["recorded"]["shuffles"], metric) for metric in _CAVALIN.values())
+    yield f"{MISTRAL}, recorded", "MedQA, 12 orders", *shuffles
     for one in _evaluations(found, paper="cavalin"):
         asked = f"MMLU sample, {one['questions']} questions, `{one['protocol']}`, 20 variants"
         yield f"{one['model']}, measured", asked, *(_value(one, metric) for metric in _CAVALIN.values())
@@ -504,17 +504,16 @@ def _draws(found: Figures) -> Rows:
 def _noise(found: Figures) -> Rows:
     yield "Recorded outputs of Mistral-7B-Instruct on MedQA", "The same prompt 11 times", "The original and 11 shuffles"
     both = [found["recorded"][name] for name in ("repeats", "shuffles")]
-    for label, metric in (
-        ("Accuracy, first prompt", "accuracy"),
-        ("Average accuracy", "average_accuracy"),
-        ("Right every time", "worst_accuracy"),
-        ("Answer changes at least once", "fluctuation_rate"),
-        ("SCORE", "score"),
-        ("CoRA", "cora"),
-    ):
-        yield label, *(_value(one, metric) for one in both)
-    noise = found["recorded"]["both"]["noise"]
-    yield "Pairs of answers that differ", *(_number(noise[f"{kind}_disagreement"]) for kind in ("repeat", "order"))
+    yield "Accuracy, first prompt", *(_value(one, "accuracy") for one in both)
+    noise = found["recorded"]["noise"]
+    differ = (_with_interval(noise, f"{kind}_disagreement", f"{kind}_interval") for kind in ("repeat", "order"))
+    yield "Pairs of answers that differ", *differ
+    yield "Effect of the order, net of the noise", "–", _with_interval(noise, "order_effect", "interval")
+
+
+def _with_interval(noise: Figures, value: str, interval: str) -> str:
+    low, high = noise[interval]
+    return f"{noise[value]:.3f} ({low:.3f} to {high:.3f})"
 
 
 # Which way it goes

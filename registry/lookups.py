@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_ROW_ID
-from registry.errors import NotFoundError
+from registry.errors import NotFoundError, QueueError
 from registry.names import split_reference
 from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Model, ModelRevision, Suite, Withdrawal
 
@@ -21,6 +21,14 @@ def find_evaluation(session: Session, evaluation_id: int) -> Evaluation:
         total = session.scalar(select(func.count()).select_from(Evaluation))
         raise NotFoundError(f"no evaluation {evaluation_id}; the registry has {total} (shuffleboard evaluations list)")
     return row
+
+
+def find_sealed(session: Session, evaluation_id: int) -> Evaluation:
+    """The sealed evaluation of that id; NotFoundError when there is none, QueueError when it is not complete."""
+    evaluation = find_evaluation(session, evaluation_id)
+    if evaluation.seal is None:
+        raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
+    return evaluation
 
 
 def stands(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:

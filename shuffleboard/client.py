@@ -208,13 +208,21 @@ class Client:
         for page in self._pages("evaluations", {"state": state, "per_page": 1000, **filters}):
             yield from page["items"]
 
-    def evaluation(self, evaluation_id: int) -> EvaluationDocument:
-        """One evaluation with progress, metrics by scope, and provenance."""
-        return cast("EvaluationDocument", self._get(f"evaluations/{evaluation_id}"))
+    def evaluation(self, evaluation_id: int, *, noise_from: int | None = None) -> EvaluationDocument:
+        """One evaluation with progress, metrics by scope, repeat noise and provenance.
 
-    def metrics(self, evaluation_id: int, *, per_question: bool = False) -> EvaluationMetrics:
-        """An evaluation's metrics; per_question: also those of each question, null for those that have none."""
-        given = {"per_question": "yes" if per_question else None}
+        noise_from: the evaluation whose repeats say how noisy it is; one is looked for where none is given.
+        """
+        return cast("EvaluationDocument", self._get(f"evaluations/{evaluation_id}", {"noise_from": noise_from}))
+
+    def metrics(
+        self, evaluation_id: int, *, per_question: bool = False, noise_from: int | None = None
+    ) -> EvaluationMetrics:
+        """An evaluation's metrics and repeat noise; per_question: also metrics of each question, null where undefined.
+
+        noise_from: as for `evaluation`.
+        """
+        given = {"per_question": "yes" if per_question else None, "noise_from": noise_from}
         return cast("EvaluationMetrics", self._get(f"evaluations/{evaluation_id}/metrics", given))
 
     def questions(self, evaluation_id: int) -> Iterator[EvaluationQuestion]:

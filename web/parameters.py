@@ -164,6 +164,10 @@ MetricNames = Annotated[
     tuple[Annotated[str, OneOf(tuple(METRICS))], ...], BeforeValidator(_split), AfterValidator(_in_order)
 ]
 """Metrics in the catalogue's order: `metrics=a,b` or `metrics=a&metrics=b`."""
+NoiseFrom = Annotated[
+    Id | None,
+    Field(description="The evaluation whose repeats say how noisy this one is; one is looked for where none is given."),
+]
 
 
 # Models of query strings

@@ -372,11 +372,36 @@ class Provenance(TypedDict):
     shards: list[ShardProvenance]
 
 
+class RepeatNoise(TypedDict):
+    """How often two answers to a question differ when nothing changed, and when only the order did: shares of pairs.
+
+    order_effect: order minus repeat disagreement, over the `questions` that have both kinds of pairs; `interval` is its
+    own. Intervals are 95 %, from one bootstrap over questions; null where none is stated.
+    """
+
+    evaluations: Annotated[list[int], Field(description="The evaluation with its replicates: whose orders these are.")]
+    noise_from: Annotated[list[int], Field(description="The evaluations whose repeats these are; empty: none.")]
+    repeat_disagreement: float | None
+    order_disagreement: float | None
+    order_effect: float | None
+    repeat_pairs: int
+    order_pairs: int
+    repeat_questions: int
+    order_questions: int
+    questions: int
+    interval: Interval | None
+    repeat_interval: Interval | None
+    order_interval: Interval | None
+    resamples: int
+    seed: int
+
+
 class EvaluationDocument(EvaluationHeader):
-    """One evaluation with progress, metrics and provenance."""
+    """One evaluation with progress, metrics and provenance. noise: null where no prompt was asked twice."""
 
     progress: Progress
     metrics: MetricValues
+    noise: RepeatNoise | None
     scopes: list[ScopeMetric]
     provenance: Provenance
 
@@ -862,7 +887,10 @@ class DistinctPrompts(TypedDict):
 
 
 class EvaluationMetrics(TypedDict):
-    """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for."""
+    """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
+
+    noise: over all questions; null where no prompt was asked twice.
+    """
 
     evaluation: int
     metrics: MetricValues
@@ -870,6 +898,7 @@ class EvaluationMetrics(TypedDict):
     scored: int
     complete: bool
     distinct_prompts: DistinctPrompts
+    noise: RepeatNoise | None
     per_question: NotRequired[dict[str, MetricValues]]
 
 

@@ -18,7 +18,7 @@ from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, que
 from registry.statistics.bootstrap import RANK_RESAMPLES, SEED, combined, percentile_interval, resampled_means
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import rank_intervals, tiers
-from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction
+from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction, QuestionScore
 
 Array = NDArray[np.float64]
 
@@ -235,18 +235,34 @@ def _question_ids(session: Session, entry: BoardEntry) -> list[int]:
 
 
 def _runs(session: Session, evaluations: Sequence[Evaluation], questions: Sequence[Sequence[int]]) -> tuple[Runs, int]:
-    """The runs over the pooled questions, and how many questions they are over."""
+    """The runs over the pooled questions, and how many questions they are over.
+
+    Questions that were asked in fewer than two distinct prompts are in no run.
+    """
     hits: dict[int, list[int]] = {}
     unchanged: dict[int, bool] = {}
+    tested: set[int] = set()
     for evaluation, question_ids in zip(evaluations, questions, strict=True):
         wanted = set(question_ids)
-        query = select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged).where(
-            Prediction.evaluation_id == evaluation.id, Prediction.own_options, Prediction.question_shown
+        query = (
+            select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
+            .join(
+                QuestionScore,
+                (QuestionScore.evaluation_id == Prediction.evaluation_id)
+                & (QuestionScore.question_id == Prediction.question_id),
+            )
+            .where(
+                Prediction.evaluation_id == evaluation.id,
+                Prediction.own_options,
+                Prediction.question_shown,
+                QuestionScore.distinct_prompts > 1,
+            )
         )
         for question_id, variant, correct, same in session.execute(query):
             if question_id in wanted:
+                tested.add(question_id)
                 hits.setdefault(variant, []).append(int(correct))
                 unchanged[variant] = unchanged.get(variant, True) and same
     accuracies = {variant: sum(values) / len(values) for variant, values in sorted(hits.items())}
     original = min((variant for variant, same in unchanged.items() if same), default=None)
-    return Runs(accuracies, original), sum(len(ids) for ids in questions)
+    return Runs(accuracies, original), len(tested)

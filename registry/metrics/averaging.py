@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from registry.metrics.outcome import Outcomes, own_variants
+from registry.metrics.outcome import Outcomes, VariantOutcome, own_variants, tested
 
 Value = tuple[float | None, int]
 """A metric's value over a set of questions, and over how many of them it was taken."""
@@ -96,12 +96,19 @@ class Runs:
 RunMetric = Callable[[Runs], float | None]
 
 
+def _tested_orders(outcomes: Outcomes) -> list[VariantOutcome]:
+    return tested(outcomes, own_variants(outcomes))
+
+
 def runs_of(questions: Sequence[Outcomes]) -> Runs:
-    """The runs of complete questions, over variants with exactly the question's own options."""
+    """The runs of complete questions that were asked in at least two distinct prompts: repeats of one are not orders.
+
+    Over variants with exactly the question's own options.
+    """
     hits: dict[int, list[bool]] = {}
     unchanged: dict[int, bool] = {}
     for outcomes in questions:
-        for outcome in own_variants(outcomes):
+        for outcome in _tested_orders(outcomes):
             hits.setdefault(outcome.variant, []).append(outcome.correct)
             unchanged[outcome.variant] = unchanged.get(outcome.variant, True) and outcome.original
     originals = [ordinal for ordinal, same in unchanged.items() if same]
@@ -120,7 +127,7 @@ class OverRuns:
 
     def over(self, questions: Sequence[Outcomes]) -> Value:
         """The value over complete questions."""
-        return self.function(runs_of(questions)), len([outcomes for outcomes in questions if outcomes])
+        return self.function(runs_of(questions)), sum(map(bool, map(_tested_orders, questions)))
 
 
 @dataclass(frozen=True)

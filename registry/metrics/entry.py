@@ -101,7 +101,7 @@ class Metric(Entry):
     @property
     def needs_two_prompts(self) -> bool:
         """Whether it says how answers hold up, which a question asked in one prompt alone cannot tell."""
-        if isinstance(self.averaging, FunctionOfTwoMeans):
+        if isinstance(self.averaging, FunctionOfTwoMeans | OverRuns):
             return True
         return isinstance(self.averaging, MeanOverQuestions) and TESTED in (self.averaging.where or "")
 

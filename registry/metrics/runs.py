@@ -1,8 +1,9 @@
 """Accuracy run by run: Nowak et al., *ABCD: All Biases Come Disguised*, Tables 5 to 11.
 
-A run is one variant ordinal over all questions; its accuracy covers the questions that have it. The run of the
-original order is the lowest ordinal that shows every one of its questions as the benchmark has it; the other runs are
-"moved". View: run_metrics. Example: accuracies .6 (original), .7 and .8.
+A run is one variant ordinal over all questions; its accuracy covers the questions that have it. A question that was
+asked in fewer than two distinct prompts is in no run: repeats of one prompt are not orders. The run of the original
+order is the lowest ordinal that shows every one of its questions as the benchmark has it; the other runs are "moved".
+View: run_metrics. Example: accuracies .6 (original), .7 and .8.
 """
 
 from statistics import fmean, median, pvariance
@@ -44,12 +45,12 @@ def accuracy_variance(runs: Runs) -> float | None:
 
 
 def accuracy_min(runs: Runs) -> float | None:
-    """Lowest accuracy of a run. Example: .6."""
+    """Lowest accuracy of a run; None without runs. Example: .6."""
     return min(runs.accuracies.values(), default=None)
 
 
 def accuracy_max(runs: Runs) -> float | None:
-    """Highest accuracy of a run. Example: .8."""
+    """Highest accuracy of a run; None without runs. Example: .8."""
     return max(runs.accuracies.values(), default=None)
 
 
@@ -59,14 +60,15 @@ def accuracy_range(runs: Runs) -> float | None:
     return max(values) - min(values) if len(values) > 1 else None
 
 
-_ANY_RUN: Final = "Orders of the question's own options; the paper's are those of `answer-moving`."
-_EACH_RUN: Final = "Orders of the question's own options, such as `answer-moving`."
+_RUNS: Final = (
+    "Orders of the question's own options, such as `answer-moving`, and at least two distinct prompts: repeats of one "
+    "prompt are not orders."
+)
 _MOVED: Final = "The original order and at least one other, such as `answer-moving`."
-_TWO_RUNS: Final = "At least two orders of the question's own options, such as `answer-moving`."
 _TABLES: Final = (nowak("Tables 5–11"),)
-_NEVER: Final = "never"
-_NONE_MOVED: Final = "no original, or no other run"
-_ONE_RUN: Final = "fewer than two runs"
+_UNTESTED: Final = "no question was asked in at least two distinct prompts"
+_NONE_MOVED: Final = "no original, no other run, or fewer than two distinct prompts"
+_ONE_RUN: Final = "fewer than two runs, or fewer than two distinct prompts"
 
 METRICS: Final = (
     Metric(
@@ -76,11 +78,12 @@ METRICS: Final = (
         summary="Mean accuracy of all orders.",
         formulas=(r"\frac{1}{T + 1} \sum_{t=0}^{T} A_t",),
         sources=(nowak("Tables 5–11, mean “under attack”"),),
-        needs=_ANY_RUN,
+        needs=_RUNS,
         example=Example(examples.THREE_RUNS, "(.6 + .7 + .8)/3.", "0.7"),
         differs="The paper's column “under attack” is this mean: it includes the original order.",
+        definition_version=2,
         averaging=OverRuns(accuracy_mean_all, "spread.mean_all"),
-        undefined=_NEVER,
+        undefined=_UNTESTED,
     ),
     Metric(
         name="accuracy_mean_moved",
@@ -92,6 +95,7 @@ METRICS: Final = (
         needs=_MOVED,
         example=Example(examples.THREE_RUNS, "(.7 + .8)/2.", "0.75"),
         differs="No column of the tables has it: the mean “under attack” there is `accuracy_mean_all`.",
+        definition_version=2,
         averaging=OverRuns(accuracy_mean_moved, "spread.mean_moved"),
         undefined=_NONE_MOVED,
     ),
@@ -104,6 +108,7 @@ METRICS: Final = (
         sources=_TABLES,
         needs=_MOVED,
         example=Example(examples.THREE_RUNS, "Halfway between .7 and .8.", "0.75"),
+        definition_version=2,
         averaging=OverRuns(accuracy_median_moved, "spread.median_moved"),
         undefined=_NONE_MOVED,
     ),
@@ -118,6 +123,7 @@ METRICS: Final = (
         example=Example(examples.THREE_RUNS, "|.6 − .75|.", "0.15"),
         differs="The printed differences are taken from the moved runs, although the mean printed beside them is over "
         "all runs.",
+        definition_version=2,
         averaging=OverRuns(accuracy_abs_diff, "abs(spread.original - spread.mean_moved)"),
         undefined=_NONE_MOVED,
     ),
@@ -131,12 +137,13 @@ METRICS: Final = (
             r"\bar{A} = \frac{1}{T + 1} \sum_{t=0}^{T} A_t",
         ),
         sources=_TABLES,
-        needs=_TWO_RUNS,
+        needs=_RUNS,
         example=Example(examples.THREE_RUNS, "60, 70 and 80 have the mean 70: (100 + 0 + 100)/3.", "66.67"),
         high=2500.0,
         unit="squared percentage points",
         differs="The paper does not say which variance it prints. The population variance fits all 182 printed rows; "
         "the sample variance contradicts more than half of them.",
+        definition_version=2,
         averaging=OverRuns(accuracy_variance, "case when spread.runs > 1 then spread.variance end"),
         undefined=_ONE_RUN,
     ),
@@ -147,10 +154,11 @@ METRICS: Final = (
         summary="Accuracy of the worst single order.",
         formulas=(r"\min(A_0, \ldots, A_T)",),
         sources=_TABLES,
-        needs=_EACH_RUN,
+        needs=_RUNS,
         example=Example(examples.THREE_RUNS, "The lowest of .6, .7 and .8.", "0.6"),
+        definition_version=2,
         averaging=OverRuns(accuracy_min, "spread.lowest"),
-        undefined=_NEVER,
+        undefined=_UNTESTED,
     ),
     Metric(
         name="accuracy_max",
@@ -159,10 +167,11 @@ METRICS: Final = (
         summary="Accuracy of the best single order.",
         formulas=(r"\max(A_0, \ldots, A_T)",),
         sources=_TABLES,
-        needs=_EACH_RUN,
+        needs=_RUNS,
         example=Example(examples.THREE_RUNS, "The highest of .6, .7 and .8.", "0.8"),
+        definition_version=2,
         averaging=OverRuns(accuracy_max, "spread.highest"),
-        undefined=_NEVER,
+        undefined=_UNTESTED,
     ),
     Metric(
         name="accuracy_range",
@@ -171,8 +180,9 @@ METRICS: Final = (
         summary="Best minus worst single order.",
         formulas=(r"\max(A_0, \ldots, A_T) - \min(A_0, \ldots, A_T)",),
         sources=_TABLES,
-        needs=_TWO_RUNS,
+        needs=_RUNS,
         example=Example(examples.THREE_RUNS, ".8 − .6.", "0.2"),
+        definition_version=2,
         averaging=OverRuns(accuracy_range, "case when spread.runs > 1 then spread.highest - spread.lowest end"),
         undefined=_ONE_RUN,
     ),

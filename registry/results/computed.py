@@ -27,9 +27,10 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
         runs = Runs(
             {v: accuracy for v, (accuracy, _) in sorted(accuracies[name].items())}, min(originals, default=None)
         )
+        tested = int(values["average_accuracy_n"])  # over the questions that runs are over
         for metric in METRICS.values():
             if metric.over_runs is not None:
-                values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), int(values["scored"])
+                values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), tested
             elif values[metric.name] is not None:
                 values[metric.name] = float(values[metric.name])
     return found

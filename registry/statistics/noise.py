@@ -1,7 +1,7 @@
 """Repeat noise apart from order effects: what a model changes when it is only asked again, and when options move.
 
 A model that samples its answers disagrees with itself on the same prompt, and fluctuation over orders holds that
-noise, too. With replicates, or variants that show an order twice, the two can be told apart.
+noise, too. Where a prompt was asked several times, in the same evaluation or in another, the two can be told apart.
 """
 
 from collections import Counter
@@ -16,15 +16,19 @@ from registry.statistics.bootstrap import RESAMPLES, SEED, Interval, mean_interv
 Answer = tuple[tuple[int, ...], int | None]
 """The order shown and the option answered, never its position; None: no valid answer."""
 
+Pairs = tuple[int, int]
+"""Pairs that disagree, and all pairs."""
+
 
 @dataclass(frozen=True)
 class Noise:
     """Disagreement between two predictions of a question, in [0, 1]: shares of pairs, averaged over questions.
 
-    repeat_disagreement: of pairs with the same order, over questions that have such pairs.
-    order_disagreement: of pairs with different orders, over questions that have such pairs.
+    repeat_disagreement: of pairs with the same order, over the `repeat_questions` that have such pairs.
+    order_disagreement: of pairs with different orders, over the `order_questions` that have such pairs.
     order_effect: order minus repeat disagreement, in [−1, 1], over the `questions` that have both kinds of pairs.
-    interval: 95 %, bootstrap over those questions. repeat_pairs, order_pairs: over all questions. None: undefined.
+    interval, of the order effect, repeat_interval and order_interval: 95 %, from one bootstrap over questions.
+    repeat_pairs, order_pairs: over all questions. None: undefined, or no interval is stated.
     """
 
     repeat_disagreement: float | None
@@ -32,8 +36,12 @@ class Noise:
     order_effect: float | None
     repeat_pairs: int
     order_pairs: int
+    repeat_questions: int
+    order_questions: int
     questions: int
     interval: Interval | None
+    repeat_interval: Interval | None
+    order_interval: Interval | None
 
 
 def noise(questions: Sequence[Sequence[Answer]], *, resamples: int = RESAMPLES, seed: int = SEED) -> Noise:
@@ -48,28 +56,45 @@ def noise(questions: Sequence[Sequence[Answer]], *, resamples: int = RESAMPLES, 
     >>> noise([[((0, 1), 1), ((0, 1), 1), ((1, 0), 0)]]).order_effect
     1.0
     """
-    counted = [_pairs(predictions) for predictions in questions]
-    repeat = np.array([_share(same) for same, _ in counted], dtype=np.float64)
-    order = np.array([_share(different) for _, different in counted], dtype=np.float64)
-    effect = (order - repeat)[~np.isnan(order - repeat)]
-    (interval,) = mean_intervals(effect[:, None], resamples=resamples, seed=seed)
+    counted = [pairs_of(predictions) for predictions in questions]
+    same, different = [pair[0] for pair in counted], [pair[1] for pair in counted]
+    return noise_of_pairs(same, different, resamples=resamples, seed=seed)
+
+
+def noise_of_pairs(
+    same: Sequence[Pairs], different: Sequence[Pairs], *, resamples: int = RESAMPLES, seed: int = SEED
+) -> Noise:
+    """What `noise` says, from the pairs of each question.
+
+    same, different: shape (questions,), the same questions in the same order: pairs with the same order, and pairs with
+    different ones. They may come from two evaluations, one that repeats a prompt and one that moves options.
+    """
+    repeat, order = _shares(same), _shares(different)
+    effect = order - repeat
+    columns = (repeat, order, effect)
+    intervals = mean_intervals(np.stack(columns, axis=1), resamples=resamples, seed=seed)
+    own = [values[~np.isnan(values)] for values in columns]
     return Noise(
-        repeat_disagreement=_mean(repeat),
-        order_disagreement=_mean(order),
-        order_effect=_mean(effect),
-        repeat_pairs=sum(pairs for (_, pairs), _ in counted),
-        order_pairs=sum(pairs for _, (_, pairs) in counted),
-        questions=effect.size,
-        interval=interval,
+        repeat_disagreement=_mean(own[0]),
+        order_disagreement=_mean(own[1]),
+        order_effect=_mean(own[2]),
+        repeat_pairs=sum(pairs for _, pairs in same),
+        order_pairs=sum(pairs for _, pairs in different),
+        repeat_questions=own[0].size,
+        order_questions=own[1].size,
+        questions=own[2].size,
+        repeat_interval=intervals[0],
+        order_interval=intervals[1],
+        interval=intervals[2],
     )
 
 
-Pairs = tuple[int, int]
-"""Pairs that disagree, and all pairs."""
+def pairs_of(predictions: Sequence[Answer]) -> tuple[Pairs, Pairs]:
+    """Pairs of a question's predictions with the same order, and pairs with different ones.
 
-
-def _pairs(predictions: Sequence[Answer]) -> tuple[Pairs, Pairs]:
-    """Pairs with the same order, and pairs with different ones."""
+    >>> pairs_of([((0, 1), 1), ((0, 1), 1), ((1, 0), 0)])
+    ((0, 1), (2, 2))
+    """
     by_order: dict[tuple[int, ...], list[int | None]] = {}
     for order, answer in predictions:
         by_order.setdefault(order, []).append(answer)
@@ -85,10 +110,10 @@ def _disagreeing(answers: Sequence[int | None]) -> Pairs:
     return pairs - sum(count * (count - 1) // 2 for count in counts.values()), pairs
 
 
-def _share(pairs: Pairs) -> float:
-    return pairs[0] / pairs[1] if pairs[1] else np.nan
+def _shares(pairs: Sequence[Pairs]) -> NDArray[np.float64]:
+    """The share of each question's pairs that disagree; NaN where it has none."""
+    return np.array([disagreeing / of if of else np.nan for disagreeing, of in pairs], dtype=np.float64)
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else None
+    return float(values.mean()) if values.size else None

@@ -1,4 +1,4 @@
-"""Comparing two evaluations on the questions that both have, and replicates with each other."""
+"""Comparing two evaluations on the questions that both have; CoRA over resampled variants."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -8,8 +8,8 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.errors import QueueError, UsageError
-from registry.lookups import find_evaluation, stands
+from registry.errors import UsageError
+from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.results.analyses import store_analysis
 from registry.results.intervals import (
@@ -29,7 +29,6 @@ from registry.statistics.bootstrap import (
     resampled_means,
 )
 from registry.statistics.comparison import mcnemar
-from registry.statistics.noise import Answer, noise
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
 CORA: Final = "cora_over_variants"
@@ -48,7 +47,7 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions or the same
     evaluation.
     """
-    first, second = _sealed(session, first_id), _sealed(session, second_id)
+    first, second = find_sealed(session, first_id), find_sealed(session, second_id)
     if first.id == second.id:
         raise UsageError(f"evaluation {first.id} is compared with itself; give another")
     if first.benchmark_version_id != second.benchmark_version_id:
@@ -69,13 +68,6 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
         "metrics": {name: metrics[name] for name in METRICS if name in metrics},
         "differing": _differing(session, ids, values),
     }
-
-
-def _sealed(session: Session, evaluation_id: int) -> Evaluation:
-    evaluation = find_evaluation(session, evaluation_id)
-    if evaluation.seal is None:
-        raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
-    return evaluation
 
 
 def _described(evaluation: Evaluation) -> dict[str, Any]:
@@ -196,54 +188,13 @@ def _differing(session: Session, ids: Sequence[int], values: Sequence[dict[str, 
     return {"metric": metric, **found}
 
 
-def noise_document(session: Session, evaluation_ids: Sequence[int]) -> dict[str, Any]:
-    """Repeat noise apart from order effects: over replicates of a specification, or an evaluation that repeats orders.
-
-    Raises QueueError for one that is not sealed, UsageError for evaluations of different specifications.
-    """
-    evaluations = [_sealed(session, evaluation_id) for evaluation_id in dict.fromkeys(evaluation_ids)]
-    if len({evaluation.specification_digest for evaluation in evaluations}) > 1:
-        raise UsageError("the evaluations have different specifications; give replicates of one")
-    answers: dict[int, list[Answer]] = {}
-    for evaluation in evaluations:
-        query = select(Prediction.question_id, Prediction.shown, Prediction.chosen_option).where(
-            Prediction.evaluation_id == evaluation.id, Prediction.question_shown, Prediction.own_options
-        )
-        for question_id, shown, option in session.execute(query):
-            answers.setdefault(question_id, []).append((tuple(shown), option))
-    found = asdict(noise([answers[question_id] for question_id in sorted(answers)]))
-    found["interval"] = None if found["interval"] is None else [found["interval"]["low"], found["interval"]["high"]]
-    return {
-        "evaluations": [evaluation.id for evaluation in evaluations],
-        **found,
-        "resamples": RESAMPLES,
-        "seed": SEED,
-    }
-
-
-def replicates_of(session: Session, evaluation_id: int) -> list[int]:
-    """All sealed evaluations of the specification of one, withdrawn ones left out."""
-    evaluation = find_evaluation(session, evaluation_id)
-    return list(
-        session.scalars(
-            select(Evaluation.id)
-            .where(
-                Evaluation.specification_digest == evaluation.specification_digest,
-                Evaluation.seal.is_not(None),
-                stands(),
-            )
-            .order_by(Evaluation.replicate)
-        )
-    )
-
-
 def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     """CoRA's own bootstrap, over variants, kept as an analysis of the evaluation.
 
     Raises QueueError where it is not sealed, UsageError where questions have different numbers of variants or no
     original.
     """
-    evaluation = _sealed(session, evaluation_id)
+    evaluation = find_sealed(session, evaluation_id)
     mcqa, parameters, result = computed_cora(session, evaluation_id)
     store_analysis(session, evaluation.id, CORA, parameters, result)
     return {"evaluation": evaluation_id, "accuracy": mcqa, **result, **parameters}

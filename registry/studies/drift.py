@@ -11,8 +11,8 @@ from typing import Any, Final
 from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session, aliased
 
-from registry.errors import QueueError, UsageError
-from registry.lookups import find_evaluation
+from registry.errors import UsageError
+from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.proof.provenance import compare_provenance, provenance_document
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
@@ -86,12 +86,9 @@ def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, An
 
 
 def _pair(session: Session, one_id: int, other_id: int) -> tuple[Evaluation, Evaluation]:
-    one, other = find_evaluation(session, one_id), find_evaluation(session, other_id)
+    one, other = find_sealed(session, one_id), find_sealed(session, other_id)
     if one.id == other.id:
         raise UsageError(f"evaluation {one.id} is compared with itself; give another")
-    for evaluation in (one, other):
-        if evaluation.seal is None:
-            raise QueueError(f"evaluation {evaluation.id} is {evaluation.state}; wait until it is complete")
     for what, names in (
         ("models", _models(one, other)),
         ("benchmark versions", [f"{item.benchmark_version_id}" for item in (one, other)]),

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.digests import specification_digest
-from registry.errors import QueueError, UsageError
-from registry.lookups import find_evaluation
+from registry.errors import UsageError
+from registry.lookups import find_sealed
 from registry.settings import Settings
 from registry.studies.drift import largest_change
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
@@ -60,9 +60,7 @@ def rescore_evaluation(
     are not those that were scored.
     """
     with read_session(engine) as session:
-        evaluation = find_evaluation(session, evaluation_id)
-        if evaluation.seal is None:
-            raise QueueError(f"evaluation {evaluation_id} is {evaluation.state}; wait until it is complete")
+        evaluation = find_sealed(session, evaluation_id)
         if evaluation.specification["engine"]["name"] == "replay" or evaluation.model_revision.kind == "external":
             raise UsageError(
                 f"evaluation {evaluation_id} has outputs that were recorded elsewhere: there is no model here to "

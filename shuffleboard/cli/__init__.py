@@ -18,6 +18,7 @@ COMMANDS: Final = {
     "evaluations": "Submit, watch and control evaluations.",
     "suites": "Fetch, import and list suites: what is asked of every model.",
     "boards": "Import and list boards: the tables you publish.",
+    "apply": "Bring about what a file describes: benchmarks, models, suites, boards.",
     "metrics": "Show an evaluation's metrics.",
     "leaderboard": "Show the leaderboard.",
     "compare-protocols": "Compare two ways of asking.",
@@ -60,6 +61,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.protocols import protocols as command
         case "evaluations":
             from shuffleboard.cli.evaluations import evaluations as command
+        case "apply":
+            from shuffleboard.cli.apply import apply_command as command
         case "suites":
             from shuffleboard.cli.boards import suites as command
         case "boards":

@@ -6,6 +6,7 @@ import click
 from sqlalchemy import select
 
 from registry.db import MAX_ROW_ID, read_session, write_session
+from registry.errors import UsageError
 from registry.lookups import find_revision
 from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, RevisionRequest, add_revision, is_local
 from registry.settings import Settings
@@ -156,3 +157,31 @@ def show_command(name: str, as_json: bool) -> None:
         return
     for key, value in document.items():
         click.echo(f"{key.replace('_', ' '):22} {'–' if value is None else value}")
+
+
+@models.command("prefetch")
+@click.argument("name")
+@json_option
+def prefetch_command(name: str, as_json: bool) -> None:
+    """Download the files of model NAME (or NAME@NUMBER) now, so that workers of this host find them.
+
+    What breaks off is resumed by the next call. The files must have the digests that were registered.
+
+    \b
+      shuffleboard models prefetch smollm2
+    """  # noqa: D301
+    settings = settings_of()
+    with read_session(engine_of(settings)) as session:
+        revision = find_revision(session, name)
+        document = {"model": revision.model.name, "revision": revision.number, "commit": revision.revision}
+        if revision.kind not in ("huggingface", "gguf"):
+            raise UsageError(f"{name}: is of kind {revision.kind}, which has no files to download")
+        if revision.state != "ready":
+            raise UsageError(f"{name}: is {revision.state}; it can be downloaded once a worker has hashed its files")
+        from workers.artifacts import model_folder
+
+        folder = model_folder(revision, settings.home)
+    if as_json:
+        print_json(document | {"folder": str(folder)})
+    else:
+        click.echo(f"{document['model']}@{document['revision']}: {folder}")

@@ -10,7 +10,9 @@ from registry.metrics import METRICS
 from registry.results.leaderboard import COLUMNS, leaderboard_page
 from registry.results.reports import evaluation_metrics
 from registry.results.selection import Selection
+from registry.studies.noise import repeat_noise
 from shuffleboard.cli.common import engine_of, json_option, print_csv, print_json, print_table, settings_of, show
+from shuffleboard.cli.noise import noise_from_option, print_noise
 
 
 @click.command()
@@ -21,19 +23,29 @@ from shuffleboard.cli.common import engine_of, json_option, print_csv, print_jso
     is_flag=True,
     help="Leave out questions whose options refer to each other or are sorted numbers.",
 )
+@noise_from_option
 @json_option
-def metrics(evaluation_id: int, per_question: bool, without_flagged: bool, as_json: bool) -> None:
-    """Show an evaluation's metrics. Undefined ones are null."""
+def metrics(
+    evaluation_id: int, per_question: bool, without_flagged: bool, noise_from: int | None, as_json: bool
+) -> None:
+    """Show an evaluation's metrics. Undefined ones are null.
+
+    Where prompts were asked several times, also how often answers differ when nothing changed, and how much more often
+    when the order did: see `shuffleboard statistics noise`.
+    """
     with read_session(engine_of(settings_of())) as session:
         document = evaluation_metrics(
             session, evaluation_id, without_flagged=without_flagged, per_question=per_question
         )
+        document["noise"] = repeat_noise(session, evaluation_id, noise_from)
     if as_json:
         print_json(document)
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
     if document["distinct_prompts"]["max"] == 1:
-        click.echo("  asked in one prompt: nothing is known of how its answers hold up when the options move")
+        click.echo("  asked in one prompt: how its answers hold up when options move is unknown")
+    if document["noise"] is not None:
+        print_noise(document["noise"])
     for name, value in document["metrics"].items():
         if value is not None:
             click.echo(f"  {name:32} {show(value)}")

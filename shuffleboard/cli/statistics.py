@@ -8,6 +8,7 @@ from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from shuffleboard.cli.common import engine_of, json_option, print_json, print_table, settings_of, show
+from shuffleboard.cli.noise import noise_from_option, print_noise
 
 
 @click.group()
@@ -68,27 +69,25 @@ def compare(first: int, second: int, as_json: bool) -> None:
 
 @statistics.command("noise")
 @click.argument("evaluation_ids", type=int, nargs=-1, required=True, metavar="ID...")
+@noise_from_option
 @json_option
-def noise(evaluation_ids: tuple[int, ...], as_json: bool) -> None:
-    """Separate repeat noise from order effects, using replicates of one evaluation.
+def noise(evaluation_ids: tuple[int, ...], noise_from: int | None, as_json: bool) -> None:
+    """Separate repeat noise from order effects.
 
-    With one ID, all its sealed replicates are used. Order effect: how much more often two answers differ when the
-    order differs than when the same prompt is asked again.
+    Repeat noise: how often two answers to the same prompt differ. Order effect: how much more often they differ when
+    the order differs. With one ID, all its sealed replicates are used; where another evaluation of the same model
+    revision, benchmark version and protocol repeats prompts of more of its questions, the noise is taken from that.
     """
-    from registry.studies.comparing import noise_document, replicates_of
+    from registry.studies.noise import noise_of_replicates
 
     with read_session(engine_of(settings_of())) as session:
-        ids = list(evaluation_ids) if len(evaluation_ids) > 1 else replicates_of(session, evaluation_ids[0])
-        document = noise_document(session, ids or evaluation_ids)
+        document = noise_of_replicates(session, evaluation_ids, noise_from)
     if as_json:
         print_json(document)
         return
-    click.echo(f"evaluations {', '.join(map(str, document['evaluations']))}:")
-    interval = document["interval"]
-    bounds = "" if interval is None else f"  [{show(interval[0])}, {show(interval[1])}]"
-    click.echo(f"  {'the same prompt again':28} {show(document['repeat_disagreement'])} of pairs differ")
-    click.echo(f"  {'another order':28} {show(document['order_disagreement'])} of pairs differ")
-    click.echo(f"  {'order effect':28} {show(document['order_effect'])}{bounds}")
+    several = "s" if len(document["evaluations"]) > 1 else ""
+    click.echo(f"evaluation{several} {', '.join(map(str, document['evaluations']))}:")
+    print_noise(document)
     if document["repeat_disagreement"] is None:
         click.echo("  no prompt was asked twice; queue another: shuffleboard evaluations submit … --replicate")
 

@@ -8,7 +8,8 @@ import pytest
 from docs import paper_results
 from registry.metrics.papers import PAPERS
 from tests.docs.pages import DOCS, read
-from tests.outputs.test_reference_values import BOTH, NAMES, REPEATS
+from tests.outputs.independent_noise import noise
+from tests.outputs.test_reference_values import BOTH, CAT, NAMES, REPEATS
 from tests.spec.published import rows
 
 PAGES = {name.split()[0].lower(): name for name in PAPERS if not name.startswith("Zheng")}
@@ -87,9 +88,12 @@ def test_the_index_says_what_they_took():
 
 
 def test_recorded_figures_are_those_that_others_computed():
-    for name, expected in (("repeats", REPEATS), ("shuffles", BOTH)):
-        found = FIGURES["recorded"][name]["metrics"]
-        assert [found[metric] for metric in NAMES[:6]] == pytest.approx(expected, abs=1e-9)
+    recorded = FIGURES["recorded"]
+    assert recorded["repeats"]["metrics"] == pytest.approx({"accuracy": REPEATS[0]}, abs=1e-9)
+    assert [recorded["shuffles"]["metrics"][metric] for metric in NAMES[:6]] == pytest.approx(BOTH, abs=1e-9)
+    expected = noise(CAT)
+    assert recorded["noise"]["repeat_disagreement"] == pytest.approx(expected["repeats"][0], abs=1e-9)
+    assert recorded["noise"]["order_effect"] == pytest.approx(expected["effect"][0], abs=1e-9)
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -62,6 +62,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
         "scored": LIMIT,
         "complete": True,
         "distinct_prompts": {"min": 4, "max": 4},
+        "noise": None,
         "per_question": 0,
     }
     assert list(metrics["metrics"]) == list(ALL_NAMES)
@@ -176,6 +177,7 @@ def test_an_incomplete_evaluation_reports_every_metric_as_null(
         "scored": 0,
         "complete": False,
         "distinct_prompts": {"min": None, "max": None},
+        "noise": None,
         "per_question": {"q0": nulls, "q1": nulls},
     }
 

@@ -10,7 +10,10 @@ from registry.metrics.cora import consistency_index, cora
 from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation
 from registry.verification import verify_evaluation
+from tests.outputs import independent_noise
 from tests.outputs.conftest import DATA, Registry
+from tests.proof.commands import run
+from web import create_app
 
 CAT = DATA / "medqa_mistral7b_cat.jsonl.gz"
 NAMES = ("accuracy", "mcqa_plus", "majority_vote", "bmca_50", "bmca_70", "bmca_100", "consistency_index", "cora")
@@ -35,11 +38,50 @@ def _metrics(registry: Registry, evaluation_id: int) -> dict[str, float]:
     return document["metrics"]
 
 
+OF_NOISE = {
+    "repeats": ("repeat_disagreement", "repeat_interval"),
+    "orders": ("order_disagreement", "order_interval"),
+    "effect": ("order_effect", "interval"),
+}
+
+
 @pytest.mark.one_engine
-def test_eleven_repeats_of_one_prompt_say_nothing_of_orders(registry: Registry) -> None:
-    metrics = _metrics(registry, _import(registry, "standard_MC"))
-    assert round(metrics["accuracy"], 4) == 0.3064
-    assert [metrics[name] for name in (*NAMES[1:], "worst_accuracy", "fluctuation_rate", "score")] == [None] * 10
+def test_eleven_repeats_are_the_noise_that_the_order_effect_of_eleven_shuffles_is_net_of(registry: Registry) -> None:
+    repeats, shuffles = _import(registry, "standard_MC"), _import(registry, "standard_MC:0,standard_MC_shuffled")
+    metrics = _metrics(registry, repeats)
+    assert round(metrics.pop("accuracy"), 4) == 0.3064
+    assert set(metrics.values()) == {None}  # letters alone: all other metrics compare orders, or need probabilities
+    # Page, JSON and command line state one document.
+    client = create_app(database_url=registry.url).test_client()
+    stated = {}
+    for evaluation in (repeats, shuffles):
+        stated[evaluation] = client.get(f"/api/v1/evaluations/{evaluation}").json["noise"]
+        assert client.get(f"/api/v1/evaluations/{evaluation}/metrics").json["noise"] == stated[evaluation]
+        for command in ("metrics", evaluation), ("statistics", "noise", evaluation):
+            document = run(registry.engine, *command, "--json").document
+            assert document.get("noise", document) == stated[evaluation]
+    named = client.get(f"/api/v1/evaluations/{shuffles}?noise_from={repeats}").json["noise"]
+    assert named == stated[shuffles]
+    expected = independent_noise.noise(CAT)
+    for name, (key, interval) in OF_NOISE.items():
+        mean, bounds = expected[name]
+        assert stated[shuffles][key] == pytest.approx(mean, abs=1e-12)
+        assert stated[shuffles][interval] == pytest.approx(bounds, abs=0.002)
+    assert stated[repeats]["repeat_disagreement"] == stated[shuffles]["repeat_disagreement"]
+    assert stated[repeats]["order_effect"] is None
+    page = client.get(f"/evaluations/{repeats}").text
+    assert "Two answers to the same prompt differ in <b>30.3\u202f%</b> of pairs" in page
+    assert "Order effect and repeat noise" not in page
+    page = client.get(f"/evaluations/{shuffles}").text
+    assert "Net of the noise, the effect of the order is <b>22.6 points</b>" in page
+    assert "The order of the options and repeat noise decide the other 26.3 points." in page
+    assert (
+        'aria-label="Two answers to a question differ in 30.3% of pairs of the same prompt, the noise floor, and'
+        in page
+    )
+    shown = run(registry.engine, "metrics", shuffles).stdout.splitlines()
+    assert shown[3].split() == ["order", "effect,", "net", "of", "noise", "0.226", "[0.211,", "0.242]"]
+    assert shown[4] == f"  the repeats are those of evaluation {repeats}"
 
 
 @pytest.mark.one_engine

@@ -20,6 +20,7 @@ import pyarrow.parquet
 
 COMMIT: Final = "c0ffee" + "0" * 34
 _INFO: Final = re.compile(r"/api/(?:datasets|models)/([^/]+/[^/]+)(?:/revision/(.+))?")
+_TREE: Final = re.compile(r"/api/(?:datasets|models)/([^/]+/[^/]+)/tree/([^/]+)")
 _FILE: Final = re.compile(r"/(?:datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
 
@@ -98,7 +99,9 @@ def stand_in() -> Iterator[Hub]:
                     self._send(refusal.status, b"", refusal.headers, body=body)
                     return
             cut = next((found.cut for fault in hub.faults if (found := fault(path, headers))), None)
-            if found := _INFO.fullmatch(path):
+            if found := _TREE.fullmatch(path):
+                self._tree(found[1], body=body)
+            elif found := _INFO.fullmatch(path):
                 self._info(found[1], found[2] or "main", body=body)
             elif found := _FILE.fullmatch(path):
                 self._file(found[1], found[2], found[3], headers, cut, body=body)
@@ -126,6 +129,13 @@ def stand_in() -> Iterator[Hub]:
                 ]
                 document = {"id": repository, "sha": commit, "siblings": siblings, "private": False, "tags": []}
                 self._send(200, json.dumps(document).encode(), {"Content-Type": "application/json"}, body=body)
+
+        def _tree(self, repository: str, *, body: bool) -> None:
+            listed = [
+                {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+                for name, content in hub.files.get(repository, {}).items()
+            ]
+            self._send(200, json.dumps(listed).encode(), {"Content-Type": "application/json"}, body=body)
 
         def _file(
             self, repository: str, revision: str, name: str, headers: dict[str, str], cut: int | None, *, body: bool

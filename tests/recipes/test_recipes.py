@@ -1,6 +1,7 @@
 """Benchmarks fetched by name from a stand-in that speaks the hub's routes to the real client."""
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from registry.db import get_engine, read_session
 from registry.errors import IngestError, NotFoundError
 from registry.tables import BenchmarkVersion, Suite
 from tests.commands import shuffleboard, shuffleboard_json
-from tests.recipes.hub import Hub, Refusal, parquet
+from tests.recipes.hub import COMMIT, Hub, Refusal, parquet
 from tests.recipes.upstream import ROWS, files, made_up, sample
 
 ONE_OF_EACH = ("belebele-eng", "global-mmlu-de")
@@ -215,3 +216,20 @@ def test_a_recipe_file_with_an_unknown_key_is_refused_by_its_name(tmp_path: Path
     file.write_text('title = "x"\nrepository = "a/b"\nrevisoin = "main"\n', encoding="utf-8")
     with pytest.raises(IngestError, match=r"^mine.toml: (citation|questions|columns|revisoin)"):
         recipe_named(str(file))
+
+
+def test_a_model_of_the_hub_is_pinned_to_its_commit_and_downloaded_before_it_is_needed(
+    hub: Hub, sqlite_database: str, tmp_path: Path
+) -> None:
+    hub.add("me/tiny", {"config.json": b"{}", "model.safetensors": b"weights", "tokenizer.json": b"{}"})
+    options = {"database_url": sqlite_database, "home": tmp_path}
+    add = ("models", "add", "tiny", "--kind", "huggingface", "--location", "me/tiny", "--revision", "main")
+    added = shuffleboard_json(*add, **options)
+    assert (added["commit"], added["state"]) == (COMMIT, "ready")
+    # A branch that moves on changes nothing of what was registered; a commit that changes is refused.
+    hub.commits["me/tiny"] = {"main": "f" * 40, "before": COMMIT}
+    assert COMMIT in shuffleboard_json("models", "prefetch", "tiny", **options)["folder"]
+    shutil.rmtree(tmp_path / "hub")
+    hub.add("me/tiny", {"model.safetensors": b"other weights"})
+    done = shuffleboard("models", "prefetch", "tiny", status=1, **options)
+    assert "its weights have changed since tiny revision 1 was registered" in done.stderr

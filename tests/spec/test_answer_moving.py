@@ -64,6 +64,21 @@ def test_a_run_covers_the_questions_that_have_it(spec):
     )
 
 
+def test_a_question_asked_in_one_prompt_is_in_no_run(spec):
+    # q2 was asked in one prompt twice: repeat noise, and no order. The runs are over q1 alone.
+    spec(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1   | 0      | 0
+        q1       | 1       | 1 0   | 1      |
+        q2       | 0       | 0 1   | 1      | 0
+        q2       | 1       | 0 1   | 0      |
+        """,
+        {"accuracy": 0.5, "accuracy_mean_all": 0.5, "accuracy_min": 0.0, "accuracy_max": 1.0},
+        counts={"accuracy": 2, "accuracy_mean_all": 1, "accuracy_variance": 1},
+    )
+
+
 def test_the_variance_divides_by_the_number_of_runs(spec):
     # 100 and 0 percent: population variance 2500, sample variance 5000.
     spec(hits(q1="10"), {"accuracy_variance": 2500.0, "accuracy_range": 1.0})
@@ -97,8 +112,8 @@ def test_without_an_original_run_nothing_has_moved(spec):
     spec(
         """
         question | variant | order | chosen | answer
-        q1       | 0       | 1 0   | 1      | 0
-        q1       | 1       | 1 0   | 0      |
+        q1       | 0       | 1 0 2 | 1      | 0
+        q1       | 1       | 1 2 0 | 0      |
         """,
         {
             "accuracy_mean_all": 0.5,

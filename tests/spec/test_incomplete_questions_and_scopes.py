@@ -130,8 +130,8 @@ def test_the_run_of_the_original_is_found_within_each_scope(spec):
         question | variant | order | chosen | answer | subject
         q1       | 0       | 0 1   | 0      | 0      | virology
         q1       | 1       | 1 0   | 1      |        |
-        q2       | 0       | 1 0   | 0      | 0      | anatomy
-        q2       | 1       | 1 0   | 0      |        |
+        q2       | 0       | 1 0 2 | 0      | 0      | anatomy
+        q2       | 1       | 1 2 0 | 0      |        |
         """
     spec(table, {"accuracy_mean_moved": None, "accuracy_mean_all": 0.75})
     spec(table, {"accuracy_mean_moved": 0.0, "accuracy_abs_diff": 1.0}, scope="subject:virology")

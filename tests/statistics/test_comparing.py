@@ -19,8 +19,6 @@ from registry.studies.comparing import (
     compare_evaluations,
     cora_document,
     metric_differences,
-    noise_document,
-    replicates_of,
 )
 from registry.tables import QuestionPride
 from registry.verification import verify_evaluation
@@ -127,47 +125,6 @@ def test_what_cannot_be_compared_is_said(registry):
             compare_evaluations(session, two, incomplete)
         with pytest.raises(NotFoundError, match="no evaluation 99"):
             compare_evaluations(session, one, 99)
-
-
-def repeats(registry, *, noisy, moves):
-    """Two replicates of a model under cyclic: `noisy` questions change when asked again, `moves` when options move."""
-    registry.benchmark("b", QUESTIONS)
-    found = []
-    for replicate in range(2):
-        lines = []
-        for number, question in enumerate(QUESTIONS):
-            for variant in range(4):
-                order = [(place + variant) % 4 for place in range(4)]
-                option = question["answer"]
-                if number < noisy:
-                    option = replicate
-                elif number < noisy + moves:
-                    option = order[0]
-                lines.append({"question_id": question["id"], "variant": variant, "order": order, "option": option})
-        path = registry.file("repeats.jsonl", lines)
-        found.append(import_outputs(registry.engine, ImportRequest(path, "m", "b", "cyclic")))
-    return found
-
-
-def test_noise_is_told_from_order_effects(registry):
-    ids = repeats(registry, noisy=6, moves=30)
-    with read_session(registry.engine) as session:
-        assert replicates_of(session, ids[0]) == ids
-        document = noise_document(session, ids)
-        alone = noise_document(session, ids[:1])
-    # Six questions: 4 pairs of one prompt, all differ; 24 pairs of orders, of which those across replicates differ.
-    assert document["repeat_disagreement"] == pytest.approx(6 / 60)
-    assert document["order_disagreement"] == pytest.approx((6 * 12 / 24 + 30) / 60)
-    assert document["order_effect"] == pytest.approx(document["order_disagreement"] - 6 / 60)
-    assert document["interval"][0] < document["order_effect"] < document["interval"][1]
-    assert alone["repeat_disagreement"] is None
-    assert alone["order_effect"] is None
-
-
-def test_only_replicates_are_taken_together(registry):
-    one, two = two_models(registry)
-    with read_session(registry.engine) as session, pytest.raises(UsageError, match="different specifications"):
-        noise_document(session, [one, two])
 
 
 def test_coras_bootstrap_is_kept_and_needs_one_number_of_variants(registry):

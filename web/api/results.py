@@ -15,12 +15,14 @@ from registry.tables import EVALUATION_STATES
 from web import queries
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
+from web.noise import repeat_noise
 from web.parameters import (
     DEFAULT_METRICS,
     MAX_PER_PAGE,
     Between,
     Filters,
     MetricNames,
+    NoiseFrom,
     OneOf,
     Paged,
     Query,
@@ -117,9 +119,15 @@ def _found(evaluation_id: int) -> Row:
     return queries.evaluation(session(), evaluation_id)
 
 
+class NoiseQuery(Query):
+    """Whose repeats an evaluation's repeat noise is taken from."""
+
+    noise_from: NoiseFrom = None
+
+
 @get("/evaluations/<evaluation_id>", documents.EvaluationDocument, tag="results")
-def evaluation(evaluation_id: EvaluationId) -> Response:
-    """One evaluation with progress, metrics (every metric name, null where undefined) and provenance."""
+def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
+    """One evaluation with progress, metrics (every metric name, null where undefined), repeat noise and provenance."""
     row = _found(evaluation_id)
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     of_all = {item["metric"]: item["value"] for item in scopes if item["scope"] == "all"}
@@ -128,6 +136,7 @@ def evaluation(evaluation_id: EvaluationId) -> Response:
             **{key: row[key] for key in _HEADER},
             "progress": queries.progress_of(session(), evaluation_id),
             "metrics": {name: of_all.get(name) for name in ALL_NAMES},
+            "noise": repeat_noise(row["evaluation_id"], query.noise_from),
             "scopes": [{key: value for key, value in item.items() if key != "evaluation_id"} for item in scopes],
             "provenance": provenance_of(row),
         }

@@ -25,7 +25,8 @@ from web.api.operations import answer, change, get
 from web.api.paths import BenchmarkName, EvaluationId
 from web.api.uploads import Upload
 from web.identity import engine, viewer
-from web.parameters import Between, Name, OneOf, Query, Text, YesOrNo, shorten
+from web.noise import repeat_noise
+from web.parameters import Between, Name, NoiseFrom, OneOf, Query, Text, YesOrNo, shorten
 from web.responses import session
 
 _LINES: Final = {
@@ -339,19 +340,19 @@ class MetricsQuery(Query):
         YesOrNo,
         Field(description="Only questions whose options neither refer to each other nor are sorted numbers."),
     ] = "no"
+    noise_from: NoiseFrom = None
 
 
 @get("/evaluations/<evaluation_id>/metrics", documents.EvaluationMetrics, tag="results")
 def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -> Response:
     """Every metric of an evaluation by name, as `shuffleboard metrics` prints them; null where undefined."""
-    return answer(
-        evaluation_metrics(
-            session(),
-            evaluation_id,
-            without_flagged=query.without_flagged == "yes",
-            per_question=query.per_question == "yes",
-        )
+    found = evaluation_metrics(
+        session(),
+        evaluation_id,
+        without_flagged=query.without_flagged == "yes",
+        per_question=query.per_question == "yes",
     )
+    return answer(found | {"noise": repeat_noise(evaluation_id, query.noise_from)})
 
 
 @get("/evaluations/<evaluation_id>/verification", documents.Verification, tag="results", scope="maintain")

@@ -9,7 +9,7 @@ from web.charts.changes import drift
 from web.charts.drawing import Chart
 from web.charts.models import accuracy_and_worst, differences
 from web.charts.moved import SPREAD_COLUMNS, answer_moving, spread
-from web.charts.orders import SHARES, bmca_curve, shuffles
+from web.charts.orders import SHARES, bmca_curve, noise, shuffles
 from web.charts.subsets import agreement
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "bmca_curve",
     "differences",
     "drift",
+    "noise",
     "parts",
     "positions",
     "probabilities",

@@ -1,4 +1,4 @@
-"""How one evaluation's accuracy falls at stricter thresholds, and how it varies over subjects from order to order."""
+"""What orders do to one evaluation: accuracy at stricter thresholds and over subjects, answers against repeat noise."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -136,3 +136,54 @@ def shuffles(rows: Sequence[Row]) -> Chart | None:
     ]
     label = f"Strips of accuracy on {len(subjects)} subjects in {len(runs)} orders, the medians marked."
     return figure(label, medians, layers, height=52 * len(runs))
+
+
+def noise(found: Mapping[str, Any]) -> Chart | None:
+    """How often two answers differ in the same prompt (the noise floor, dashed) and in another order; or None.
+
+    found: of `registry.studies.noise`. The stretch from the floor to the other dot is the order effect; None without
+    both.
+    """
+    floor, order = found["repeat_disagreement"], found["order_disagreement"]
+    if floor is None or order is None:
+        return None
+    values = [
+        {"row": row, "label": label, "share": share, "low": interval[0], "high": interval[1], "floor": floor}
+        for row, (label, share, interval) in enumerate(
+            (
+                ("The same prompt again: the noise floor", floor, found["repeat_interval"] or (None, None)),
+                ("Another order", order, found["order_interval"] or (None, None)),
+            )
+        )
+    ]
+    title = "Pairs of answers that differ"
+    middle = line(0.7)
+    tooltip = percentages(("share", title), ("low", "Interval from"), ("high", "to"))
+    colour = {"field": "row", "type": "ordinal", "scale": {"range": [KEPT, LOST]}, "legend": None}
+    layers: list[Layer] = [
+        {
+            "data": {"values": values[:1]},
+            "mark": {"type": "rule", "strokeDash": [4, 4], "color": KEPT, "strokeWidth": 1.5},
+            "encoding": {"x": share_axis("floor", title), "tooltip": percentages(("floor", "Noise floor"))},
+        },
+        {
+            "data": {"values": values[1:]},
+            "mark": {"type": "rule", "strokeWidth": 4, "color": LOST, "opacity": 0.5},
+            "encoding": {"y": middle, "x": share_axis("floor", title), "x2": {"field": "share"}},
+        },
+        {
+            "transform": [{"filter": "isValid(datum.low)"}],
+            "mark": {"type": "rule", "strokeWidth": 1.5},
+            "encoding": {"y": middle, "x": share_axis("low", title), "x2": {"field": "high"}, "color": colour},
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1, "stroke": PANEL},
+            "encoding": {"y": middle, "x": share_axis("share", title), "color": colour, "tooltip": tooltip},
+        },
+        *line_labels(),
+    ]
+    label = (
+        f"Two answers to a question differ in {floor:.1%} of pairs of the same prompt, the noise floor, and in "
+        f"{order:.1%} of pairs in different orders."
+    )
+    return figure(label, values, layers, height=104)

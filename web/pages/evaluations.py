@@ -12,6 +12,7 @@ from registry.metrics import METRICS
 from registry.results.selectables import Row
 from web import chart_data, charts, formats, parameters, queries
 from web.cache import OfSealed
+from web.noise import repeat_noise
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
 from web.provenance import provenance_of
@@ -38,10 +39,15 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     for item in scopes:
         by_scope.setdefault(item["scope"], {})[item["metric"]] = item
     parts_chart = _parts_chart(by_scope)
+    named = parameters.text(request.args, "noise_from")
+    noise_from = None if named is None else parameters.identifier("evaluation", named)
+    noise = repeat_noise(row["evaluation_id"], noise_from)
     return render_template(
         "evaluation.html",
         evaluation=row,
         subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
+        noise=noise,
+        noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(by_scope.get("all", {})),
         shares=charts.SHARES,
         all_questions={name: item["value"] for name, item in by_scope.get("all", {}).items()},

@@ -1,0 +1,280 @@
+"""Repeat noise beside order effects: over an evaluation that repeats its prompts, its replicates, or a second one.
+
+What counts as a repeat, and where it is looked for: docs/decisions/0036-where-repeat-noise-comes-from.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import and_, case, func, select
+from sqlalchemy.orm import Session, aliased
+
+from registry.errors import UsageError
+from registry.lookups import find_evaluation, find_sealed, stands
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
+
+if TYPE_CHECKING:
+    from registry.statistics.noise import Answer, Pairs
+
+
+@dataclass(frozen=True)
+class Member:
+    """An evaluation, as far as its repeats are concerned.
+
+    recorded: its answers were imported. stands: it was not withdrawn. may_repeat: it may show a prompt
+    twice.
+    """
+
+    id: int
+    seal: str | None
+    specification_digest: str
+    kind: str
+    recorded: bool
+    stands: bool
+    may_repeat: bool
+
+
+Members = tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class NoiseSource:
+    """The evaluations, all sealed, that answer for the orders, and those that repeat prompts; often the same."""
+
+    evaluations: Members
+    repeating: Members
+
+    @property
+    def key(self) -> str:
+        """What stands for everything that is computed from them: sealed evaluations do not change."""
+        sides = (self.evaluations, self.repeating)
+        return " / ".join(" ".join(f"{member.id} {member.seal}" for member in side) for side in sides)
+
+
+def repeat_noise(session: Session, evaluation_id: int, noise_from: int | None = None) -> dict[str, Any] | None:
+    """How often answers of an evaluation differ on the same prompt, and in another order; None where none was repeated.
+
+    noise_from: the evaluation whose repeats are taken; by default `noise_source` looks for one.
+    Raises UsageError for one of another model, benchmark or protocol, that repeats nothing, or that is not sealed.
+    """
+    source = noise_source(session, evaluation_id, noise_from)
+    return None if source is None else noise_document(session, source)
+
+
+def noise_source(session: Session, evaluation_id: int, noise_from: int | None = None) -> NoiseSource | None:
+    """Where the repeat noise of an evaluation is known from; None where that is nowhere, or where it is not sealed.
+
+    Of the evaluation with its replicates, and every other one of its model revision, benchmark version and protocol,
+    it is the one that repeats prompts of the most of its questions; if equal the evaluation itself, then the newest.
+    Raises UsageError for a `noise_from` that says nothing about it.
+    """
+    candidates = _candidates(session, evaluation_id)
+    if not candidates:
+        return None
+    repeated = _repeated(session, evaluation_id, candidates)
+    if noise_from is not None:
+        return NoiseSource(candidates[0], _named(session, evaluation_id, noise_from, candidates, repeated))
+    most = max(repeated)
+    return NoiseSource(candidates[0], candidates[repeated.index(most)]) if most else None
+
+
+def noise_of_replicates(
+    session: Session, evaluation_ids: Sequence[int], noise_from: int | None = None
+) -> dict[str, Any]:
+    """Repeat noise apart from order effects over replicates; of one evaluation, over what `noise_source` finds.
+
+    Raises QueueError for one that is not sealed, UsageError for evaluations of different specifications.
+    """
+    evaluations = [find_sealed(session, evaluation_id) for evaluation_id in dict.fromkeys(evaluation_ids)]
+    if len({evaluation.specification_digest for evaluation in evaluations}) > 1:
+        raise UsageError("the evaluations have different specifications; give replicates of one")
+    first = evaluations[0].id
+    own = _candidates(session, first)[0]
+    if len(evaluations) > 1:
+        asked = {evaluation.id for evaluation in evaluations}
+        own = tuple(member for member in _alike(session, first) if member.id in asked)
+    source = noise_source(session, first, noise_from) if len(evaluations) == 1 or noise_from is not None else None
+    return noise_document(session, NoiseSource(own, own if source is None else source.repeating))
+
+
+def noise_document(session: Session, source: NoiseSource) -> dict[str, Any]:
+    """Repeat noise apart from order effects, over the questions of the evaluations."""
+    # numpy comes with it, and most evaluations repeat nothing.
+    from registry.statistics.bootstrap import RESAMPLES, SEED
+    from registry.statistics.noise import noise_of_pairs
+
+    orders = _pairs(session, source.evaluations)
+    repeats = orders if source.repeating == source.evaluations else _pairs(session, source.repeating)
+    questions = sorted(orders)
+    nothing: tuple[Pairs, Pairs] = ((0, 0), (0, 0))
+    found = asdict(
+        noise_of_pairs(
+            [repeats.get(question_id, nothing)[0] for question_id in questions],
+            [orders[question_id][1] for question_id in questions],
+        )
+    )
+    for name in ("interval", "repeat_interval", "order_interval"):
+        found[name] = None if found[name] is None else [found[name]["low"], found[name]["high"]]
+    return {
+        "evaluations": [member.id for member in source.evaluations],
+        "noise_from": [member.id for member in source.repeating] if found["repeat_pairs"] else [],
+        **found,
+        "resamples": RESAMPLES,
+        "seed": SEED,
+    }
+
+
+_SAME = ("model_revision_id", "benchmark_version_id", "protocol_id")
+
+
+def _alike(session: Session, evaluation_id: int) -> list[Member]:
+    """An evaluation, and the sealed ones of its model revision, benchmark version and protocol; by replicate and id."""
+    given, other = aliased(Evaluation), Evaluation
+    query = (
+        select(
+            other.id,
+            other.seal,
+            other.specification_digest,
+            other.specification,
+            VariantSet.kind,
+            stands().label("stands"),
+            (func.coalesce(other.variants_max, 0) > func.coalesce(other.distinct_prompts_min, 0)).label("may_repeat"),
+        )
+        .join(given, and_(*(getattr(given, name) == getattr(other, name) for name in _SAME)))
+        .join(VariantSet, VariantSet.id == other.variant_set_id)
+        .where(given.id == evaluation_id, (other.id == given.id) | (other.seal.is_not(None) & stands()))
+        .order_by(other.replicate, other.id)
+    )
+    return [
+        Member(
+            id=row.id,
+            seal=row.seal,
+            specification_digest=row.specification_digest,
+            kind=row.kind,
+            recorded=row.specification["engine"]["name"] == "replay",
+            stands=bool(row.stands),
+            may_repeat=bool(row.may_repeat),
+        )
+        for row in session.execute(query)
+    ]
+
+
+def _candidates(session: Session, evaluation_id: int) -> list[Members]:
+    """The evaluation with its replicates, then all others that are alike with theirs, the newest first.
+
+    Nothing where it is not sealed. Imports of arbitrary orders are no replicates of each other, and a withdrawn
+    evaluation stands for itself alone.
+    """
+    alike = _alike(session, evaluation_id)
+    if not alike:
+        find_evaluation(session, evaluation_id)  # it says what is there
+    groups: dict[str, list[Member]] = {}
+    key_of_own = ""
+    for member in alike:
+        alone = member.kind == "imported" or not member.stands
+        key = f"{member.specification_digest} {member.id if alone else ''}"
+        groups.setdefault(key, []).append(member)
+        if member.id == evaluation_id:
+            key_of_own = key
+            if member.seal is None:
+                return []
+    own = groups.pop(key_of_own)
+    others = sorted(groups.values(), key=lambda members: -max(member.id for member in members))
+    return _without_copies(session, evaluation_id, [own, *others])
+
+
+def _without_copies(session: Session, evaluation_id: int, groups: Sequence[Sequence[Member]]) -> list[Members]:
+    """The same recorded answers, imported twice, are one replicate; of equal ones the evaluation itself stays."""
+    ids = [member.id for members in groups if len(members) > 1 for member in members if member.recorded]
+    if not ids:
+        return [tuple(members) for members in groups]
+    leaves: dict[int, list[str]] = {}
+    query = select(QuestionSeal.evaluation_id, QuestionSeal.leaf).where(QuestionSeal.evaluation_id.in_(ids))
+    for number, leaf in session.execute(query.order_by(QuestionSeal.evaluation_id, QuestionSeal.question_id)):
+        leaves.setdefault(number, []).append(leaf)
+    kept = []
+    for members in groups:
+        by_content: dict[Any, Member] = {}
+        for member in members:
+            content = tuple(leaves.get(member.id, [str(member.id)]))
+            if content not in by_content or member.id == evaluation_id:
+                by_content[content] = member
+        kept.append(tuple(by_content.values()))
+    return kept
+
+
+def _repeated(session: Session, evaluation_id: int, candidates: Sequence[Members]) -> list[int]:
+    """How many questions of the evaluation each candidate asks twice in one prompt."""
+    able = [
+        members[0].id for members in candidates if len(members) > 1 or (members[0].recorded and members[0].may_repeat)
+    ]
+    if not able:
+        return [0] * len(candidates)
+    score, asked = aliased(QuestionScore), aliased(EvaluationQuestion)
+    query = (
+        select(
+            score.evaluation_id,
+            func.count().label("common"),
+            func.sum(case((score.shown > score.distinct_prompts, 1), else_=0)).label("repeated"),
+        )
+        .join(asked, (asked.evaluation_id == evaluation_id) & (asked.question_id == score.question_id))
+        .where(score.evaluation_id.in_(able))
+        .group_by(score.evaluation_id)
+    )
+    counts = {row.evaluation_id: row for row in session.execute(query)}
+    found = []
+    for members in candidates:
+        row = counts.get(members[0].id)
+        found.append(0 if row is None else int(row.common if len(members) > 1 else row.repeated))
+    return found
+
+
+def _named(
+    session: Session, evaluation_id: int, noise_from: int, candidates: Sequence[Members], repeated: Sequence[int]
+) -> Members:
+    """The named evaluation with its replicates. Raises UsageError where its repeats say nothing about the other."""
+    for members, questions in zip(candidates, repeated, strict=True):
+        if any(member.id == noise_from for member in members):
+            if not questions:
+                raise UsageError(
+                    f"evaluation {noise_from} asked none of the questions of evaluation {evaluation_id} twice in one "
+                    "prompt; name one that did"
+                )
+            return members
+    evaluation, named = find_evaluation(session, evaluation_id), find_evaluation(session, noise_from)
+    differing = [name for name in _SAME if getattr(evaluation, name) != getattr(named, name)]
+    if differing:
+        what = " and ".join(name.removesuffix("_id").replace("_", " ") for name in differing)
+        raise UsageError(
+            f"evaluation {noise_from} has another {what} than evaluation {evaluation_id}; name one that differs in its "
+            "variants alone"
+        )
+    state = named.state if named.seal is None else "withdrawn, or a copy of another"
+    raise UsageError(f"evaluation {noise_from} is {state}; name a complete one that stands")
+
+
+def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pairs]"]:
+    """Question to its pairs with the same order, and with different ones.
+
+    What was scored here answers a prompt that it shows twice with one draw, so within such an evaluation a prompt
+    counts once. Other labels make another prompt and not another order: under relabel no pair differs in its order.
+    """
+    from registry.statistics.noise import pairs_of
+
+    answers: dict[int, list[Answer]] = {}
+    relabelled = any(member.kind == "relabel" for member in evaluations)
+    for member in evaluations:
+        query = (
+            select(Prediction.question_id, Prediction.variant, Prediction.shown, Prediction.chosen_option)
+            .where(Prediction.evaluation_id == member.id, Prediction.question_shown, Prediction.own_options)
+            .order_by(Prediction.question_id, Prediction.variant)
+        )
+        drawn = set()
+        for question_id, variant, shown, option in session.execute(query):
+            order = (*shown, variant) if relabelled else tuple(shown)
+            if member.recorded or (question_id, order) not in drawn:
+                drawn.add((question_id, order))
+                answers.setdefault(question_id, []).append((order, option))
+    found = {question_id: pairs_of(predictions) for question_id, predictions in answers.items()}
+    return {key: (same, (0, 0)) for key, (same, _) in found.items()} if relabelled else found

@@ -1,0 +1,327 @@
+"""`shuffleboard apply`: what a file describes, brought about."""
+
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import click
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from sqlalchemy import Engine, select
+from sqlalchemy.orm import Session
+
+from registry.boards.definition import read_board_file, read_suite_file
+from registry.db import read_session, write_session
+from registry.errors import IngestError, NotFoundError
+from registry.settings import Settings
+from registry.tables import Benchmark, BenchmarkVersion, Model
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of
+
+HERE: Final = "is here"
+LATER: Final = "depends on the above"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class BenchmarkEntry(_Strict):
+    """A benchmark by recipe (`fetch`) or of a file. name: by default the recipe's."""
+
+    fetch: str | None = None
+    file: Path | None = None
+    name: str | None = None
+    revision: str | None = None
+    few_shot: Path | None = None
+    language: str = "en"
+    licence: str | None = None
+    source: str | None = None
+    visibility: str | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "BenchmarkEntry":
+        if (self.fetch is None) == (self.file is None):
+            message = "give fetch (a recipe's name) or file"
+            raise ValueError(message)
+        if self.file is not None and self.name is None:
+            message = "a benchmark of a file needs a name"
+            raise ValueError(message)
+        return self
+
+
+class ModelEntry(_Strict):
+    """A model revision, as `models add` takes it."""
+
+    name: str
+    kind: str = "huggingface"
+    location: str | None = None
+    revision: str | None = None
+    dtype: str | None = None
+    quantisation: str | None = None
+    family: str | None = None
+    developer: str | None = None
+    parameters: int | None = None
+    licence: str | None = None
+    url: str | None = None
+
+
+class SuiteEntry(_Strict):
+    """A suite of a file, or a shipped one whose benchmarks are to be fetched."""
+
+    file: Path | None = None
+    fetch: str | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "SuiteEntry":
+        if (self.fetch is None) == (self.file is None):
+            message = "give file, or fetch (a suite's name)"
+            raise ValueError(message)
+        return self
+
+
+class BoardEntry(_Strict):
+    """A board of a file."""
+
+    file: Path
+
+
+class SubmitEntry(_Strict):
+    """What is asked of a model: a suite or a board."""
+
+    model: str
+    suite: str | None = None
+    board: str | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> "SubmitEntry":
+        if (self.suite is None) == (self.board is None):
+            message = "give suite or board"
+            raise ValueError(message)
+        return self
+
+
+class Manifest(_Strict):
+    """What a registry is to hold. Paths are relative to the file."""
+
+    benchmarks: tuple[BenchmarkEntry, ...] = ()
+    models: tuple[ModelEntry, ...] = ()
+    suites: tuple[SuiteEntry, ...] = ()
+    boards: tuple[BoardEntry, ...] = ()
+    submit: tuple[SubmitEntry, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to bring about. state: what there is of it now. act: brings it about and says what changed."""
+
+    kind: str
+    name: str
+    state: Callable[[], str]
+    act: Callable[[], str]
+
+
+@click.command("apply")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only show the plan.")
+@json_option
+def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
+    """Bring about what FILE (TOML) describes: benchmarks, models, suites, boards, submissions.
+
+    The plan is shown first. What is here already stays as it is, so that applying a file twice changes nothing, and one
+    that was interrupted goes on where it ended. Nothing is ever removed.
+
+    \b
+      [[benchmarks]]
+      fetch = "arc-challenge"
+      [[models]]
+      name = "smollm2"
+      location = "HuggingFaceTB/SmolLM2-135M-Instruct"
+      [[boards]]
+      file = "board.toml"
+      [[submit]]
+      model = "smollm2"
+      board = "our-board"
+    \b
+      shuffleboard apply registry.toml --dry-run
+    """  # noqa: D301
+    settings = settings_of()
+    engine = engine_of(settings)
+    steps = list(_steps(read_manifest(file), file.parent, engine, settings))
+    rows = [{"kind": step.kind, "name": step.name, "plan": step.state()} for step in steps]
+    changed = 0
+    if not as_json:
+        print_table(rows, {"kind": "Kind", "name": "Name", "plan": "Plan"}, f"{file}: describes nothing")
+    if not dry_run:
+        for step, row in zip(steps, rows, strict=True):
+            if row["plan"] == HERE:
+                continue
+            row["done"] = step.act()
+            changed += row["done"] != HERE
+            note(f"{step.kind} {step.name}: {row['done']}")
+    if as_json:
+        print_json({"steps": rows, "changed": changed, "dry_run": dry_run})
+    elif not dry_run:
+        click.echo(f"{changed} changed, {len(steps) - changed} unchanged")
+
+
+def read_manifest(file: Path) -> Manifest:
+    """The manifest of a file. Raises IngestError naming file, key and problem."""
+    try:
+        return Manifest.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise IngestError(f"{file}: no such file; check the path") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise IngestError(f"{file.name}: cannot be read as TOML ({str(error)[:80]}); check the file") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])
+        problem = first["msg"].removeprefix("Value error, ")
+        raise IngestError(f"{file.name}: {where}: {problem}; see the guide “Describe a registry”") from None
+
+
+def _steps(manifest: Manifest, folder: Path, engine: Engine, settings: Settings) -> Iterator[Step]:
+    for benchmark in manifest.benchmarks:
+        yield _fetched(engine, benchmark) if benchmark.fetch else _imported(engine, benchmark, folder)
+    for model in manifest.models:
+        yield _model(engine, settings, model)
+    for suite in manifest.suites:
+        yield from _suite(engine, suite, folder)
+    for board in manifest.boards:
+        yield _board(engine, folder / board.file)
+    for submission in manifest.submit:
+        yield _submitted(engine, submission)
+
+
+def _fetched(engine: Engine, entry: BenchmarkEntry) -> Step:
+    from registry.benchmarks.recipes import recipe_named
+    from shuffleboard.cli.fetch import fetched_and_stored
+
+    recipe = recipe_named(str(entry.fetch))
+    overridden = {"name": entry.name, "visibility": entry.visibility, "licence": entry.licence}
+    recipe = recipe.model_copy(update={key: value for key, value in overridden.items() if value is not None})
+    commit = entry.revision or recipe.revision
+
+    def state() -> str:
+        with read_session(engine) as session:
+            known = session.scalars(
+                select(BenchmarkVersion.source).join(Benchmark).where(Benchmark.name == recipe.name)
+            ).all()
+        # A branch may have moved on; a benchmark that is here is not fetched again for that.
+        pinned = commit is not None and len(commit) == 40
+        here = any(f"@{commit}/" in str(source) for source in known) if pinned else bool(known)
+        return HERE if here else f"fetch {recipe.repository}@{commit or 'main'}"
+
+    def act() -> str:
+        return "fetched" if fetched_and_stored(recipe, revision=entry.revision)["fetched"] else HERE
+
+    return Step("benchmark", recipe.name, state, act)
+
+
+def _imported(engine: Engine, entry: BenchmarkEntry, folder: Path) -> Step:
+    from registry.benchmarks import import_benchmark, read_benchmark
+
+    assert entry.file is not None
+    content = read_benchmark(folder / entry.file, few_shot=None if entry.few_shot is None else folder / entry.few_shot)
+    name = str(entry.name)
+
+    def state() -> str:
+        same = (
+            select(BenchmarkVersion)
+            .join(Benchmark)
+            .where(Benchmark.name == name, BenchmarkVersion.content_digest == content.content_digest)
+        )
+        with read_session(engine) as session:
+            return f"import {entry.file}" if session.scalar(same) is None else HERE
+
+    def act() -> str:
+        with write_session(engine) as session:
+            _, new = import_benchmark(
+                session,
+                content,
+                name=name,
+                language=entry.language,
+                licence=entry.licence,
+                source=entry.source,
+                visibility=entry.visibility,
+            )
+        return "imported" if new else HERE
+
+    return Step("benchmark", name, state, act)
+
+
+def _model(engine: Engine, settings: Settings, entry: ModelEntry) -> Step:
+    from registry.revisions.store import RevisionRequest, add_revision, request_of
+    from shuffleboard.cli.models import inspect_here
+
+    request = RevisionRequest(entry.kind, entry.location, entry.revision, entry.dtype, entry.quantisation).checked()
+    keys = ("family", "developer", "parameters", "licence", "url")
+
+    def state() -> str:
+        with read_session(engine) as session:
+            model = session.scalar(select(Model).where(Model.name == entry.name))
+            here = model is not None and any(request == request_of(revision) for revision in model.revisions)
+        return HERE if here else f"register {entry.kind} {entry.location or ''}".rstrip()
+
+    def act() -> str:
+        files = inspect_here(request, settings)
+        with write_session(engine) as session:
+            _, new = add_revision(session, entry.name, request, {key: getattr(entry, key) for key in keys}, files)
+        return "registered" if new else HERE
+
+    return Step("model", entry.name, state, act)
+
+
+def _suite(engine: Engine, entry: SuiteEntry, folder: Path) -> Iterator[Step]:
+    from registry.boards.store import import_suite, suite_definition
+    from registry.lookups import find_suite
+
+    if entry.fetch is None:
+        assert entry.file is not None
+        definition = read_suite_file(folder / entry.file)
+        yield _stored(engine, "suite", definition.name, lambda session: import_suite(session, definition)[1])
+        return
+    with read_session(engine) as session:
+        names = suite_definition(find_suite(session, entry.fetch)).benchmarks
+    for name in names:
+        yield _fetched(engine, BenchmarkEntry(fetch=name))
+
+
+def _board(engine: Engine, file: Path) -> Step:
+    from registry.boards.store import import_board
+
+    definition = read_board_file(file)
+    return _stored(engine, "board", definition.name, lambda session: import_board(session, definition)[1])
+
+
+def _submitted(engine: Engine, entry: SubmitEntry) -> Step:
+    from registry.boards.store import plan_of
+
+    submit = plan_of(model=entry.model, suite=entry.suite, board=entry.board)
+    wanted = f"{entry.model} for {entry.suite or entry.board}"
+    return _stored(engine, "submission", wanted, lambda session: sum(new for _, new in submit(session)))
+
+
+def _stored(engine: Engine, kind: str, name: str, store: Callable[[Session], int | bool]) -> Step:
+    """A step whose state is what storing it would change: tried, and rolled back."""
+
+    def state() -> str:
+        with Session(engine) as session:
+            try:
+                new = store(session)
+            except NotFoundError:
+                return LATER
+            finally:
+                session.rollback()
+        return _said(kind, new) if new else HERE
+
+    def act() -> str:
+        with write_session(engine) as session:
+            new = store(session)
+        return _said(kind, new) if new else HERE
+
+    return Step(kind, name, state, act)
+
+
+def _said(kind: str, new: int | bool) -> str:
+    return f"{int(new)} evaluations queued" if kind == "submission" else "loaded"
