@@ -220,6 +220,7 @@ def _headers(session: Session, evaluation_id: int, records: QuestionRecords) -> 
     """Question id to external id and the digest of the question as it was asked."""
     query = (
         select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants, Shard.ordinal.label("shard"))
+        .join(Question, Question.id == EvaluationQuestion.question_id)
         .outerjoin(Shard, and_(Shard.id == EvaluationQuestion.shard_id, Shard.evaluation_id == evaluation_id))
         .where(EvaluationQuestion.evaluation_id == evaluation_id)
         .order_by(EvaluationQuestion.question_id)
