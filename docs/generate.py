@@ -84,7 +84,15 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     ),
     "SQL page": (
         "On PostgreSQL, queries of others run as [reader roles](sql.md#reader-roles); the limits hold on both engines.",
-        ("reader_url", "member_reader_url", "sql_rows", "sql_seconds", "sql_bytes", "sql_cell_characters"),
+        (
+            "reader_url",
+            "member_reader_url",
+            "sql_rows",
+            "sql_seconds",
+            "sql_bytes",
+            "sql_cell_characters",
+            "sql_at_once",
+        ),
     ),
     "Webhooks": ("[Who is told of what](submissions.md#webhooks).", ("private_webhooks",)),
 }
@@ -327,6 +335,10 @@ def _metrics() -> Iterator[str]:
     for paragraph in guide.GUESSING.text:
         yield from (_linked(paragraph), "")
     yield from (f"Source: {_sources(guide.GUESSING)}.", "")
+    yield from ("## Above chance", "", *_formulas(guide.ABOVE_CHANCE.formulas))
+    for paragraph in guide.ABOVE_CHANCE.text:
+        yield from (_linked(paragraph), "")
+    yield from (f"Guessing: {_sources(guide.ABOVE_CHANCE)}; the scale is ours.", "")
     yield from ("## Intervals", "", f"{_linked(guide.INTERVALS)} More: [statistics.md](statistics.md).", "")
     yield from ("## Papers", "")
     for paper in import_module("registry.metrics.papers").PAPERS.values():

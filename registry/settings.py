@@ -120,6 +120,13 @@ class Settings(BaseSettings):
     sql_rows: int = Field(default=10_000, ge=1, le=1_000_000, description="Row limit of a result on the SQL page.")
     sql_seconds: float = Field(default=10.0, gt=0, le=600, description="Time limit of a query on the SQL page.")
     sql_bytes: int = Field(default=5_000_000, ge=1000, description="Size limit of a result on the SQL page, in bytes.")
+    sql_at_once: int = Field(
+        default=0,
+        ge=0,
+        le=64,
+        description="Queries of the SQL page that this host runs at the same time; 0: half as many as it has cores, "
+        "at least 1 and at most 4.",
+    )
     sql_cell_characters: int = Field(default=20_000, ge=10, description="Length at which a cell of a result is cut.")
     private_webhooks: str = Field(
         default="", description="Private hosts, separated by commas, that webhooks may nevertheless use."

@@ -194,13 +194,19 @@ class Client:
         weakref.finalize(self, self._http.close)
 
     def leaderboard(
-        self, *, sort: str | None = None, order: str | None = None, **filters: Unpack[Filters]
+        self,
+        *,
+        sort: str | None = None,
+        order: str | None = None,
+        above_chance: bool = False,
+        **filters: Unpack[Filters],
     ) -> list[LeaderboardRow]:
         """Every row of the leaderboard that the filters keep: by group, complete evaluations first, best on top.
 
-        sort: a metric or another column; order: "asc" or "desc".
+        sort: a metric or another column; order: "asc" or "desc". above_chance: rows also have accuracy and worst
+        accuracy on the scale on which guessing is 0 and perfect 1.
         """
-        given = {"sort": sort, "order": order, **filters}
+        given = {"sort": sort, "order": order, "above_chance": "yes" if above_chance else None, **filters}
         return [row for page in self._pages("leaderboard", given) for row in page["rows"]]
 
     def evaluations(self, *, state: str | None = None, **filters: Unpack[Filters]) -> Iterator[ListedEvaluation]:

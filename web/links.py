@@ -14,10 +14,13 @@ FILTERS: Final = ("benchmark", "variants", "protocol", "shots", "model", "q")
 """What a model's and a benchmark's own page can be narrowed by; the leaderboard by these and more."""
 SELECTION: Final = tuple(field.name for field in fields(Selection))
 """What the leaderboard can be narrowed by: the same as in the API."""
+ORDERING: Final = ("sort", "order", "group", "above_chance")
+"""How the leaderboard stands, its metrics apart: the same in the API."""
 PARAMETERS: Final = frozenset(
     {
         *SELECTION,
-        *("sort", "order", "metrics", "group", "page", "per_page", "published", "as_of"),
+        *ORDERING,
+        *("metrics", "page", "per_page", "published", "as_of"),
         *("only", "place", "version", "left", "right", "by", "against"),
     }
 )
@@ -33,6 +36,7 @@ def read_ordering(arguments: Arguments) -> Ordering:
         sort,
         parameters.choice(arguments, "order", ("asc", "desc"), natural_order(sort)),
         parameters.choice(arguments, "group", ("yes", "no"), "yes") == "yes",
+        parameters.choice(arguments, "above_chance", ("yes", "no"), "no") == "yes",
     )
 
 
@@ -46,7 +50,7 @@ def read_filters(arguments: Arguments, **given: str) -> Selection:
 
 def there(endpoint: str, **changes: Any) -> str:
     """The URL of another form of the same part of the leaderboard, with some parameters changed."""
-    kept = {key: value for key, value in request.args.items() if key in SELECTION or key in ("sort", "order", "group")}
+    kept = {key: value for key, value in request.args.items() if key in SELECTION or key in ORDERING}
     if any(request.args.getlist("metrics")):
         kept["metrics"] = ",".join(parameters.metrics(request.args))
     given = {key: value for key, value in (kept | changes).items() if value not in (None, "")}

@@ -99,10 +99,36 @@ class Progress(TypedDict):
     error: None
 
 
+class NotRanked(TypedDict):
+    """Why something has no rank, and the command that asks for what is missing."""
+
+    reason: str
+    command: str
+
+
+class AboveChance(TypedDict):
+    """A metric on the scale on which guessing is 0 and perfect 1; `chance`: what guessing gives on its own scale."""
+
+    value: float | None
+    chance: float | None
+    interval_low: float | None
+    interval_high: float | None
+
+
 class LeaderboardRow(LeaderboardColumns):
     """An evaluation with its metrics. `rank`: among those who were asked the same; null until it is sealed."""
 
     prompts: int
+    asked: Annotated[str | None, Field(description="In how many orders or variants; null until it is sealed.")]
+    not_ranked: Annotated[
+        NotRanked | None, Field(description="Where it has no rank because it was asked in one order.")
+    ]
+    above_chance: NotRequired[
+        Annotated[
+            dict[str, AboveChance],
+            Field(description="Accuracy and worst accuracy above chance, where asked for with above_chance=yes."),
+        ]
+    ]
     question_filter: Annotated[dict[str, Any], Field(description="Which questions of the benchmark were asked.")]
     rank: int | None
     n: Annotated[dict[str, int | None], Field(description="Metric to over how many questions it is.")]
@@ -784,6 +810,16 @@ class Bootstrap(TypedDict):
     confidence: str
 
 
+class Unranked(TypedDict):
+    """A model that a column does not rank, why, and the commands that ask what is missing; column null: every one."""
+
+    model: str
+    revision: int
+    column: str | None
+    reason: str
+    commands: list[str]
+
+
 class Board(TypedDict):
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database."""
 
@@ -803,6 +839,8 @@ class Board(TypedDict):
     rows: list[BoardRow]
     as_of: Time
     digest: Digest
+    chance: Annotated[dict[str, float], Field(description="Column of accuracy to what guessing gives there.")]
+    unranked: list[Unranked]
     permalink: str
     sql: str
 
@@ -894,11 +932,14 @@ class EvaluationMetrics(TypedDict):
 
     evaluation: int
     metrics: MetricValues
+    intervals: Annotated[dict[str, Interval | None], Field(description="Metric to its 95 % interval, once sealed.")]
     questions: int
     scored: int
     complete: bool
     distinct_prompts: DistinctPrompts
     noise: RepeatNoise | None
+    asked: Annotated[str | None, Field(description="In how many orders or variants, in words.")]
+    chance: Annotated[float | None, Field(description="Accuracy that guessing gives over all questions.")]
     per_question: NotRequired[dict[str, MetricValues]]
 
 

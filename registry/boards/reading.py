@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.boards.unranked import column_chances, unranked
 from registry.errors import NotFoundError
 from registry.lookups import find_board
 from registry.names import split_reference
@@ -47,6 +48,22 @@ def snapshots_of(session: Session, reference: str) -> list[BoardSnapshot]:
     board = find_board(session, reference)
     query = select(BoardSnapshot).join(Board).where(Board.name == board.name)
     return list(session.scalars(query.order_by(BoardSnapshot.id.desc())))
+
+
+def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
+    """What is reported of a snapshot, on the page, as JSON and on the command line.
+
+    Its document with digest and time, rows in the board's order, what guessing gives in its columns of accuracy, and
+    who has no rank, with the commands that ask what is missing.
+    """
+    return {
+        **snapshot.document,
+        "rows": board_rows(snapshot),
+        "as_of": snapshot.as_of,
+        "digest": snapshot.digest,
+        "chance": column_chances(session, snapshot),
+        "unranked": unranked(session, snapshot),
+    }
 
 
 def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ _DECIMALS: Final = 12
 
 
 def refresh_boards(engine: Engine) -> list[str]:
-    """Makes a snapshot of every board whose sealed evaluations have changed since its last; returns their names.
+    """Makes a snapshot of every board whose last is behind its evaluations or its metrics' definitions; their names.
 
     Safe to run concurrently, and to be killed at any moment: the next run finds the board outdated.
     """
@@ -50,7 +50,7 @@ def refresh_boards(engine: Engine) -> list[str]:
         with write_session(engine) as session:
             one_at_a_time(session, f"board {board_id}")
             newest = _newest(session, board_id)
-            if newest is not None and _counted(newest.document) >= _counted(document):
+            if newest is not None and not _differs(newest.document, document):
                 continue
             _store(session, board_id, document, now)
         refreshed.append(board.name)
@@ -59,7 +59,17 @@ def refresh_boards(engine: Engine) -> list[str]:
 
 def _is_behind(session: Session, board: Board) -> bool:
     newest = _newest(session, board.id)
-    return newest is None or _counted(newest.document) != _evaluations(session, board.id)
+    if newest is None or _counted(newest.document) != _evaluations(session, board.id):
+        return True
+    return any(
+        METRICS[column["metric"]].definition_version > column.get("definition_version", 1)
+        for column in newest.document["columns"]
+    )
+
+
+def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
+    """Whether a document says more than the newest snapshot: of more evaluations, or in newer definitions."""
+    return _counted(newest) < _counted(document) or newest["columns"] != document["columns"]
 
 
 def _newest(session: Session, board_id: int) -> BoardSnapshot | None:

@@ -122,6 +122,36 @@ GUESSING: Final = Guessing(
     ),
 )
 
+ABOVE_CHANCE: Final = Guessing(
+    (
+        r"\text{above chance} = \frac{x - c}{1 - c}",
+        r"c_{\text{accuracy}} = \frac{1}{N} \sum_{q=1}^{N} \frac{1}{k_q}",
+        r"c_{\text{worst accuracy}} = \frac{1}{N} \sum_{q=1}^{N} \frac{1}{k_q^{M_q}}",
+    ),
+    (cavalin("Table 7"),),
+    (
+        (
+            "`accuracy` and `worst_accuracy` on the scale on which 0 is guessing and 1 is perfect, so that benchmarks "
+            "with other numbers of options can be compared. x is the metric, c what guessing gives over the same N "
+            "questions, of which question q has k options and is asked in M orders. −c/(1 − c) … 1 ↑: below 0 is worse "
+            "than guessing. Undefined where the metric is."
+        ),
+        (
+            "Guessing is one draw among the options for each prompt, so a question is right in every order by luck "
+            "once in k to the power of M: in four options and four orders, .004. A model that draws an answer once and "
+            "keeps it in every order is above that: it knows the options apart, and that is what worst accuracy asks. "
+            "Where questions differ in their numbers of options, c is the mean over the questions, never the "
+            "value of a mean number of options: of two and ten options it is (.5 + .1)/2 = .3, not 1/6."
+        ),
+        (
+            "Example: an accuracy of .625 in four options is (.625 − .25)/(1 − .25) = 0.5. Intervals are those of the "
+            "metric on the new scale, since c is known exactly. Ranks do not change: whoever was asked the same has "
+            "the same c. It is a way of reading, shown only where it is asked for, and is not stored."
+        ),
+    ),
+)
+"""Accuracy and worst accuracy above chance: registry.results.chance."""
+
 INTERVALS: Final = (
     "A benchmark is a sample of questions, so its numbers come with 95 % intervals, from a bootstrap over the "
     "questions in which the variants of a question stay together. None is stated where it would not cover: on few "

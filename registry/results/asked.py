@@ -3,12 +3,14 @@
 What was asked in one prompt alone says nothing of how an answer holds up, and must never look as if it did.
 """
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import Double, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
+from registry.metrics import METRICS
 from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore, VariantSet
 
 ASKED: Final = ("distinct_prompts_min", "distinct_prompts_max", "variants_max", "orders_only", "chance")
@@ -73,7 +75,73 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
     low, high, most = row["distinct_prompts_min"], row["distinct_prompts_max"], row["variants_max"]
     if low is None or high is None:
         return None
+    if high == 0:
+        return "asked without the question"
     if high <= 1:
         return "asked in one order" if most is None or most <= 1 else f"{most} repeats of one prompt"
     count = str(high) if low == high else f"{low} to {high}"
     return f"{count} {'orders' if row['orders_only'] else 'variants'}"
+
+
+def one_order(row: Mapping[str, Any]) -> bool:
+    """Whether no question was asked in two distinct prompts; False where nothing is stored yet."""
+    most = row.get("distinct_prompts_max")
+    return most is not None and most <= 1
+
+
+def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
+    """Why an evaluation has no value of a metric, and so no rank by it. row: with the columns of `asked`.
+
+    >>> row = {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 1, "orders_only": True}
+    >>> why_undefined("worst_accuracy", row)
+    'Worst accuracy needs two orders or more; asked in one order'
+    """
+    if not row.get("complete", True):
+        return "Not scored completely yet"
+    label = METRICS[metric].label if metric in METRICS else metric
+    if metric in METRICS and METRICS[metric].needs_two_prompts and one_order(row):
+        return f"{label} needs two orders or more; {asked_how(row)}"
+    return f"{label} is undefined here: no question has the answers it needs"
+
+
+PROPOSED: Final = "cyclic"
+"""What is proposed to those that were asked in one order: every option once at every position."""
+
+
+def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
+    """The command that asks a model a benchmark in these variants, in the same way otherwise.
+
+    row: `model`, `revision`, `kind` of the revision, `benchmark`, `protocol` and `shots`, and `question_filter` where
+    only some questions are asked. What other programs asked is imported.
+
+    >>> row = {"model": "m", "revision": 2, "kind": "gguf", "benchmark": "arc", "protocol": "symbols", "shots": 5}
+    >>> asking(row)
+    'shuffleboard evaluations submit --model m@2 --benchmark arc --variants cyclic --shots 5'
+    >>> asking(row | {"kind": "external", "shots": 0})
+    'shuffleboard evaluations import FILE --model m --benchmark arc --variants cyclic'
+    """
+    imported = row["kind"] == "external"
+    parts = ["shuffleboard", "evaluations", *(("import", "FILE") if imported else ("submit",))]
+    parts += ["--model", row["model"] if imported else f"{row['model']}@{row['revision']}"]
+    parts += ["--benchmark", row["benchmark"], "--variants", variants]
+    if row["protocol"] != "symbols":
+        parts += ["--protocol", row["protocol"]]
+    if row["shots"]:
+        parts += ["--shots", str(row["shots"])]
+    kept = {} if imported else row.get("question_filter") or {}
+    for subject in kept.get("subjects") or ():
+        parts += ["--subject", subject]
+    for key in ("options", "limit"):
+        if kept.get(key) is not None:
+            parts += [f"--{key}", str(kept[key])]
+    return shlex.join(parts)
+
+
+def not_ranked(row: Mapping[str, Any], metric: str) -> dict[str, str] | None:
+    """Why a complete row of the leaderboard has no rank by a metric that needs two orders: `reason` and `command`.
+
+    None for those that have a rank, and where something else than the orders is missing.
+    """
+    if row["rank"] is not None or not row["complete"] or not METRICS[metric].needs_two_prompts or not one_order(row):
+        return None
+    return {"reason": why_undefined(metric, row), "command": asking(row)}

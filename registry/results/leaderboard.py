@@ -33,10 +33,12 @@ from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.asked import ASKED
+from registry.results.asked import ASKED, asked_how, not_ranked
+from registry.results.chance import CORRECTED, above_chance, chances
 from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.results.selection import Selection, evaluation_conditions
 from registry.statistics.competition_ranks import RANK_TOLERANCE
+from registry.statistics.guessing import corrected
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -75,13 +77,15 @@ class Ordering:
     """In which order rows stand, and by what they are ranked.
 
     metrics: those that are shown. order: `asc` or `desc`. grouped: whether those that were asked the same stand
-    together.
+    together. above_chance: whether rows also have the metrics of CORRECTED on the scale on which guessing is 0, which
+    then sort a single list; ranks stay those of the metrics, among rows of one chance.
     """
 
     metrics: tuple[str, ...] = ("worst_accuracy",)
     sort: str = "worst_accuracy"
     order: str = "desc"
     grouped: bool = True
+    above_chance: bool = False
 
     @property
     def rank_metric(self) -> str:
@@ -234,13 +238,22 @@ def complete_rows(
     last = total if limit is None else min(total, offset + limit)
     if ordering.grouped:
         ids = _grouped_ids(session, asked, ordering, found, offset, last)
+    elif ordering.above_chance and ordering.sort in CORRECTED:
+        ids = _ids_above_chance(session, asked, ordering)[offset:last]
     else:
         query = _members(asked, ordering).limit(last - offset).offset(offset) if last > offset else None
         ids = [] if query is None else [row[0] for row in session.execute(query)]
     wanted = tuple(dict.fromkeys((*metrics, ordering.rank_metric)))
     rows = _rows(session, ids, asked.scope, wanted)
     ranks = _ranks(session, rows.values(), ordering.rank_metric, asked.scope)
-    return [rows[evaluation_id] | {"rank": ranks.get(evaluation_id)} for evaluation_id in ids], total
+    if ordering.above_chance:
+        guessed = chances(session, ids, asked.scope)
+        for evaluation_id, row in rows.items():
+            row["above_chance"] = above_chance(row, guessed.get(evaluation_id, {}))
+    for evaluation_id, row in rows.items():
+        row["rank"] = ranks.get(evaluation_id)
+        row["not_ranked"] = not_ranked(row, ordering.rank_metric)
+    return [rows[evaluation_id] for evaluation_id in ids], total
 
 
 def _grouped_ids(
@@ -267,6 +280,21 @@ def _grouped_ids(
                 members.setdefault(_place(row), []).append(row["id"])
     ids = [evaluation_id for group in kept for evaluation_id in members.get(_place(group), ())]
     return ids[first - skipped : last - skipped]
+
+
+def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) -> list[int]:
+    """All sealed evaluations that are kept, by a metric on the scale on which guessing is 0; those without it last."""
+    values = _values(ordering.sort, asked.scope)
+    query = _members(asked, ordering, values.c.value).outerjoin(values, values.c.evaluation_id == Evaluation.id)
+    found = [(row[0], row[1]) for row in session.execute(query)]
+    guessed = chances(session, [evaluation_id for evaluation_id, _ in found], asked.scope)
+    sign = -1.0 if ordering.order == "desc" else 1.0
+
+    def key(member: tuple[int, float | None]) -> tuple[bool, float]:
+        value = corrected(member[1], guessed.get(member[0], {}).get(ordering.sort))
+        return value is None, sign * (value or 0.0)
+
+    return [evaluation_id for evaluation_id, _ in sorted(found, key=key)]
 
 
 def _key(row: Row) -> tuple[int, int, int]:
@@ -461,6 +489,10 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     for evaluation_id, metric, value, n, low, high in session.execute(measured):
         rows[evaluation_id][metric] = value
         rows[evaluation_id]["counts"][metric] = {"n": n, "interval_low": low, "interval_high": high}
+    if scope != "all":
+        guessed = chances(session, ids, scope)
+        for evaluation_id, row in rows.items():
+            row["chance"] = guessed.get(evaluation_id, {}).get("accuracy")
     return rows
 
 
@@ -490,7 +522,7 @@ def incomplete_rows(
     rows = _rows(session, ids, asked.scope, metrics)
     for evaluation_id, scored in _scored(session, ids).items():
         rows[evaluation_id]["scored"] = scored
-    return [rows[evaluation_id] | {"rank": None} for evaluation_id in ids], total
+    return [rows[evaluation_id] | {"rank": None, "not_ranked": None} for evaluation_id in ids], total
 
 
 def _scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
@@ -512,7 +544,7 @@ class Page:
     total: int
 
     def documents(self) -> list[Row]:
-        """The rows as JSON: COLUMNS, what was asked, and of every metric `n` and interval."""
+        """The rows as JSON: COLUMNS, what was asked and how, and of every metric `n` and interval."""
         return [_document(row) for row in self.rows]
 
 
@@ -521,6 +553,9 @@ def _document(row: Row) -> Row:
     bounds = {name: [one["interval_low"], one["interval_high"]] for name, one in counts.items()}
     return {
         **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter")},
+        "asked": asked_how(row),
+        "not_ranked": row["not_ranked"],
+        **({"above_chance": row["above_chance"]} if "above_chance" in row else {}),
         "n": {name: counts[name]["n"] if name in counts else None for name in METRICS},
         "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in METRICS},
     }

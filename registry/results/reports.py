@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_evaluation
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.asked import asked, distinct_prompts
+from registry.results.asked import asked, asked_how, distinct_prompts
+from registry.results.chance import chances
 from registry.results.computed import computed_metrics
+from registry.tables import EvaluationMetric
 
 
 def evaluation_metrics(
@@ -18,17 +20,24 @@ def evaluation_metrics(
     """Every metric of an evaluation by name, None where undefined, also while it is incomplete.
 
     questions, scored: of the scope asked for; a question is scored when all of its variants are stored.
+    intervals: those of 95 % that were stored at sealing. chance: the accuracy that guessing gives.
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
     row = computed_metrics(session, evaluation_id, scope).get(scope)
+    how = asked(session, evaluation_id)
+    if scope != "all":
+        how["chance"] = chances(session, [evaluation_id], scope).get(evaluation_id, {}).get("accuracy")
     document: dict[str, Any] = {
         "evaluation": evaluation_id,
         "metrics": _named(row),
+        "intervals": _intervals(session, evaluation_id, scope),
         "questions": 0 if row is None else int(row["questions"]),
         "scored": 0 if row is None else int(row["scored"]),
         "complete": evaluation.seal is not None,
-        "distinct_prompts": distinct_prompts(asked(session, evaluation_id)),
+        "distinct_prompts": distinct_prompts(how),
+        "asked": asked_how(how),
+        "chance": how["chance"],
     }
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""
@@ -39,6 +48,21 @@ def evaluation_metrics(
             item["external_id"]: _named(item) for item in session.execute(query, {"id": evaluation_id}).mappings()
         }
     return document
+
+
+def _intervals(session: Session, evaluation_id: int, scope: str) -> dict[str, list[float] | None]:
+    """Metric to its stored interval; None where none is stated, and before the evaluation is sealed."""
+    of = EvaluationMetric
+    stored = (
+        select(of.metric, of.interval_low, of.interval_high)
+        .where(of.evaluation_id == evaluation_id, of.scope == scope)
+        .order_by(of.definition_version)
+    )
+    # The newest definition comes last and stays, with an interval or without.
+    found: dict[str, list[float] | None] = {}
+    for name, low, high in session.execute(stored):
+        found[name] = None if low is None or high is None else [low, high]
+    return {name: found.get(name) for name in ALL_NAMES}
 
 
 def _named(row: Mapping[Any, Any] | None) -> dict[str, float | None]:

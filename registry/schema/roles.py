@@ -74,6 +74,45 @@ class RoleNames:
         return (self.owner, self.app, self.reader, self.member_reader)
 
 
+_SUPERUSERS: Final = frozenset({"temp_file_limit"})
+"""Settings that only a superuser may give, and nobody else may change."""
+
+
+def reader_settings(schema: str, seconds: float) -> dict[str, str]:
+    """The limits of a reader of `schema`, by the name of the setting, as PostgreSQL keeps them.
+
+    They are set on the role, where its holder may change all but the last one, and again by each query of the website.
+    """
+    return {
+        "search_path": schema,
+        "default_transaction_read_only": "on",
+        "statement_timeout": f"{int(1000 * seconds)}ms",
+        "lock_timeout": "1s",
+        "idle_in_transaction_session_timeout": "1min",
+        "work_mem": "16MB",
+        "hash_mem_multiplier": "1",
+        "temp_buffers": "1MB",
+        "max_parallel_workers_per_gather": "0",
+        "jit": "off",
+        # A query whose asker is gone ends.
+        "client_connection_check_interval": "2s",
+        "temp_file_limit": "256MB",
+    }
+
+
+def changed_settings(expected: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """How the settings of a reader differ from its limits, a phrase for each setting.
+
+    What only a superuser may set may be missing: `db roles` may have run without one, and no reader can remove it.
+    """
+    names = sorted({*expected, *found} - (_SUPERUSERS - set(found)))
+    return [
+        f"{name} is {found.get(name, 'not set')} instead of {expected.get(name, 'not set')}"
+        for name in names
+        if found.get(name) != expected.get(name)
+    ]
+
+
 def script(names: RoleNames, database: str, seconds: float, *, superuser: bool = True) -> Iterator[str]:
     """The statements that make or refresh the roles of `database`, which is at the newest schema.
 
@@ -213,24 +252,11 @@ BEGIN
         EXECUTE format('ALTER VIEW {name}.%I SET (security_barrier = true)', view);
     END LOOP;
 END $$"""
-        settings = {
-            "search_path": name,
-            "default_transaction_read_only": "on",
-            "statement_timeout": f"'{int(1000 * seconds)}ms'",
-            "lock_timeout": "'1s'",
-            "idle_in_transaction_session_timeout": "'1min'",
-            "work_mem": "'16MB'",
-            "hash_mem_multiplier": "1",
-            "temp_buffers": "'1MB'",
-            "max_parallel_workers_per_gather": "0",
-            "jit": "off",
-            # A query whose asker is gone ends.
-            "client_connection_check_interval": "'2s'",
-        }
-        if superuser:
-            settings["temp_file_limit"] = "'256MB'"
-        for setting, value in settings.items():
-            yield f"ALTER ROLE {role} SET {setting} = {value}"
+        # What whoever has the password may have changed.
+        yield f"ALTER ROLE {role} RESET ALL"
+        for setting, value in reader_settings(name, seconds).items():
+            if superuser or setting not in _SUPERUSERS:
+                yield f"ALTER ROLE {role} SET {setting} = '{value}'"
 
 
 def _take_functions(names: RoleNames) -> Iterator[str]:

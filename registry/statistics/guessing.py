@@ -3,6 +3,9 @@
 Paper: Cavalin et al., *Improving Score Reliability of Multiple Choice Benchmarks with Consistency Evaluation and
 Altered Answer Choices*, Table 7. The printed chance "1/p" is 1/k for k options. The threshold .9995 is inferred: it
 reproduces the printed rates for p = 0 to 7; those for 8, 9 and 10 fit no single rule.
+
+Guessing is one uniform draw among the options for each prompt, independent of every other; to keep a guess from order
+to order is more than that.
 """
 
 import math
@@ -55,6 +58,18 @@ def minimum_success_rate(p: int, M: int, k: int) -> float:
         raise MetricInputError(f"{k} options; a guess needs at least 2")
     # The binomial tail from p on is the regularised incomplete beta function of p and M − p + 1.
     return max(1 / k, float(betaincinv(p, M - p + 1, float(CERTAINTY)))) if p else 1 / k
+
+
+def corrected(value: float | None, chance: float | None) -> float | None:
+    """A share of right answers on the scale on which guessing is 0 and perfect 1: (x − c) / (1 − c).
+
+    value: x in [0, 1]; chance: c in [0, 1), what guessing gives over the same questions. −c/(1 − c) … 1: below 0 is
+    worse than guessing. None where either is None.
+
+    >>> corrected(0.625, 0.25), corrected(0.25, 0.25), corrected(1.0, 0.25), corrected(None, 0.25)
+    (0.5, 0.0, 1.0, None)
+    """
+    return None if value is None or chance is None else (value - chance) / (1 - chance)
 
 
 def rounded_up(rate: float) -> float:

@@ -8,14 +8,23 @@ import click
 from sqlalchemy import select
 
 from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
-from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
+from registry.boards.reading import shown_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
 from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_board, find_suite
-from registry.tables import BoardSnapshot, Suite
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, print_table, settings_of, show
+from registry.tables import Suite
+from shuffleboard.cli.common import (
+    engine_of,
+    json_option,
+    note,
+    note_not_ranked,
+    print_json,
+    print_table,
+    settings_of,
+    show,
+)
 from shuffleboard.cli.fetch import fetch_suite_command
 
 
@@ -200,7 +209,7 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
     with read_session(engine_of(settings_of())) as session:
         find_board(session, name)
         snapshot = snapshot_as_of(session, name, parse_time(as_of))
-        document = snapshot_document_of(snapshot)
+        document = shown_document(session, snapshot)
     if as_json:
         print_json(document)
         return
@@ -252,16 +261,6 @@ def parse_time(value: str | None) -> datetime | None:
         raise UsageError(f"time {value!r}: give a date or time such as 2026-11-21 or 2026-11-21T13:00") from None
 
 
-def snapshot_document_of(snapshot: BoardSnapshot) -> dict[str, Any]:
-    """What is reported of a board: its snapshot with digest and time, rows in the board's order."""
-    return {
-        **snapshot.document,
-        "rows": board_rows(snapshot),
-        "as_of": snapshot.as_of,
-        "digest": snapshot.digest,
-    }
-
-
 def print_board(document: dict[str, Any]) -> None:
     """A board's rows as a table on stdout."""
     note(f"{document['board']}: {document['title'] or 'board'}, as of {show(document['as_of'])}")
@@ -280,6 +279,15 @@ def print_board(document: dict[str, Any]) -> None:
     headings = {"rank": "Rank", "tier": "Tier", "model": "Model", "revision": "Rev."}
     headings |= {name: name for name in names} | {"sealed": "Sealed"}
     print_table(rows, headings, "no model has a sealed evaluation of this board yet")
+    for name, chance in document["chance"].items():
+        note(f"guessing gives {show(chance)} in {name}")
+    note_not_ranked(
+        [
+            (item["model"], {"reason": item["reason"], "command": "; ".join(item["commands"])})
+            for item in document["unranked"]
+            if item["column"] in (None, document["sort"])
+        ]
+    )
 
 
 def _rank(value: dict[str, Any]) -> str | None:

@@ -100,6 +100,20 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], e
     Console(width=width, highlight=False, soft_wrap=False).print(table)
 
 
+def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:
+    """Which models have no rank: a line on stderr for each reason, with the command that the first of them needs.
+
+    items: model, and its `reason` and `command`.
+    """
+    found: dict[str, tuple[dict[str, None], str]] = {}
+    for model, why in items:
+        found.setdefault(why["reason"], ({}, why["command"]))[0].setdefault(model)
+    for reason, (models, command) in found.items():
+        note(f"Not ranked: {', '.join(models)}. {reason}.")
+        if command:
+            note(f"  To add what is missing{f' for {next(iter(models))}' if len(models) > 1 else ''}: {command}")
+
+
 def show(value: Any) -> str:
     """A value as people read it."""
     if value is None:

@@ -7,11 +7,22 @@ import click
 from registry.db import read_session
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from registry.results.leaderboard import COLUMNS, leaderboard_page
+from registry.results.asked import asked_how
+from registry.results.chance import CORRECTED, no_better_than_guessing
+from registry.results.leaderboard import COLUMNS, Ordering, leaderboard_page
 from registry.results.reports import evaluation_metrics
 from registry.results.selection import Selection
 from registry.studies.noise import repeat_noise
-from shuffleboard.cli.common import engine_of, json_option, print_csv, print_json, print_table, settings_of, show
+from shuffleboard.cli.common import (
+    engine_of,
+    json_option,
+    note_not_ranked,
+    print_csv,
+    print_json,
+    print_table,
+    settings_of,
+    show,
+)
 from shuffleboard.cli.noise import noise_from_option, print_noise
 
 
@@ -42,13 +53,19 @@ def metrics(
         print_json(document)
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
-    if document["distinct_prompts"]["max"] == 1:
-        click.echo("  asked in one prompt: how its answers hold up when options move is unknown")
+    if document["asked"]:
+        silent = "; nothing is known of how its answers hold up when the options move"
+        silent = silent if document["distinct_prompts"]["max"] <= 1 else ""
+        click.echo(f"  {document['asked']}{silent}")
+    if document["chance"] is not None:
+        low = (document["intervals"]["accuracy"] or [None])[0]
+        reached = no_better_than_guessing(document["chance"], low)
+        click.echo(f"  guessing gives {show(document['chance'])}{': it is no better than guessing' if reached else ''}")
     if document["noise"] is not None:
         print_noise(document["noise"])
     for name, value in document["metrics"].items():
         if value is not None:
-            click.echo(f"  {name:32} {show(value)}")
+            click.echo(f"  {name:32} {show(value)}{_bounds(document['intervals'][name])}")
     undefined = [name for name, value in document["metrics"].items() if value is None]
     click.echo(f" undefined here: {', '.join(undefined)}")
     for external_id, values in document.get("per_question", {}).items():
@@ -56,17 +73,30 @@ def metrics(
         click.echo(f"{external_id}: {shown or 'not scored'}")
 
 
+def _bounds(interval: list[float] | None) -> str:
+    return "" if interval is None else f" [{show(interval[0])}, {show(interval[1])}]"
+
+
 @click.command()
 @click.option("--board", default=None, help="This board: one row per model revision.")
 @click.option("--as-of", default=None, help="The board as it stood at this date or time (UTC), such as 2026-11-21.")
 @click.option("--benchmark", default=None, help="Only this benchmark.")
 @click.option("--variants", default=None, help="Only this set of variants, such as cyclic.")
+@click.option("--above-chance", is_flag=True, help="Accuracy and worst accuracy from guessing, 0, to perfect, 1.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
 @json_option
 def leaderboard(
-    board: str | None, as_of: str | None, benchmark: str | None, variants: str | None, as_csv: bool, as_json: bool
+    board: str | None,
+    as_of: str | None,
+    benchmark: str | None,
+    variants: str | None,
+    above_chance: bool,
+    as_csv: bool,
+    as_json: bool,
 ) -> None:
     """Show the leaderboard: one row per model revision and evaluation specification, or a board's rows."""
+    if board is not None and above_chance:
+        raise UsageError("--above-chance goes with the leaderboard of evaluations; leave out --board")
     if board is not None:
         if benchmark is not None or variants is not None:
             raise UsageError("a board has its own benchmarks and variants; leave out --benchmark and --variants")
@@ -75,21 +105,33 @@ def leaderboard(
     if as_of is not None:
         raise UsageError("--as-of goes with --board")
     with read_session(engine_of(settings_of())) as session:
-        page = leaderboard_page(session, Selection(benchmark=benchmark, variants=variants))
+        wanted = Selection(benchmark=benchmark, variants=variants)
+        page = leaderboard_page(session, wanted, Ordering(above_chance=above_chance))
     if as_json:
         print_json({"rows": page.documents()})
-    elif as_csv:
-        print_csv(page.rows, COLUMNS)
+        return
+    if as_csv:
+        print_csv(
+            list(map(_flat, page.rows)),
+            (*COLUMNS, "asked", *(f"{name}_above_chance" for name in CORRECTED if above_chance)),
+        )
     else:
-        print_leaderboard(page.rows)
+        print_leaderboard(page.rows, above_chance=above_chance)
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with how it was asked in words, and what stands above chance in columns of its own."""
+    scaled = row.get("above_chance", {})
+    above = {f"{name}_above_chance": scaled.get(name, {}).get("value") for name in CORRECTED}
+    return row | above | {"asked": asked_how(row)}
 
 
 def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
-    from registry.boards.reading import snapshot_as_of
-    from shuffleboard.cli.boards import board_csv, parse_time, print_board, snapshot_document_of
+    from registry.boards.reading import shown_document, snapshot_as_of
+    from shuffleboard.cli.boards import board_csv, parse_time, print_board
 
     with read_session(engine_of(settings_of())) as session:
-        document = snapshot_document_of(snapshot_as_of(session, name, parse_time(as_of)))
+        document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
     if as_json:
         print_json(document)
     elif as_csv:
@@ -98,21 +140,26 @@ def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None
         print_board(document)
 
 
-def print_leaderboard(rows: list[dict[str, Any]]) -> None:
-    """Leaderboard rows as a table on stdout."""
+def print_leaderboard(rows: list[dict[str, Any]], *, above_chance: bool = False) -> None:
+    """Leaderboard rows as a table on stdout, and on stderr which of them have no rank, and why."""
+    metrics = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
+    shown = {name: METRICS[name].label for name in metrics}
+    if above_chance:
+        shown = {f"{name}_above_chance": f"{METRICS[name].label} above chance" for name in CORRECTED}
     headings = {
         "benchmark": "Benchmark",
         "model": "Model",
         "revision": "Rev.",
         "variants": "Variants",
+        "asked": "Asked",
         "protocol": "Protocol",
         "shots": "Shots",
-        **{
-            name: METRICS[name].label for name in ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
-        },
+        "chance": "Chance",
+        **shown,
         "scored": "Scored",
         "questions": "of",
         "state": "State",
         "evaluation_id": "ID",
     }
-    print_table(rows, headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
+    print_table(list(map(_flat, rows)), headings, "no evaluation yet; queue one: shuffleboard evaluations submit …")
+    note_not_ranked([(row["model"], row["not_ranked"]) for row in rows if row["not_ranked"]])

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from registry.boards.store import import_board, import_suite, submit_board, subm
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.lookups import find_suite
+from registry.metrics import METRICS
 from registry.results.reports import evaluation_metrics
 from registry.tables import Board, BoardSnapshot, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all
@@ -180,6 +182,16 @@ def test_refreshing_twice_makes_one_snapshot(strong: Registry) -> None:
     assert refresh_boards(strong.engine) == []
     with read_session(strong.engine) as session:
         assert len(session.scalars(select(BoardSnapshot)).all()) == 1
+
+
+@pytest.mark.one_engine
+def test_a_newer_definition_of_a_metric_makes_a_snapshot(strong: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    load(strong)
+    metric = METRICS["worst_accuracy"]
+    newer = replace(metric, definition_version=metric.definition_version + 1)
+    monkeypatch.setattr(snapshots, "METRICS", {**METRICS, "worst_accuracy": newer})
+    assert refresh_boards(strong.engine) == ["main"]
+    assert refresh_boards(strong.engine) == []
 
 
 def test_a_board_left_behind_by_a_killed_worker_is_found(strong: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

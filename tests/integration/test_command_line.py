@@ -55,17 +55,20 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     assert shuffleboard_json("evaluations", "list")["evaluations"][0]["evaluation_id"] == evaluation_id
 
     metrics = shuffleboard_json("metrics", evaluation_id, "--per-question")
-    assert metrics | {"metrics": 0, "per_question": 0} == {
+    assert metrics | {"metrics": 0, "intervals": 0, "per_question": 0} == {
         "evaluation": evaluation_id,
         "metrics": 0,
+        "intervals": 0,
         "questions": LIMIT,
         "scored": LIMIT,
         "complete": True,
         "distinct_prompts": {"min": 4, "max": 4},
         "noise": None,
+        "asked": "4 orders",
+        "chance": 0.25,
         "per_question": 0,
     }
-    assert list(metrics["metrics"]) == list(ALL_NAMES)
+    assert list(metrics["metrics"]) == list(metrics["intervals"]) == list(ALL_NAMES)
     assert len(metrics["per_question"]) == LIMIT
     assert {tuple(values) for values in metrics["per_question"].values()} == {ALL_NAMES}
     assert metrics["metrics"]["average_accuracy"] is not None
@@ -77,7 +80,8 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
         assert row[name] == pytest.approx(metrics["metrics"][name], abs=1e-9), name
 
     (from_csv,) = csv.DictReader(io.StringIO(shuffleboard("leaderboard", "--csv").stdout))
-    assert [key for key, value in row.items() if not isinstance(value, dict)] == [*from_csv, "prompts"]
+    nested = [key for key, value in row.items() if isinstance(value, dict)]
+    assert [key for key in row if key not in (*nested, "prompts", "not_ranked")] == [*from_csv]
     assert float(from_csv["average_accuracy"]) == row["average_accuracy"]
     assert "SmolLM2" in shuffleboard("leaderboard").stdout
 
@@ -173,11 +177,14 @@ def test_an_incomplete_evaluation_reports_every_metric_as_null(
     assert document == {
         "evaluation": evaluation_id,
         "metrics": nulls,
+        "intervals": nulls,
         "questions": 2,
         "scored": 0,
         "complete": False,
         "distinct_prompts": {"min": None, "max": None},
         "noise": None,
+        "asked": None,
+        "chance": 0.25,
         "per_question": {"q0": nulls, "q1": nulls},
     }
 
@@ -259,8 +266,9 @@ def test_the_table_of_the_leaderboard_says_how_each_row_was_asked(
 ) -> None:
     assert evaluation_id == 1
     headings, row = run(capsys, monkeypatch, "leaderboard").splitlines()
-    assert headings.split()[3:6] == ["Variants", "Protocol", "Shots"]
-    assert row.split()[3:6] == ["cyclic", "symbols", "0"]
+    assert headings.split()[3:8] == ["Variants", "Asked", "Protocol", "Shots", "Chance"]
+    # Not scored yet: nothing says in how many orders it was asked.
+    assert row.split()[3:8] == ["cyclic", "–", "symbols", "0", "–"]
 
 
 def test_an_empty_leaderboard_is_still_a_document(

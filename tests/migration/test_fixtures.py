@@ -15,14 +15,17 @@ import psycopg
 import pytest
 from sqlalchemy import Engine, inspect, select, text, update
 from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
+from registry.metrics import METRICS
 from registry.operations import migrate
 from registry.queue.evaluations import move
+from registry.results.asked import asked, one_order
 from registry.schema import history
 from registry.settings import Settings
-from registry.tables import Evaluation, Shard
+from registry.tables import Evaluation, EvaluationMetric, Shard
 from registry.verification import verify_evaluation
 from tests.fake_scorer import FakeScorer
 from tests.migration.make_fixture import FIXTURES, fixture_path
@@ -122,6 +125,28 @@ def test_what_was_sealed_still_verifies(upgraded: tuple[Engine, Contents]) -> No
         assert sealed
         for evaluation_id in sealed:
             assert verify_evaluation(session, evaluation_id)["problems"] == []
+            _has_both_definitions(session, evaluation_id)
+
+
+def _has_both_definitions(session: Session, evaluation_id: int) -> None:
+    """Beside every value in an older definition stands the newest; NULL where nothing was asked in two prompts."""
+    of = EvaluationMetric
+    stored: dict[str, dict[int, float | None]] = {}
+    for name, version, value in session.execute(
+        select(of.metric, of.definition_version, of.value).where(of.evaluation_id == evaluation_id, of.scope == "all")
+    ):
+        stored.setdefault(name, {})[version] = value
+    once = one_order(asked(session, evaluation_id))
+    for name, metric in METRICS.items():
+        values = stored[name]
+        assert metric.definition_version in values, name
+        # The view says the newest, which an older one may not stand in for.
+        shown = session.execute(
+            text("SELECT value FROM evaluation_metrics WHERE evaluation_id = :id AND scope = 'all' AND metric = :name"),
+            {"id": evaluation_id, "name": name},
+        ).scalar_one()
+        assert shown == values[metric.definition_version], name
+        assert not (once and metric.needs_two_prompts and shown is not None), name
 
 
 def test_what_was_begun_is_finished_by_the_new_code(upgraded: tuple[Engine, Contents], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from click.testing import CliRunner
 from redis import Redis
@@ -26,7 +27,7 @@ from shuffleboard.cli.doctor import doctor as doctor_command
 from tests.migration.next_revision import NEXT, TITLE
 from tests.population import queue_evaluation
 from tests.services import RedisServer, free_port
-from tests.sql.conftest import PASSWORD, role_url
+from tests.sql.conftest import PASSWORD, libpq, role_url
 
 CODE = "0.1.0+of-the-tests"
 
@@ -423,6 +424,26 @@ def test_rights_are_in_order_with_the_four_roles_and_out_of_order_when_the_appli
         owner.exec_driver_sql(f"ALTER TABLE webhook OWNER TO {names.owner}")
         owner.exec_driver_sql(f"GRANT TRUNCATE ON prediction TO {names.app}")
     assert f"{names.app} may empty, or act as the owner of, prediction" in here.examine()["rights"].found
+
+
+def test_limits_that_a_reader_lifted_are_found_and_set_again(
+    roles: tuple[Deployment, RoleNames], postgresql_database: str
+) -> None:
+    here, names = roles
+    with psycopg.connect(libpq(role_url(postgresql_database, names.reader))) as reader:
+        reader.read_only = False
+        reader.execute(f"ALTER ROLE {names.reader} SET statement_timeout = 0")
+        reader.execute(f"ALTER ROLE {names.reader} SET join_collapse_limit = 1000")
+        reader.execute(f"ALTER ROLE {names.reader} RESET work_mem")
+    found = here.examine()["readers"]
+    assert found.status == "problem"
+    assert found.found == (
+        f"{names.reader}: join_collapse_limit is 1000 instead of not set; statement_timeout is 0 instead of 10000ms; "
+        "work_mem is not set instead of 16MB"
+    )
+    assert "shuffleboard db roles --prompt" in found.remedy
+    apply_roles(get_engine(postgresql_database), names, 10.0, {})
+    assert here.examine()["readers"].status == "ok"
 
 
 # The command

@@ -1,12 +1,19 @@
 """Real outputs against figures that others computed from them."""
 
 import csv
+import gzip
+import json
+from math import fsum
+from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
 from registry.db import read_session
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.metrics import METRICS
 from registry.metrics.cora import consistency_index, cora
+from registry.results.leaderboard import Ordering, leaderboard_page
 from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation
 from registry.verification import verify_evaluation
@@ -15,6 +22,7 @@ from tests.outputs.conftest import DATA, Registry
 from tests.proof.commands import run
 from web import create_app
 
+MEDALPACA = DATA / "medqa_medalpaca_cat.jsonl.gz"
 CAT = DATA / "medqa_mistral7b_cat.jsonl.gz"
 NAMES = ("accuracy", "mcqa_plus", "majority_vote", "bmca_50", "bmca_70", "bmca_100", "consistency_index", "cora")
 # As counts: questions right on the original, right answers in all variants, questions past each threshold; M; CI, CoRA.
@@ -25,10 +33,10 @@ SHUFFLES = (4728 / (1273 * 11), 349 / 1273, 349 / 1273, 220 / 1273, 61 / 1273)
 BOTH = (390 / 1273, 5118 / (1273 * 12), 312 / 1273, 381 / 1273, 197 / 1273, 55 / 1273)
 
 
-def _import(registry: Registry, select: str) -> int:
+def _import(registry: Registry, select: str, outputs: Path = CAT) -> int:
     registry.benchmark("medqa", DATA / "medqa_usmle5.jsonl.gz")
-    registry.model("mistral")
-    return import_outputs(registry.engine, ImportRequest(CAT, "mistral", "medqa", "imported", select=select))
+    registry.model("m7b")
+    return import_outputs(registry.engine, ImportRequest(outputs, "m7b", "medqa", "imported", select=select))
 
 
 def _metrics(registry: Registry, evaluation_id: int) -> dict[str, float]:
@@ -112,6 +120,34 @@ def test_the_original_and_eleven_shuffles_give_the_reference_values_and_one_seal
     assert None not in seals
 
 
+def test_the_papers_26_variants_give_the_reference_values_on_both_engines(registries: list[Registry]) -> None:
+    # Hits of each question over the first prompt, the first shuffle and all altered prompts, from the lines themselves.
+    first = ("standard_MC", "standard_MC_shuffled")
+    hits: dict[str, list[bool]] = {}
+    kinds = set()
+    with gzip.open(MEDALPACA, "rt", encoding="utf-8") as stream:
+        for line in map(json.loads, stream):
+            if line["variant_type"] not in first or line["variant_index"] == 0:
+                hits.setdefault(line["question_id"], []).append(line["chosen"] == line["correct"])
+                kinds.add(line["variant_type"])
+    right = [sum(of_question) for of_question in hits.values()]
+    assert (len(hits), {len(of_question) for of_question in hits.values()}) == (1273, {26})
+    past = [sum(10 * count >= tenths * 26 for count in right) / 1273 for tenths in (5, 7, 10)]
+    mcqa = sum(of_question[0] for of_question in hits.values()) / 1273
+    consistency = 1 - (mcqa - past[2])
+    majority = sum(2 * count > 26 for count in right) / 1273
+    expected = (mcqa, sum(right) / (1273 * 26), majority, *past, consistency, mcqa * consistency)
+    select = ",".join(f"{kind}:0" if kind in first else kind for kind in sorted(kinds))
+    for registry in registries:
+        evaluation_id = _import(registry, select, MEDALPACA)
+        metrics = _metrics(registry, evaluation_id)
+        assert [metrics[name] for name in NAMES] == pytest.approx(expected, abs=1e-9)
+        printed = (0.2608, 0.3571, 0.2435, 0.2938, 0.1108, 0.0102, 0.7494, 0.1954)
+        assert [round(metrics[name], 4) for name in NAMES] == list(printed)
+        with read_session(registry.engine) as session:
+            assert evaluation_metrics(session, evaluation_id)["asked"].endswith("variants")
+
+
 def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database: str, tmp_path) -> None:
     registry = Registry(sqlite_database, tmp_path)
     registry.benchmark("mmlu-pro", DATA / "mmlu_pro.jsonl.gz")
@@ -130,6 +166,27 @@ def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database:
     assert document["scored"] == 12032
     assert document["metrics"]["accuracy"] == pytest.approx(int(row["n_correct"]) / 12032, abs=1e-12)
     assert f"{100 * document['metrics']['accuracy']:.2f}" == row["accuracy"]
+    low, high = document["intervals"]["accuracy"]
+    assert low < document["metrics"]["accuracy"] < high
+    assert (document["asked"], document["distinct_prompts"]) == ("asked in one order", {"min": 1, "max": 1})
+    robust = {name for name, metric in METRICS.items() if metric.needs_two_prompts}
+    assert {"worst_accuracy", "cora", "score", "accuracy_range", "mcqa_plus", "pct_drop"} < robust
+    assert {document["metrics"][name] for name in robust} == {None}
+    # Options differ in number: what guessing gives is the mean of 1 / k, not 1 / mean of k.
+    with gzip.open(DATA / "mmlu_pro.jsonl.gz", "rt", encoding="utf-8") as stream:
+        options = [len(json.loads(line)["options"]) for line in stream]
+    chance = fsum(1 / k for k in options) / 12032
+    assert document["chance"] == pytest.approx(chance, abs=1e-12)
+    with read_session(registry.engine) as session:
+        page = leaderboard_page(session, ordering=Ordering(above_chance=True)).documents()
+        view = session.execute(text("SELECT worst_accuracy, accuracy_min, cora, chance FROM leaderboard")).one()
+    above = page[0]["above_chance"]
+    accuracy = document["metrics"]["accuracy"]
+    assert above["accuracy"]["value"] == pytest.approx((accuracy - chance) / (1 - chance), abs=1e-12)
+    assert above["accuracy"]["interval_low"] == pytest.approx((low - chance) / (1 - chance), abs=1e-12)
+    assert set(above["worst_accuracy"].values()) == {None}
+    assert page[0]["not_ranked"]["reason"] == "Worst accuracy needs two orders or more; asked in one order"
+    assert tuple(view)[:3] == (None, None, None)
 
 
 def test_samples_of_the_harness_give_its_accuracy(registry: Registry) -> None:

@@ -6,8 +6,10 @@ variance is in squared percentage points, as there.
 
 import pytest
 
+from registry.metrics import METRICS
 from tests.spec.tables import hits
 
+OVER_RUNS = [name for name, metric in METRICS.items() if metric.over_runs is not None]
 # Accuracies .6 (original), .7, .8 over ten questions.
 SIXTY_SEVENTY_EIGHTY = ["111"] * 6 + ["011", "001", "000", "000"]
 
@@ -123,6 +125,26 @@ def test_without_an_original_run_nothing_has_moved(spec):
             "accuracy_variance": 2500.0,
         },
     )
+
+
+def test_repeats_of_one_prompt_are_no_runs(spec):
+    # q1 alone was asked in two orders: its runs are 1 and 0.
+    spec(
+        """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1   | 0      | 0
+        q1       | 1       | 1 0   | 1      |
+        q2       | 0       | 0 1   | 1      | 0
+        q2       | 1       | 0 1   | 0      |
+        """,
+        {"accuracy_min": 0.0, "accuracy_max": 1.0, "accuracy_mean_all": 0.5, "accuracy": 0.5},
+    )
+    repeats = """
+        question | variant | order | chosen | answer
+        q1       | 0       | 0 1   | 0      | 0
+        q1       | 1       | 0 1   | 1      |
+        """
+    spec(repeats, {"accuracy": 1.0, "average_accuracy": None} | dict.fromkeys(OVER_RUNS))
 
 
 def test_altered_options_make_no_run(spec):

@@ -125,7 +125,7 @@ def test_a_category_joins_its_subjects(spec):
 
 
 def test_the_run_of_the_original_is_found_within_each_scope(spec):
-    # Over all, run 0 is changed on q2, so no run is the original's; over virology it is.
+    # Over all, either run is changed on one question, so no run is the original's; over virology it is.
     table = """
         question | variant | order | chosen | answer | subject
         q1       | 0       | 0 1   | 0      | 0      | virology

@@ -179,6 +179,92 @@ ATTACKS = {
     "trimmed on the left": Attack("SELECT ltrim(model, model) FROM leaderboard", ()),
     "replaced column": Attack("SELECT replace(model, model, 'a') FROM leaderboard", ()),
     "translated": Attack("SELECT translate(model, model, 'a') FROM leaderboard", ("sqlite",)),
+    # Numerics of any length, which PostgreSQL computes to the end
+    "numeric literals": Attack(
+        "WITH a AS MATERIALIZED (SELECT 1e65000-1 AS x, 1e60000-3 AS y) SELECT "
+        + "+".join(["mod(x*x,y)"] * 160)
+        + " > 0 AS z FROM a",
+        (),
+    ),
+    "numeric literals with spaces": Attack("SELECT (1e65000 - 1) * (1e60000 - 3) > 0", ()),
+    "numeric written out": Attack("SELECT " + "9" * 3000 + " * " + "9" * 3000, ()),
+    "small numeric": Attack("SELECT 1 / 1e-16000", ()),
+    "numeric in quotes": Attack("SELECT 1.0 * '1e65000'", ()),
+    "numeric of a text": Attack("SELECT cast('1e' || '65000' AS numeric) * 2", ()),
+    "numeric of a stored text": Attack("SELECT cast(external_id AS numeric) * 2 FROM prediction_detail", ()),
+    "numeric by a short cast": Attack("SELECT (external_id::text)::decimal * 2 FROM prediction_detail", ()),
+    "numerics in a list": Attack("SELECT (cast('{1e65000}' AS numeric[]))[1] * 2", ()),
+    "numeric among others": Attack("SELECT coalesce(1.5, '1e65000') * 2", ()),
+    "numeric in a union": Attack("SELECT x * x FROM (SELECT 1.5 AS x UNION ALL SELECT '1e65000') AS q", ()),
+    "numeric in a list of values": Attack("SELECT x * x FROM (VALUES (1.5), ('1e65000')) AS q (x)", ()),
+    "numeric in JSON": Attack("SELECT cast('[1e131000]' AS jsonb)", ()),
+    "numeric power": Attack("SELECT power(9.9, 100000)", ()),
+    "numeric power of columns": Attack("SELECT power(variant * 1.0, revision) FROM leaderboard", ()),
+    "numeric exponential": Attack("SELECT exp(5999.9) * exp(5999.9)", ()),
+    "exponential of a sum": Attack("SELECT exp(sum(variant)) FROM prediction_detail", ()),
+    "numeric with many places": Attack("SELECT 1 / round(3.0, 2000)", ()),
+    "numeric with many places left": Attack("SELECT trunc(3.0, variant * 2000) FROM prediction_detail", ()),
+    "numeric grown by products": Attack(
+        "WITH a AS (SELECT 1234567890.123456789 AS x), b AS (SELECT " + "*".join("x" * 20) + " AS x FROM a), "
+        "c AS (SELECT " + "*".join("x" * 20) + " AS x FROM b) SELECT x * x FROM c",
+        (),
+    ),
+    "many numerics": Attack(
+        "WITH a AS (SELECT " + "*".join(["1234567890.123456789"] * 90) + " AS x) SELECT " + "+".join(["ln(x)"] * 900),
+        (),
+    ),
+    # Values that grow, and what one row holds and takes
+    "text of a numeric": Attack("SELECT length(cast(1e131000 AS text))", ()),
+    "text of numerics, in columns": Attack(
+        "WITH a AS MATERIALIZED (SELECT cast(1e131000 AS text) AS x), "
+        "b AS MATERIALIZED (SELECT x||x||x||x||x||x||x||x AS x FROM a) SELECT "
+        + ", ".join(f"length(x||x||x||x||'{i}')" for i in range(100))
+        + " FROM b",
+        (),
+    ),
+    "long columns": Attack(
+        f"WITH a AS MATERIALIZED (SELECT '{'a' * 2000}' AS x), b AS MATERIALIZED (SELECT "
+        + "||".join(["x"] * 60)
+        + " AS x FROM a) SELECT "
+        + ", ".join(["upper(x)"] * 700)
+        + " FROM b",
+        (),
+    ),
+    "columns within columns": Attack(
+        "SELECT x FROM (SELECT "
+        + "+".join("x" * 10)
+        + " AS x FROM (SELECT "
+        + "+".join("x" * 10)
+        + " AS x FROM (SELECT "
+        + "+".join("x" * 10)
+        + " AS x FROM (SELECT "
+        + "+".join("x" * 10)
+        + " AS x FROM (SELECT "
+        + "+".join("x" * 10)
+        + " AS x FROM (SELECT cast(variant AS bigint) AS x FROM prediction_detail) AS a) AS b) AS c) AS d) AS e) AS f",
+        (),
+    ),
+    "columns within WITH": Attack(
+        "WITH t0 AS (SELECT scope AS x FROM run_accuracy), "
+        + ", ".join(f"t{n + 1} AS (SELECT coalesce({', '.join('x' * 8)}) AS x FROM t{n})" for n in range(6))
+        + " SELECT x FROM t6",
+        (),
+    ),
+    "quotes within quotes": Attack("SELECT " + "cast(ARRAY[" * 12 + "'\"\"'" + "] AS text)" * 12, ()),
+    "lists within lists": Attack("SELECT " + "ARRAY[" * 30 + "1" + "]" * 30, ()),
+    "types within types": Attack("SELECT " + "numeric(" * 30 + "1" + ")" * 30, ()),
+    "long format": Attack("SELECT to_char(now(), '" + "J" * 5000 + "')", ("sqlite",)),
+    "format of a column": Attack("SELECT to_char(now(), scope) FROM run_accuracy", ("sqlite",)),
+    "many searches": Attack(
+        f"WITH a AS MATERIALIZED (SELECT '{'a' * 3000}' AS x), b AS MATERIALIZED (SELECT "
+        + "||".join(["x"] * 20)
+        + " AS x FROM a) SELECT "
+        + ", ".join([f"x LIKE '%{'a' * 100}_b%'"] * 40)
+        + " FROM b",
+        (),
+    ),
+    "regular expression": Attack(f"SELECT substring('{'a' * 3000}', '(a+)+(a+)+\\1b')", ()),
+    "regular expression by FROM": Attack("SELECT substring(scope FROM scope) FROM run_accuracy", ("sqlite",)),
     # Texts that readers cut up differently
     "nul": Attack("SELECT 1\x00, 2", ("sqlite",)),
     "carriage return in a comment": Attack("SELECT 1 -- \rFROM account", ("postgresql",)),
@@ -192,6 +278,10 @@ ATTACKS = {
     "only a comment": Attack("-- SELECT 1", ()),
     "too long": Attack("SELECT 1" + " " * 10_000 + "-- end", ()),
     "too deep": Attack("SELECT " + "(" * 500 + "1" + ")" * 500, ()),
+    "many casts": Attack("SELECT 1" + "::int" * 1_800, ()),
+    "many signs": Attack("SELECT " + "- " * 4_000 + "1", ()),
+    "many cases": Attack("SELECT " + "CASE WHEN true THEN " * 300 + "1" + " END" * 300, ()),
+    "exponent and sign": Attack("SELECT 1e5-1 AS x", ()),
     "many negations": Attack("SELECT " + "NOT " * 2_000 + "true", ()),
     "many relations": Attack("SELECT 1 FROM leaderboard" + ", leaderboard" * 40, ()),
     "sampled": Attack("SELECT * FROM leaderboard TABLESAMPLE SYSTEM (1)", ("postgresql",)),

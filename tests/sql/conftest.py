@@ -56,12 +56,17 @@ def sqlite_asked(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
     shutil.copyfile(sqlite_template, folder / "asked.db")
     url = f"sqlite:///{folder / 'asked.db'}"
     fill(get_engine(url), folder)
-    yield Asked("sqlite", Settings(database_url=url, home=folder), url)
+    yield Asked("sqlite", Settings(database_url=url, home=folder, sql_at_once=4), url)
     get_engine(url).dispose()
 
 
 def role_url(url: str, role: str) -> str:
     return make_url(url).set(username=role, password=PASSWORD).render_as_string(hide_password=False)
+
+
+def libpq(url: str) -> str:
+    """A SQLAlchemy URL as libpq reads it."""
+    return url.replace("+psycopg", "").replace(" ", "%20")
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +86,7 @@ def postgresql_asked(
         database_url=role_url(url, names.app),
         reader_url=role_url(url, names.reader),
         member_reader_url=role_url(url, names.member_reader),
+        sql_at_once=4,
     )
     yield Asked("postgresql", settings, url, names)
     engine.dispose()

@@ -1,15 +1,19 @@
 """Attacks are refused twice: by the guard, and without it by the limits behind it."""
 
+import fcntl
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect, text
+from sqlalchemy.exc import OperationalError
 
 from registry.db import get_engine
 from registry.errors import QueryRefusedError
 from registry.schema.public_sql.guard import checked
 from registry.schema.public_sql.runner import ask, run_query
+from tests import services
 from tests.population import table_counts
 from tests.sql.attacks import ATTACKS, Attack
 from tests.sql.conftest import Asked
@@ -76,6 +80,18 @@ def test_nothing_secret_is_in_the_catalogue_that_postgresql_shows_everyone(postg
     assert first("SELECT count(*) FROM pg_settings WHERE name IN ('data_directory', 'hba_file', 'config_file')") == 0
 
 
+def test_a_query_waits_for_a_place_on_its_host_and_is_refused_where_none_becomes_free(
+    sqlite_asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.schema.public_sql.runner.WAIT_SECONDS", 0.0)
+    settings = sqlite_asked.settings.model_copy(update={"home": tmp_path, "sql_at_once": 1})
+    with (tmp_path / "sql-0.lock").open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(QueryRefusedError, match="1 queries are already running; try again in a moment"):
+            run_query(settings, "public", "SELECT 1")
+    assert run_query(settings, "public", "SELECT 1").rows == ((1,),)
+
+
 def test_a_cross_join_ends_at_the_time_limit(asked: Asked) -> None:
     settings = asked.settings.model_copy(update={"sql_seconds": 0.5})
     joined = ", ".join(f"option_probability AS o{number}" for number in range(8))
@@ -101,6 +117,19 @@ def test_one_instruction_of_sqlite_that_runs_for_minutes_is_ended_with_its_proce
     query = f"WITH t0 AS (SELECT 'aaaa' AS x), {doubled} SELECT instr(x || x, x || 'b') FROM t17"
     with pytest.raises(QueryRefusedError, match=r"did not finish within 0\.3 s"):
         ask(settings, "public", query)
+
+
+def test_a_backend_that_wants_more_memory_than_the_system_allows_gets_an_error_and_the_server_goes_on(
+    postgres_server: services.PostgresServer | services.OutsidePostgres, postgresql_asked: Asked
+) -> None:
+    if isinstance(postgres_server, services.OutsidePostgres):
+        pytest.skip("the limit of somebody else's server is theirs")
+    # As a superuser, who may call it: at once, since nothing is written into what is not given.
+    with get_engine(postgresql_asked.url).connect() as connection:
+        with pytest.raises(OperationalError, match="out of memory"):
+            connection.execute(text("SELECT repeat('x', 1000000000)"))
+        connection.rollback()
+        assert connection.scalar(text("SELECT 1")) == 1
 
 
 @pytest.mark.parametrize(("digests", "reason"), [(2500, "temporary space"), (1900, "values that are too large")])

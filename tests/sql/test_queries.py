@@ -7,10 +7,13 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
+from registry.db import get_engine
 from registry.errors import DatabaseError, QueryRefusedError
 from registry.schema.audiences import Audience
 from registry.schema.public_sql import as_csv, as_json, checked, documented_views, run_query
+from registry.schema.public_sql.bounds import NUMERIC_SUMS
 from registry.schema.public_sql.guard import FUNCTIONS, Dialect
 from registry.schema.public_sql.results import QueryResult
 from registry.schema.views import VIEWS
@@ -47,6 +50,32 @@ COMMON = {
     "joined texts": "SELECT model || ' on ' || benchmark || ' (' || variants || ')' AS label FROM leaderboard",
     "casts and rounding": "SELECT round(cast(worst_accuracy AS numeric), 2), cast(revision AS text) FROM leaderboard",
     "arithmetic": "SELECT -accuracy * 2 + 1 / 4.0 - 3 % 2, accuracy<>-1, .5e1 FROM leaderboard",
+    "shares": """
+        SELECT evaluation_id, round(100.0 * sum(CASE WHEN correct THEN 1 ELSE 0 END) / count(*), 1) AS percent
+        FROM prediction_detail GROUP BY evaluation_id
+    """,
+    "powers of doubles": """
+        SELECT power(1.0 - accuracy, 2), sqrt(accuracy * (1 - accuracy) / scored), exp(ln(accuracy + 1)), power(2, 10),
+            exp(-0.5), power(1.5, 3), sqrt(2.0), ln(10), log(100)
+        FROM leaderboard
+    """,
+    "deviations": """
+        WITH mean AS (SELECT avg(accuracy) AS m FROM leaderboard)
+        SELECT sum(power(accuracy - m, 2)) / count(*), sqrt(avg((accuracy - m) * (accuracy - m)))
+        FROM leaderboard CROSS JOIN mean
+    """,
+    "entropy": "SELECT -sum(probability * ln(probability)) / ln(2) FROM option_probability WHERE probability > 0",
+    "shares of shares": """
+        WITH a AS (SELECT variant, count(*) AS n FROM prediction_detail GROUP BY variant),
+            b AS (SELECT variant, n, 100.0 * n / sum(n) OVER () AS percent FROM a),
+            c AS (SELECT variant, n * percent / 100.0 AS part, percent FROM b)
+        SELECT variant, round(part * percent / 7.0, 3) FROM c
+    """,
+    "parts of texts": """
+        SELECT substr(scope, 1, 8), substring(scope, 2), substr(external_id, length(external_id) - 1),
+            replace(scope, ':', ' is '), upper(substr(scope, 1, 1)) || lower(substr(scope, 2))
+        FROM question_metrics JOIN run_accuracy ON run_accuracy.evaluation_id = question_metrics.evaluation_id
+    """,
     "comments": "-- which?\nSELECT /* all */ model -- the name\nFROM leaderboard;",
     "quoted names": 'SELECT model AS "Modell (größtes)", 1 AS "a-b; DROP" FROM leaderboard',
     "texts with everything": "SELECT 'it''s; -- /* $1 :x ? \\ é \u2028'''".replace("\u2028", ""),
@@ -67,6 +96,10 @@ ONLY = {
         "JSON": "SELECT engine_fingerprint->>'engine' FROM evaluation_provenance",
         "short casts": "SELECT accuracy::numeric(6, 3), split_part(scope, ':', 2), trim(' a ') FROM run_accuracy",
         "any": "SELECT 1 = ANY(shown) FROM prediction_detail",
+        "numerics": "SELECT round(avg(accuracy)::numeric, 3) * 100 || '%', min(accuracy::numeric / 3), max(variant::numeric(10, 2)) FROM run_accuracy",
+        "numbers in texts": "SELECT cast('1.5' AS numeric), cast(split_part(external_id, 'n', 2) AS numeric(20, 6)), to_number('1,000', '9,999') FROM question_metrics WHERE external_id = 'nobody'",
+        "formats": "SELECT to_char(accuracy, 'FM990.000'), to_char(sealed_at, 'YYYY-MM-DD HH24:MI'), extract(epoch FROM sealed_at) / 86400 FROM leaderboard",
+        "places": "SELECT substring(scope FROM position(':' IN scope) + 1), substring(scope FROM 2 FOR 3), left(scope, 3) FROM run_accuracy",
         "correlation": "SELECT corr(accuracy, worst_accuracy), stddev_samp(accuracy) FROM leaderboard",
     },
     "sqlite": {
@@ -182,6 +215,36 @@ def test_values_that_json_does_not_know_are_texts(postgresql_asked: Asked) -> No
     query = "SELECT CAST('NaN' AS double precision), CAST('-Infinity' AS double precision), 10.0 / 4, sum(2) FROM leaderboard"
     result = run_query(postgresql_asked.settings, "public", query)
     assert json.loads(as_json(result))["rows"] == [["NaN", "-Infinity", 2.5, 2]]
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["[" * 900 + "]" * 900, "[" * 4000 + "]" * 4000, '{"a":' * 200 + "1" + "}" * 200, "1" * 5000],
+    ids=["walked by recursion", "read by recursion", "deep objects", "an integer of 5,000 digits"],
+)
+def test_json_that_python_cannot_read_or_write_is_given_as_its_text(postgresql_asked: Asked, document: str) -> None:
+    result = run_query(postgresql_asked.settings, "public", f"SELECT cast('{document}' AS json), 1 AS one")
+    assert result.rows == ((document, 1),)
+    assert json.loads(as_json(result))["rows"] == [[document, 1]]
+    as_csv(result)
+
+
+def test_documented_numbers_are_numbers_of_64_bits(postgresql_asked: Asked) -> None:
+    # The bounds rely on it: arithmetic with numerics may take any time, and that with others cannot.
+    with get_engine(postgresql_asked.url).connect() as connection:
+        found = connection.execute(
+            text(
+                "SELECT table_name, column_name, data_type FROM information_schema.columns "
+                "WHERE table_schema = 'shuffleboard_public'"
+            )
+        )
+        types = {(view, column): kind for view, column, kind in found}
+    kinds = {"double": {"double precision"}, "integer": {"bigint", "integer", "smallint"}}
+    for view in documented_views():
+        for column in view.columns:
+            if column.type in kinds:
+                expected = kinds[column.type] | ({"numeric"} if column.name in NUMERIC_SUMS else set())
+                assert types[view.name, column.name] in expected, (view.name, column.name)
 
 
 def test_csv_keeps_formulas_from_running_and_numbers_as_they_are() -> None:

@@ -16,6 +16,7 @@ from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.results.bulk import MANY_ROWS, renew_statistics
 from registry.schema.public_sql import run_query
+from registry.schema.public_sql.runner import ask
 from registry.schema.roles import RoleNames, apply_roles, script
 from registry.settings import Settings, get_settings
 from shuffleboard.cli.database import roles_command
@@ -23,7 +24,7 @@ from tests import services
 from tests.commands import shuffleboard_json
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
-from tests.sql.conftest import PASSWORD, role_url
+from tests.sql.conftest import PASSWORD, libpq, role_url
 from workers.loop import WorkerLoop
 
 
@@ -136,9 +137,7 @@ def test_a_view_without_its_barrier_is_not_queried_until_it_is_repaired(
 
 
 def test_readers_have_their_limits_from_their_role(postgresql_database: str, roles: RoleNames) -> None:
-    with psycopg.connect(
-        role_url(postgresql_database, roles.reader).replace("+psycopg", "").replace(" ", "%20")
-    ) as connection:
+    with psycopg.connect(libpq(role_url(postgresql_database, roles.reader))) as connection:
 
         def setting(name: str) -> str:
             return connection.execute("SELECT current_setting(%s)", (name,)).fetchone()[0]
@@ -151,6 +150,33 @@ def test_readers_have_their_limits_from_their_role(postgresql_database: str, rol
         assert limit == (8,)
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute("SET temp_file_limit = -1")
+
+
+def test_whoever_has_a_readers_password_can_lift_what_postgresql_lets_a_role_lift_and_no_more(
+    postgresql_database: str, roles: RoleNames
+) -> None:
+    url = role_url(postgresql_database, roles.reader)
+    with psycopg.connect(libpq(url), autocommit=True) as reader:
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            reader.execute(f"ALTER ROLE {roles.reader} SET statement_timeout = 0")
+        reader.execute("SET default_transaction_read_only = off")
+        for lifted in ("SET statement_timeout = 0", "SET work_mem = '10GB'", "PASSWORD 'theirs'"):
+            reader.execute(f"ALTER ROLE {roles.reader} {lifted}")
+        for kept in (
+            "CONNECTION LIMIT -1",
+            "SET temp_file_limit = -1",
+            "RESET temp_file_limit",
+            "VALID UNTIL 'infinity'",
+            "CREATEROLE",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute(f"ALTER ROLE {roles.reader} {kept}")
+    # The website's queries have their limits nevertheless.
+    settings = Settings(database_url=postgresql_database, reader_url=url, sql_seconds=7)
+    asked = ("statement_timeout", "work_mem", "search_path", "transaction_read_only", "temp_file_limit")
+    columns = ", ".join(f"current_setting('{name}')" for name in asked)
+    (row,) = ask(settings, "public", f"SELECT {columns}").rows
+    assert row == ("7s", "16MB", "shuffleboard_public", "on", "256MB")
 
 
 def test_without_a_superuser_the_owner_of_a_database_makes_what_it_may(

@@ -1,10 +1,12 @@
 """Boards as pages and as JSON: as they stand, as they stood, and what must not be shown."""
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 
+from registry.boards import history
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
@@ -82,7 +84,22 @@ def test_a_snapshot_keeps_its_address_and_its_rows(own):
     assert as_of.get_json()["digest"] == before["digest"]
 
 
-def test_a_board_says_how_its_numbers_and_ranks_moved(own):
+def test_a_board_says_how_its_numbers_and_ranks_moved(own, monkeypatch):
+    # Told from the first snapshot, however few of them are listed.
+    monkeypatch.setattr("web.pages.boards.SNAPSHOTS", 1)
+    with monkeypatch.context() as apart:
+        apart.setattr(history, "BURST", timedelta(0))
+        moved(own)
+    with read_session(own.engine) as session:
+        known = history.moments(session, "main")
+        assert [moment.snapshots for moment in known] == [2]
+        # Made together, they count as one: beta was never before the newcomer.
+        course = history.courses(session, "main", known, "worst_accuracy@cyclic", [0])["beta", 1]
+        assert (course.first.rank, course.values[0].rank) == (4, 4)
+        assert course.since == session.scalar(select(func.min(BoardSnapshot.as_of)))
+
+
+def moved(own):
     load(own, benchmarks=("capitals",))
     assert "How it changed" not in body(own.client, "/boards/main")
     with write_session(own.engine) as session:
@@ -99,6 +116,19 @@ def test_a_board_says_how_its_numbers_and_ranks_moved(own):
     assert "0.0,0.0 100.0,0.0" in points
     as_of = own.client.get("/api/v1/boards/main").get_json()["as_of"]
     assert f'as of <time datetime="{as_of}"' in body(own.client, "/boards")
+
+
+def test_snapshots_that_follow_closely_count_as_one():
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    minutes = (0, 4, 13, 60, 61, 62, 63)
+    made = [
+        (number, 2 if number > 5 else 1, str(number), start + timedelta(minutes=at))
+        for number, at in enumerate(minutes, 1)
+    ]
+    withdrawn = [start + timedelta(minutes=60.5)]
+    # Nine minutes apart is close; an hour is not; neither is what a withdrawal or a new version of the board parts.
+    found = history.collapsed(made, withdrawn)
+    assert [(moment.id, moment.snapshots) for moment in found] == [(3, 3), (4, 1), (5, 1), (7, 2)]
 
 
 def test_a_board_over_a_hidden_benchmark_is_nowhere(own):

@@ -122,7 +122,8 @@ def test_the_interval_excludes_one_half_as_often_as_it_may(questions):
 
 def lucky_row(model, accuracy, worst, n=100, **more):
     counts = {"accuracy": {"n": n}, "worst_accuracy": {"n": more.pop("n_worst", n)}}
-    return {"model": model, "accuracy": accuracy, "worst_accuracy": worst, "counts": counts, **more}
+    how = {"chance": 0.25, "model": model, "accuracy": accuracy, "worst_accuracy": worst}
+    return {**how, "counts": counts, **more}
 
 
 def test_the_largest_loss_is_told_first_and_what_cannot_be_told_is_not():
@@ -149,7 +150,9 @@ def test_a_board_tells_only_where_the_intervals_are_apart():
         row("unknown", [0.35, 0.45], None),
         row("incomplete", [0.35, 0.45], [0.05, 0.17], complete=False),
     ]
-    assert [item["model"] for item in luck.of_board(rows, "a", "w")] == ["apart"]
+    assert [item["model"] for item in luck.of_board(rows, "a", "w", None)] == ["apart"]
+    assert [item["model"] for item in luck.of_board(rows, "a", "w", 0.34)] == ["apart"]
+    assert luck.of_board(rows, "a", "w", 0.35) == []  # no better than guessing: its accuracy is luck anyway
 
 
 def test_the_sentence_is_there_only_when_the_numbers_bear_it(own, tmp_path):

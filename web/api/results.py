@@ -48,6 +48,10 @@ class LeaderboardQuery(Paged, Filters):
         None, description="Direction; by default, what puts the best on top."
     )
     group: Annotated[YesOrNo, Field(description="Whether evaluations that were asked the same stand together.")] = "yes"
+    above_chance: Annotated[
+        YesOrNo,
+        Field(description="Whether rows also have accuracy and worst accuracy from guessing, 0, to perfect, 1."),
+    ] = "no"
     per_page: Annotated[int, Between(1, MAX_PER_PAGE), Field(description="Rows on a page.")] = MAX_PER_PAGE
 
 
@@ -59,7 +63,7 @@ def leaderboard(query: LeaderboardQuery) -> Response:
     """
     sort = query.sort or default_sort(query.metrics)
     order = query.order or natural_order(sort)
-    asked = Ordering(query.metrics, sort, order, grouped=query.group == "yes")
+    asked = Ordering(query.metrics, sort, order, query.group == "yes", query.above_chance == "yes")
     selection = _selection(query)
     made = leaderboard_page(session(), selection, asked, limit=query.per_page, offset=query.offset)
     return page(

@@ -7,7 +7,8 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.boards.reading import board_rows, find_snapshot, snapshot_as_of, snapshots_of
+from registry.boards.history import Moment, courses, moments
+from registry.boards.reading import board_rows, find_snapshot, shown_document, snapshot_as_of
 from registry.boards.store import board_definition, current_boards
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
@@ -17,6 +18,7 @@ from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
 from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
 from web import charts, parameters, queries
+from web.cache import OfSealed
 from web.pages import luck
 from web.responses import session
 
@@ -24,6 +26,8 @@ blueprint = Blueprint("boards", __name__)
 
 SNAPSHOTS: Final = 20
 """How many past snapshots a board's page shows."""
+DRAWN: Final = 100
+"""How many points a line of a board's history has at most, about."""
 
 
 def shown_board(name: str) -> Board:
@@ -34,10 +38,7 @@ def shown_board(name: str) -> Board:
 def snapshot_document(snapshot: BoardSnapshot) -> Row:
     """A snapshot as JSON: definition, rows, permanent link, and the SQL that reads the same from the database."""
     return {
-        **snapshot.document,
-        "rows": board_rows(snapshot),
-        "as_of": snapshot.as_of,
-        "digest": snapshot.digest,
+        **shown_document(session(), snapshot),
         "permalink": url_for("boards.snapshot", digest=snapshot.digest),
         "sql": snapshot_sql(snapshot),
     }
@@ -83,7 +84,7 @@ def in_progress(database: Session, board: Board) -> list[Row]:
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sort, order = _sorted(document["rows"], document)
-    history = snapshots_of(session(), snapshot.board.name)[:SNAPSHOTS]
+    known = moments(session(), snapshot.board.name)
     return render_template(
         "board.html",
         document=document,
@@ -93,53 +94,83 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         current=current,
         as_of=request.args.get("as_of", ""),
         waiting=in_progress(session(), snapshot.board) if current else [],
-        history=history,
-        moved=_moved(history[::-1], sort, [(row["model"], row["revision"]) for row in rows]),
+        history=_listed(known[-SNAPSHOTS:]),
+        moments=len(known),
+        moved=_moved(snapshot, sort),
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document),
         lucky=_lucky(document),
+        unranked=_unranked(document, sort),
+        reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     )
 
 
-def _moved(history: list[BoardSnapshot], column: str, models: list[tuple[str, int]]) -> list[Row]:
-    """How the models' values in a column changed from snapshot to snapshot, with the points of a small line.
+def _listed(known: list[Moment]) -> list[Row]:
+    """Moments of a board's history, newest first, with how many models each shows."""
+    query = select(BoardSnapshot).where(BoardSnapshot.id.in_([moment.id for moment in known]))
+    rows = {item.id: item.document["rows"] for item in session().scalars(query)}
+    return [
+        {
+            "digest": moment.digest,
+            "as_of": moment.as_of,
+            "snapshots": moment.snapshots,
+            "models": len(rows[moment.id]),
+            "complete": sum(row["complete"] for row in rows[moment.id]),
+        }
+        for moment in reversed(known)
+    ]
 
-    history: oldest first; those without the column are skipped. points: 0 to 100 along, by time; 0 to 20 down, from
-    the highest value of all models to the lowest. Empty for fewer than two snapshots.
+
+_moves: Final[OfSealed[Row]] = OfSealed()
+"""A snapshot's history never changes."""
+
+
+def _moved(snapshot: BoardSnapshot, column: str) -> Row:
+    """How the models' values in a column changed since the board's first snapshot, in the order of its rows.
+
+    since: the time of that snapshot. rows: with the points of a small line, 0 to 100 along, by time; 0 to 20 down, from
+    the highest value of all models to the lowest. Empty for a board's first snapshot.
     """
-    known = [item for item in history if any(one["name"] == column for one in item.document["columns"])]
-    if len(known) < 2:
-        return []
+    key = f"{snapshot.id}:{snapshot.digest}:{column}"
+    return _moves.get(key, lambda: _computed_moves(snapshot, column))
+
+
+def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
+    known = moments(session(), snapshot.board.name, until=snapshot.id)
+    if sum(moment.snapshots for moment in known) < 2:
+        return {"rows": []}
+    # The first and the last, and evenly between them.
+    steps = max(1, -(-len(known) // DRAWN))
+    places = sorted({*range(0, len(known), steps), len(known) - 1})
     begin, end = known[0].as_of, known[-1].as_of
     span = (end - begin).total_seconds() or 1.0
-    values: dict[tuple[str, int], list[tuple[BoardSnapshot, Row]]] = {}
-    for item in known:
-        for row in item.document["rows"]:
-            if row["values"][column]["value"] is not None:
-                values.setdefault((row["model"], row["revision"]), []).append((item, row["values"][column]))
-    numbers = [standing["value"] for points in values.values() for _, standing in points]
-    low, high = min(numbers, default=0.0), max(numbers, default=1.0)
-    found = []
-    for model, revision in models:
-        points = values.get((model, revision), [])
-        if points:
-            places = [
-                (100 * (item.as_of - begin).total_seconds() / span, 20 * (high - one["value"]) / ((high - low) or 1.0))
-                for item, one in points
-            ]
-            found.append(
-                {
-                    "model": model,
-                    "revision": revision,
-                    "first": points[0][1],
-                    "last": points[-1][1],
-                    "since": points[0][0].as_of,
-                    "snapshots": len(points),
-                    "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in places),
-                    "end": places[-1],
-                }
+    found = courses(session(), snapshot.board.name, known, column, places)
+    values = [one.value for course in found.values() for one in course.values.values()]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    rows = []
+    for row in board_rows(snapshot):
+        course, standing = found.get((row["model"], row["revision"])), row["values"][column]
+        if course is None or standing["value"] is None:
+            continue
+        points = [
+            (
+                100 * (known[place].as_of - begin).total_seconds() / span,
+                20 * (high - one.value) / ((high - low) or 1.0),
             )
-    return found
+            for place, one in sorted(course.values.items())
+        ]
+        rows.append(
+            {
+                "model": row["model"],
+                "revision": row["revision"],
+                "first": course.first,
+                "last": standing,
+                "since": course.since,
+                "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
+                "end": points[-1],
+            }
+        )
+    return {"rows": rows, "begin": begin, "end": end, "moments": len(known)}
 
 
 def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
@@ -151,26 +182,56 @@ def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
     return {way: names for way, names in columns.items() if len(names) == 2}
 
 
+def _unranked(document: Row, column: str) -> list[Row]:
+    """Who has no rank in a column, those of one reason together: `models`, `reason`, the first one's `commands`."""
+    found: dict[str, Row] = {}
+    for item in document["unranked"]:
+        if item["column"] in (None, column):
+            of_reason = found.setdefault(item["reason"], {**item, "models": []})
+            of_reason["models"].append(item["model"])
+    return list(found.values())
+
+
 def _lucky(document: Row) -> list[Row]:
     """Models whose accuracy is mostly luck of the order, by the first way of asking that has both metrics."""
-    for names in _in_one_way(document).values():
-        return luck.of_board(document["rows"], names["accuracy"], names["worst_accuracy"])
+    for (variants, _), names in _in_one_way(document).items():
+        rows = [row for row in document["rows"] if (row["model"], row["revision"]) not in _left_out(document, names)]
+        told = luck.of_board(
+            rows, names["accuracy"], names["worst_accuracy"], document["chance"].get(names["accuracy"])
+        )
+        return [row | {"variants": variants} for row in told]
     return []
 
 
+def _left_out(document: Row, names: dict[str, str]) -> dict[tuple[str, int], str]:
+    """(Model, revision) to why a model has no point among accuracy and worst accuracy."""
+    wanted = {None, *names.values()}
+    return {
+        (item["model"], item["revision"]): item["reason"] for item in document["unranked"] if item["column"] in wanted
+    }
+
+
 def _scatters(document: Row) -> list[Row]:
-    """Accuracy and worst accuracy of the complete models, wherever a board has both in one way of asking."""
+    """Accuracy and worst accuracy of the complete models, wherever a board has both in one way of asking.
+
+    left_out: reason to the models that have no point, since part of the suite or a second order was not asked.
+    """
     found = []
     for (variants, protocol), names in _in_one_way(document).items():
+        missing = _left_out(document, names)
         points = [
             {"model": row["model"], **{metric: row["values"][name]["value"] for metric, name in names.items()}}
             for row in document["rows"]
-            if row["complete"]
+            if (row["model"], row["revision"]) not in missing
         ]
         points = [point for point in points if None not in point.values()]
+        left_out: dict[str, list[str]] = {}
+        for (model, _), reason in missing.items():
+            left_out.setdefault(reason, []).append(model)
         if len(points) > 1:
             asked = variants if protocol is None else f"{variants}, {protocol}"
-            found.append({"asked": asked, "points": points, "chart": charts.accuracy_and_worst(points)})
+            chart = charts.accuracy_and_worst(points)
+            found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
     return found
 
 

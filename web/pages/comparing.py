@@ -105,8 +105,12 @@ COMPARED: Final = (
     "choice_only_accuracy",
     "npsq_accuracy",
 )
-RIGHT_OR_WRONG: Final = ("worst_accuracy", "accuracy", "npsq_accuracy")
-"""The compared metrics by which questions can be listed: those that are 0 or 1 for each question."""
+RIGHT_OR_WRONG: Final = {
+    "worst_accuracy": ("right in every order", "not in every order"),
+    "accuracy": ("right", "wrong"),
+    "npsq_accuracy": ("right", "wrong"),
+}
+"""The compared metrics by which questions can be listed, those that are 0 or 1 for each question: what 1 and 0 say."""
 
 LISTED: Final = 200
 """Evaluations offered to compare with, newest first."""
@@ -138,6 +142,7 @@ def compare() -> ResponseReturnValue:
         differences=differences,
         chart=charts.differences([_drawn(name, row) for name, row in differences.items()]),
         by=by,
+        outcomes=RIGHT_OR_WRONG,
         countable=countable,
         only=only,
         counts=counts,

@@ -9,6 +9,7 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.metrics import METRICS
+from registry.results.asked import one_order
 from registry.results.selectables import Row
 from web import chart_data, charts, formats, parameters, queries
 from web.cache import OfSealed
@@ -50,10 +51,11 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(by_scope.get("all", {})),
         shares=charts.SHARES,
-        all_questions={name: item["value"] for name, item in by_scope.get("all", {}).items()},
+        all_questions={name: item["value"] for name, item in by_scope.get("all", {}).items()}
+        | {"chance": row["chance"]},
         progress=queries.progress_of(session(), row["evaluation_id"]),
         by_scope=by_scope,
-        filters={key: (label, counts[key]) for key, (label, _) in queries.QUESTION_FILTERS.items()},
+        filters={key: (label, counts[key]) for key, label in _filters(row).items()},
         only=only,
         place=place,
         paging=paging,
@@ -65,6 +67,16 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )
+
+
+def _filters(row: Row) -> dict[str, str]:
+    """What questions can be filtered by. Where they were asked in one order, nothing holds everywhere or flips."""
+    labels = {key: label for key, (label, _) in queries.QUESTION_FILTERS.items()}
+    if not one_order(row):
+        return labels
+    if row["variants_max"] == 1:
+        return labels | {"right": "Right", "wrong": "Wrong"}
+    return labels | {"right": "Right each time", "flips": "Answers differ", "wrong": "Wrong each time"}
 
 
 def _part_metrics(by_scope: dict[str, dict[str, Row]], drawn: Sequence[str]) -> list[str]:

@@ -48,6 +48,7 @@ CONTEXT: Final[dict[str, Any]] = {
     "between": guide.BETWEEN,
     "between_text": guide.BETWEEN_TEXT,
     "guessing": guide.GUESSING,
+    "above_chance": guide.ABOVE_CHANCE,
     "intervals": guide.INTERVALS,
     "notation": guide.NOTATION,
     "datasets": DATASETS,

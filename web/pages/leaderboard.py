@@ -11,7 +11,16 @@ from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
-from registry.results.leaderboard import Ordering, complete_rows, filter_choices, incomplete_rows, split_by_group
+from registry.results.asked import asked_how
+from registry.results.chance import CORRECTED
+from registry.results.leaderboard import (
+    Ordering,
+    complete_rows,
+    filter_choices,
+    group_key,
+    incomplete_rows,
+    split_by_group,
+)
 from registry.results.selectables import Row
 from registry.results.selection import Selection
 from web import links, listings, parameters, queries
@@ -91,12 +100,15 @@ def leaderboard_csv() -> ResponseReturnValue:
     incomplete, _ = incomplete_rows(session(), selection, limit=None, metrics=names)
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
+    scaled = CORRECTED if asked.above_chance else ()
     of_metrics = [f"{name}{end}" for name in asked.metrics for end in ("", "_low", "_high", "_n")]
-    writer.writerow([*CSV_COLUMNS, "scope", *of_metrics])
+    writer.writerow([*CSV_COLUMNS, "asked", "scope", *of_metrics, *(f"{name}_above_chance" for name in scaled)])
     for row in complete + incomplete:
         cells = [row[name] for name in CSV_COLUMNS]
         cells = [cell.isoformat() if isinstance(cell, datetime) else cell for cell in cells]
-        writer.writerow([*cells, selection.scope, *(cell for name in asked.metrics for cell in _csv_cells(row, name))])
+        values = [cell for name in asked.metrics for cell in _csv_cells(row, name)]
+        above = [row.get("above_chance", {}).get(name, {}).get("value") for name in scaled]
+        writer.writerow([*cells, asked_how(row), selection.scope, *values, *above])
     return Response(
         lines.getvalue(),
         content_type="text/csv; charset=utf-8",
@@ -121,6 +133,7 @@ CSV_COLUMNS: Final = (
     "scored",
     "questions",
     "sealed_at",
+    "chance",
 )
 """What identifies a row; free texts, which a spreadsheet might take for formulas, are not among them."""
 
@@ -151,10 +164,20 @@ def table_context(
         "groups": split_by_group(complete) if grouped else [complete] if complete else [],
         "grouped": grouped,
         "incomplete": incomplete,
+        "unranked": _unranked(complete),
         "metrics": metrics,
         "counts": {row["evaluation_id"]: row["counts"] for row in complete},
         "progress": queries.progress(session(), [row["evaluation_id"] for row in incomplete]) if incomplete else {},
     }
+
+
+def _unranked(rows: Sequence[Row]) -> list[list[Row]]:
+    """Rows without a rank by a metric of robustness: together those that were asked the same in as many prompts."""
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        if row["not_ranked"]:
+            found.setdefault((*group_key(row), asked_how(row)), []).append(row)
+    return list(found.values())
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import exp, lgamma, log
 from typing import Final
 
+from registry.results.chance import no_better_than_guessing
 from registry.results.selectables import Row
-from web.formats import no_better_than_guessing
 
 _ONE_IN: Final = 20
 """One statement in twenty may be wrong: an interval of 95 %."""
@@ -30,7 +30,7 @@ def mostly_lost(right: int, kept: int, among: int = 1) -> bool:
 
 
 def of_evaluations(rows: Sequence[Row]) -> list[Row]:
-    """Rows whose accuracy is mostly luck of the order, the largest loss first.
+    """Rows whose accuracy is mostly luck of the order, the largest loss first, one for each model.
 
     rows: of the leaderboard, complete, with accuracy, worst accuracy, their counts and chance. Left out are those whose
     two metrics are over different questions, and those no better than guessing, whose accuracy is luck anyway.
@@ -39,26 +39,37 @@ def of_evaluations(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         n = {row["counts"].get(name, {}).get("n") for name in ("accuracy", "worst_accuracy")}
         low = row["counts"].get("accuracy", {}).get("interval_low")
-        if no_better_than_guessing(row, low):
+        if no_better_than_guessing(row["chance"], low):
             continue
         if len(n) == 1 and None not in (row["accuracy"], row["worst_accuracy"], *n):
             questions = n.pop()
             counted.append((row, round(row["accuracy"] * questions), round(row["worst_accuracy"] * questions)))
     lost = [row for row, right, kept in counted if mostly_lost(right, kept, len(counted))]
-    return sorted(lost, key=lambda row: row["worst_accuracy"] - row["accuracy"])
+    return _of_models(lost)
 
 
-def of_board(rows: Sequence[Row], accuracy: str, worst: str) -> list[Row]:
+def _of_models(rows: Sequence[Row]) -> list[Row]:
+    """The largest loss first, and each model's largest alone: a sentence names a model once."""
+    found: dict[str, Row] = {}
+    for row in sorted(rows, key=lambda row: row["worst_accuracy"] - row["accuracy"]):
+        found.setdefault(row["model"], row)
+    return list(found.values())
+
+
+def of_board(rows: Sequence[Row], accuracy: str, worst: str, chance: float | None) -> list[Row]:
     """Models of a board whose accuracy is mostly luck of the order, the largest loss first, with both numbers.
 
-    rows: of a snapshot; accuracy, worst: its columns of these metrics, asked in one way. A board's numbers are means of
-    means, so that nothing can be counted: the whole interval of worst accuracy has to lie below half of the interval of
-    accuracy. Models without both intervals are left out.
+    rows: of a snapshot; accuracy, worst: its columns of these metrics, asked in one way; chance: what guessing gives in
+    the first. A board's numbers are means of means, so that nothing can be counted: the whole interval of worst
+    accuracy has to lie below half of the interval of accuracy. Models without both intervals are left out, and those no
+    better than guessing.
     """
     found = []
     for row in rows:
         one, other = row["values"][accuracy], row["values"][worst]
         stated = row["complete"] and one["interval"] and other["interval"]
-        if stated and 2 * other["interval"][1] < one["interval"][0]:
+        if not stated or no_better_than_guessing(chance, one["interval"][0]):
+            continue
+        if 2 * other["interval"][1] < one["interval"][0]:
             found.append({"model": row["model"], "accuracy": one["value"], "worst_accuracy": other["value"]})
-    return sorted(found, key=lambda row: row["worst_accuracy"] - row["accuracy"])
+    return _of_models(found)

@@ -9,14 +9,14 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import Any, Final
 
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from registry.errors import DatabaseError, ShuffleboardError
 from registry.operations import migrate
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.schema import history
-from registry.schema.audiences import FILTERED, schema
-from registry.schema.roles import RoleNames
+from registry.schema.audiences import FILTERED, Audience, schema
+from registry.schema.roles import CONNECTIONS, RoleNames, changed_settings, reader_settings
 from registry.schema.triggers import trigger_statements
 from registry.schema.views import VIEWS
 
@@ -190,22 +190,50 @@ def rights(context: Context) -> Outcome:
 
 
 def readers(context: Context) -> Outcome:
-    """Whether anonymous visitors' queries run as roles that see only the documented views."""
+    """Whether anonymous visitors' queries run as roles that see only the documented views, with their limits."""
     from registry.schema.public_sql import run_query
 
-    given = {"public": context.settings.reader_url, "members": context.settings.member_reader_url}
+    given: dict[Audience, str] = {"public": context.settings.reader_url, "members": context.settings.member_reader_url}
     answered = []
     for audience, url in given.items():
         if not url:
             continue
         try:
-            run_query(context.settings, audience, "SELECT count(*) AS n FROM leaderboard")  # type: ignore[arg-type]
+            run_query(context.settings, audience, "SELECT count(*) AS n FROM leaderboard")
         except ShuffleboardError as error:
             return problem(f"{audience}: {error}", "run `shuffleboard db roles`, and use the settings it prints")
+        if changed := _changed(context, audience, str(make_url(url).username)):
+            return problem(
+                changed,
+                "somebody with the password may have lifted them: run `shuffleboard db roles --prompt`, and give the "
+                "role a new password",
+            )
         answered.append(audience)
     if not answered:
         return ok("none is set: the SQL page answers no queries")
     return ok(f"{' and '.join(answered)}: documented views only")
+
+
+def _changed(context: Context, audience: Audience, role: str) -> str:
+    """How a reader differs from what `db roles` makes; empty where it does not."""
+    listed = rows_of(
+        context,
+        "SELECT unnest(setconfig) FROM pg_db_role_setting WHERE setrole = to_regrole(quote_ident(:role))::oid",
+        role=role,
+    )
+    found = dict(setting.split("=", 1) for (setting,) in listed)
+    phrases = changed_settings(reader_settings(schema(audience), context.settings.sql_seconds), found)
+    limit = value_of(context, "SELECT rolconnlimit FROM pg_roles WHERE rolname = :role", role=role)
+    if limit != CONNECTIONS:
+        phrases.append(f"its connection limit is {limit} instead of {CONNECTIONS}")
+    groups = rows_of(
+        context,
+        "SELECT roleid::regrole::text FROM pg_auth_members WHERE member = to_regrole(quote_ident(:role)) ORDER BY 1",
+        role=role,
+    )
+    if groups:
+        phrases.append(f"it is a member of {', '.join(group for (group,) in groups)}")
+    return f"{role}: {'; '.join(phrases)}" if phrases else ""
 
 
 def sqlite_file(context: Context) -> Outcome:

@@ -33,6 +33,8 @@ FILE_BYTES: Final = 64 * 2**20
 INSTRUCTIONS: Final = 20_000
 """SQLite's instructions between two looks at the clock."""
 BATCH: Final = 100
+JSON_LEVELS: Final = 50
+"""Lists within lists of a value that is given as JSON; a deeper one is given as its text."""
 
 
 class Question(TypedDict):
@@ -54,6 +56,7 @@ class Question(TypedDict):
     functions: list[str]
     # PostgreSQL
     schema: str
+    settings: dict[str, str]  # limits of the session, whatever the role's are
 
 
 class RefusedError(Exception):
@@ -129,6 +132,29 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def read_json(content: str | bytes) -> Any:
+    """A JSON value of PostgreSQL; as the text it is where Python cannot read it, or would pass it on in vain.
+
+    Python reads, walks and writes lists by recursion, and no integers of thousands of digits.
+    """
+    text = content if isinstance(content, str) else content.decode()
+    try:
+        value = json.loads(text)
+    except (RecursionError, ValueError):
+        return text
+    level = [value]
+    for _ in range(JSON_LEVELS):
+        level = [
+            part
+            for item in level
+            if isinstance(item, (list, dict))
+            for part in (item if isinstance(item, list) else item.values())
+        ]
+        if not level:
+            return value
+    return text
 
 
 # SQLite
@@ -276,6 +302,7 @@ def ask_postgresql(question: Question, answer: Answer) -> None:
     """Asks as the reader, in a read-only transaction of its own, through a cursor."""
     import psycopg
     from psycopg import errors
+    from psycopg.types.json import set_json_loads
 
     try:
         connection = psycopg.connect(question["address"], connect_timeout=5, application_name="shuffleboard sql")
@@ -284,6 +311,7 @@ def ask_postgresql(question: Question, answer: Answer) -> None:
         raise RefusedError("busy" if busy else "set-up", str(error).strip().splitlines()[0]) from None
     connection.set_read_only(True)
     connection.prepare_threshold = None
+    set_json_loads(read_json, connection)
     watchdog = threading.Timer(question["seconds"], _end, (connection,))
     watchdog.daemon = True
     try:
@@ -314,16 +342,8 @@ def ask_postgresql(question: Question, answer: Answer) -> None:
 
 
 def _prepare_postgresql(connection: Any, question: Question) -> None:
-    milliseconds = int(1000 * question["seconds"])
-    for setting in (
-        f"statement_timeout = {milliseconds}",
-        f"idle_in_transaction_session_timeout = {milliseconds}",
-        "lock_timeout = 1000",
-        "standard_conforming_strings = on",
-        # The whole answer is wanted, not its first rows soon.
-        "cursor_tuple_fraction = 1.0",
-    ):
-        connection.execute(f"SET LOCAL {setting}")
+    for setting, value in question["settings"].items():
+        connection.execute(f"SET LOCAL {setting} = '{value}'")
     first, elsewhere, unguarded = connection.execute(_ROLE_CHECK, {"schema": question["schema"]}).fetchone()
     if first != question["schema"] or elsewhere:
         raise RefusedError(

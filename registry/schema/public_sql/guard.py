@@ -10,17 +10,18 @@ query, and only nearly the same one. See `lexer` for why both parsers tokenise i
 # ruff: noqa: SIM905
 
 import logging
-import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects import Postgres, SQLite
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from registry.errors import QueryRefusedError
 from registry.schema.documented import documented_columns
+from registry.schema.public_sql.bounds import check_bounds
 from registry.schema.public_sql.lexer import Token, tokens, without_comments
 from registry.schema.views import VIEWS
 
@@ -29,11 +30,11 @@ logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 Dialect = Literal["sqlite", "postgresql"]
 
-MAX_GROWTH: Final = 64
-"""How many times longer than what is stored or written a text may become, joined with itself over and over."""
-
 MAX_PATTERN: Final = 200
 """Characters of a text that is looked for. PostgreSQL cannot be stopped while it compares two texts."""
+
+MAX_TYPES_DEEP: Final = 4
+"""Lists within lists, and the like: each doubles the time that reading the query takes."""
 
 MAX_RELATIONS: Final = 24
 """Relations in one query: a view stands for up to a dozen tables, and planning takes longer with each."""
@@ -83,6 +84,14 @@ _BEFORE_PARENTHESES: Final = frozenset(
 )
 """Words that are no functions where a parenthesis follows; types among them."""
 
+_TYPE_NAMES: Final = frozenset(
+    word.split()[-1].lower()
+    for dialect in (Postgres, SQLite)
+    for word, token in dialect.Tokenizer.KEYWORDS.items()
+    if word.strip() and token in dialect.Parser.TYPE_TOKENS
+)
+"""Words that sqlglot takes for types."""
+
 _WITHOUT_PARENTHESES: Final = frozenset(
     """
     current_catalog current_role current_schema current_user localtime localtimestamp session_user system_user user
@@ -127,7 +136,7 @@ _TYPES: Final = frozenset(
             _Type.TIMESTAMP,
             _Type.TIMESTAMPTZ,
         ),
-        *(_Type.INTERVAL, _Type.JSON, _Type.JSONB, _Type.ARRAY),
+        *(_Type.INTERVAL, _Type.JSON, _Type.ARRAY),
     }
 )
 _TYPES_WITH_NUMBERS: Final = frozenset({_Type.DECIMAL, _Type.VARCHAR, _Type.ARRAY, _Type.INTERVAL})
@@ -140,8 +149,12 @@ _LOOKED_FOR: Final[dict[type[exp.Expr], str]] = {
     exp.Like: "expression",
     exp.ILike: "expression",
     exp.Glob: "expression",
+    exp.TimeToStr: "format",
+    exp.StrToDate: "format",
+    exp.StrToTime: "format",
+    exp.ToNumber: "format",
 }
-"""Where a text is looked for in another, character by character: the argument that is looked for."""
+"""Where a text is looked for in another, character by character, or says how another is written: that argument."""
 
 _JSON_EACH: Final = frozenset({"key", "value", "type", "atom", "id", "parent", "fullkey", "path"})
 
@@ -152,16 +165,24 @@ def checked(sql: str, dialect: Dialect) -> str:
     Raises QueryRefusedError that names what is not allowed, and says what to do instead.
     """
     text = without_comments(sql).removesuffix(";").rstrip()
+    try:
+        _check_text(text, dialect)
+    except RecursionError:
+        raise QueryRefusedError("the query is nested too deeply; simplify it") from None
+    return text
+
+
+def _check_text(text: str, dialect: Dialect) -> None:
     found = tokens(text)
     _check_statement(found, dialect)
+    _check_nesting(found)
     tree = _parsed(text, dialect)
     _check_names(found, tree, dialect)
     for node in tree.walk():
         _check_node(node, dialect)
     _check_relations(tree)
     _check_columns(tree, dialect)
-    _check_growth(tree)
-    return text
+    check_bounds(tree)
 
 
 def _check_statement(found: list[Token], dialect: Dialect) -> None:
@@ -176,14 +197,27 @@ def _check_statement(found: list[Token], dialect: Dialect) -> None:
         raise QueryRefusedError(f"{first.text!r}: only SELECT queries are allowed (WITH … SELECT too)")
 
 
+def _check_nesting(found: list[Token]) -> None:
+    """Refuses lists within lists: sqlglot reads what follows a type's name as its parameters and again as a value."""
+    around: list[bool] = []
+    for before, token in zip([None, *found], found, strict=False):
+        if token.text in ("(", "["):
+            around.append(before is not None and before.kind == "word" and before.name in _TYPE_NAMES)
+        elif token.text in (")", "]") and around:
+            around.pop()
+        if sum(around) > MAX_TYPES_DEEP:
+            raise QueryRefusedError(
+                f"{token.text} at character {token.start + 1}: lists are nested more than {MAX_TYPES_DEEP} deep; "
+                "simplify the query"
+            )
+
+
 def _parsed(text: str, dialect: Dialect) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, read="postgres" if dialect == "postgresql" else dialect)
     except SqlglotError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise QueryRefusedError(f"the query cannot be parsed: {reason}; correct it there") from None
-    except RecursionError:
-        raise QueryRefusedError("the query is nested too deeply; simplify it") from None
     if len(statements) != 1 or statements[0] is None:
         raise QueryRefusedError(f"{len(statements)} statements were found; run one at a time")
     return statements[0]
@@ -251,31 +285,6 @@ def _check_looked_for(pattern: exp.Expr | None) -> None:
     raise QueryRefusedError(
         f"{_shown(pattern)} is a search pattern; write it as a 'string' of at most {MAX_PATTERN} characters"
     )
-
-
-def _check_growth(tree: exp.Expr) -> None:
-    """Within one SELECT texts are added up; from SELECT to SELECT they may be multiplied."""
-    added: Counter[int] = Counter()
-    for node in tree.find_all(exp.DPipe, exp.Concat, exp.ConcatWs, exp.Array, exp.Replace):
-        added[id(node.find_ancestor(exp.Select))] += _added(node)
-    growth = math.prod(1 + times for times in added.values())
-    if growth > MAX_GROWTH:
-        raise QueryRefusedError(
-            f"concatenation may make texts or lists {growth} times longer; concatenate less, at most {MAX_GROWTH} times"
-        )
-
-
-def _added(node: exp.Expr) -> int:
-    """How many times a text may be added to itself."""
-    if isinstance(node, exp.Replace):
-        looked_for, given = node.args["expression"], node.args.get("replacement")
-        if given is not None and not isinstance(given, exp.Literal):
-            raise QueryRefusedError(f"{_shown(node)}: write the replacement as a 'string'")
-        return len(given.name) // max(1, len(looked_for.name)) if given is not None else 0
-    if isinstance(node, exp.DPipe):
-        return 1
-    # A separator stands between all the others.
-    return 2 * len(node.expressions)
 
 
 def _check_relations(tree: exp.Expr) -> None:

@@ -128,6 +128,16 @@ def tokens(text: str) -> list[Token]:
         if depth > MAX_DEPTH:
             raise QueryRefusedError(f"parentheses are nested more than {MAX_DEPTH} deep; simplify the query")
         place = match.end()
+        if (
+            kind == "number"
+            and match[0][-1].isdigit()
+            and "e" in match[0].lower()
+            and text[place : place + 1] in ("+", "-")
+        ):
+            # sqlglot takes 1e5-1 for one number.
+            raise QueryRefusedError(
+                f"{text[match.start() : place + 1]!r} at character {match.start() + 1}: write a space after the number"
+            )
         # E'…', U&"…", X'…', 1e5x and 'a'b mean different things to different readers.
         if (
             kind in ("word", "number", "string", "quoted")

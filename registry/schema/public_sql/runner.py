@@ -1,11 +1,14 @@
 """Runs an untrusted query: guarded, as a role that may only read what its audience sees, within limits."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,16 +22,18 @@ from registry.schema.audiences import FILTERED, OPEN, SEES, Audience, schema, sq
 from registry.schema.public_sql.child import Question
 from registry.schema.public_sql.guard import FUNCTIONS, Dialect, checked
 from registry.schema.public_sql.results import QueryResult
+from registry.schema.roles import reader_settings
 from registry.schema.views import VIEWS, view_sql
 from registry.settings import Settings
 
-AT_ONCE: Final = 4
-"""Queries that one process runs at the same time."""
+MOST_AT_ONCE: Final = 4
+"""Queries that one host runs at the same time, where it has the cores."""
+WAIT_SECONDS: Final = 2.0
+"""How long a query waits for others to end."""
 GRACE_SECONDS: Final = 3.0
 """How long after its time limit a query may take to end by itself before its process is killed."""
 
 _CHILD: Final = Path(__file__).with_name("child.py")
-_places = threading.BoundedSemaphore(AT_ONCE)
 
 # What SQLite calls beside the functions that are written.
 _OPERATORS: Final = ("->", "->>", "like", "glob", "current_time", "current_date", "current_timestamp")
@@ -62,12 +67,8 @@ def ask(settings: Settings, audience: Audience, sql: str) -> QueryResult:
     Not for untrusted queries: use `run_query`. Raises as that does.
     """
     question = _question(settings, audience, sql)
-    if not _places.acquire(timeout=1.0):
-        raise QueryRefusedError(f"{AT_ONCE} queries are already running; {_REMEDIES['busy']}")
-    try:
+    with _place(settings):
         answer = _asked(question)
-    finally:
-        _places.release()
     if "error" in answer:
         raise _error(answer, settings)
     return QueryResult(
@@ -77,6 +78,31 @@ def ask(settings: Settings, audience: Audience, sql: str) -> QueryResult:
         elapsed_s=answer["elapsed_s"],
         notes=tuple(_notes(answer, settings)),
     )
+
+
+@contextmanager
+def _place(settings: Settings) -> Iterator[None]:
+    """One of the places for queries on this host, whichever process asks: half of the cores stay for everything else.
+
+    A place is a locked file, which the system unlocks when its process dies. Raises QueryRefusedError if none is free.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    places = settings.sql_at_once or min(MOST_AT_ONCE, max(1, cores // 2))
+    folder = settings.home.expanduser()
+    folder.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + WAIT_SECONDS
+    while True:
+        for number in range(places):
+            with (folder / f"sql-{number}.lock").open("ab") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                yield
+                return
+        if time.monotonic() > end:
+            raise QueryRefusedError(f"{places} queries are already running; {_REMEDIES['busy']}")
+        time.sleep(0.02)
 
 
 def _asked(question: Question) -> dict[str, Any]:
@@ -128,6 +154,7 @@ def _question(settings: Settings, audience: Audience, sql: str) -> Question:
         "views": list(VIEWS),
         "functions": [*FUNCTIONS[dialect], *_OPERATORS],
         "schema": schema(audience),
+        "settings": _session_settings(settings, schema(audience)) if dialect == "postgresql" else {},
     }
     if dialect == "sqlite":
         question["statements"] = _sqlite_views(audience, "")
@@ -140,6 +167,19 @@ def _question(settings: Settings, audience: Audience, sql: str) -> Question:
             f"SELECT EXISTS (SELECT 1 FROM {{base}}.benchmark_version WHERE visibility NOT IN ({seen}))"  # noqa: S608
         )
     return question
+
+
+def _session_settings(settings: Settings, name: str) -> dict[str, str]:
+    """Those of the role, which whoever has its password may have changed, and what only these queries need."""
+    own = reader_settings(name, settings.sql_seconds)
+    for of_the_role in ("temp_file_limit", "default_transaction_read_only"):  # a superuser's; said by the transaction
+        del own[of_the_role]
+    return own | {
+        "idle_in_transaction_session_timeout": own["statement_timeout"],
+        "standard_conforming_strings": "on",
+        # The whole answer is wanted, not its first rows soon.
+        "cursor_tuple_fraction": "1",
+    }
 
 
 def _sqlite_views(audience: Audience, ending: str) -> list[str]:

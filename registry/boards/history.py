@@ -1,0 +1,125 @@
+"""A board through time: how its models' numbers and ranks changed since its first snapshot."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.tables import Board, BoardSnapshot, BoardStanding, Model, ModelRevision, Withdrawal
+
+BURST: Final = timedelta(minutes=10)
+"""Snapshots that follow one another this closely, as those of one bulk import do, count as one."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Snapshots that count as one: the last of them, and how many they are."""
+
+    id: int
+    digest: str
+    as_of: datetime
+    snapshots: int = 1
+
+
+def moments(session: Session, name: str, until: int | None = None) -> list[Moment]:
+    """A board's snapshots over all of its versions, oldest first. until: the id of the last one that counts."""
+    query = (
+        select(BoardSnapshot.id, BoardSnapshot.board_id, BoardSnapshot.digest, BoardSnapshot.as_of)
+        .join(Board, Board.id == BoardSnapshot.board_id)
+        .where(Board.name == name)
+        .order_by(BoardSnapshot.id)
+    )
+    if until is not None:
+        query = query.where(BoardSnapshot.id <= until)
+    withdrawn = sorted(session.scalars(select(Withdrawal.at)))
+    return collapsed(session.execute(query), withdrawn)
+
+
+def collapsed(snapshots: Iterable[tuple[int, int, str, datetime]], withdrawn: Sequence[datetime] = ()) -> list[Moment]:
+    """Snapshots (id, board version's id, digest, time), oldest first, each burst of them as one.
+
+    withdrawn: times at which something was withdrawn: what a board showed before is kept apart from what it showed
+    after. A new version of a board begins anew.
+    """
+    found: list[Moment] = []
+    version = None
+    for number, board_id, digest, as_of in snapshots:
+        before = found[-1] if found else None
+        if (
+            before is not None
+            and version == board_id
+            and as_of - before.as_of < BURST
+            and not any(before.as_of < at <= as_of for at in withdrawn)
+        ):
+            found[-1] = Moment(number, digest, as_of, before.snapshots + 1)
+        else:
+            found.append(Moment(number, digest, as_of))
+        version = board_id
+    return found
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A model revision in one column at one moment."""
+
+    value: float
+    rank: int | None
+
+
+@dataclass(frozen=True)
+class Course:
+    """A model revision's way through a board: since when it has a value, and the values at some moments."""
+
+    since: datetime
+    first: Standing
+    values: Mapping[int, Standing]
+    """By place in the list of moments."""
+
+
+def courses(
+    session: Session, name: str, known: Sequence[Moment], column: str, places: Iterable[int]
+) -> dict[tuple[str, int], Course]:
+    """(Model, revision) to its course in a column of a board, from its first snapshot to the last of `known`.
+
+    Of those that ever have a value. places: the moments at which values are wanted. first: as the moment ended that
+    holds its first snapshot with a value, so that nobody was first for having been imported first.
+    """
+    of = BoardStanding
+    ids = select(BoardSnapshot.id).join(Board, Board.id == BoardSnapshot.board_id).where(Board.name == name)
+    valued = select(of.model_revision_id, func.min(of.board_snapshot_id)).where(
+        of.board_snapshot_id.in_(ids.where(BoardSnapshot.id <= known[-1].id)),
+        of.column == column,
+        of.value.is_not(None),
+    )
+    began = {row[0]: row[1] for row in session.execute(valued.group_by(of.model_revision_id))}
+    ends = [moment.id for moment in known]
+    ended = {number: ends[bisect_left(ends, number)] for number in began.values()}
+    at = {place: ends[place] for place in places}
+    values: dict[int, dict[int, Standing]] = {}
+    standings = select(of.model_revision_id, of.board_snapshot_id, of.value, of.rank).where(
+        of.board_snapshot_id.in_({*at.values(), *ended, *ended.values()}), of.column == column, of.value.is_not(None)
+    )
+    for revision, number, value, rank in session.execute(standings):
+        values.setdefault(revision, {})[number] = Standing(float(value or 0.0), rank)
+    times = {
+        row[0]: row[1]
+        for row in session.execute(select(BoardSnapshot.id, BoardSnapshot.as_of).where(BoardSnapshot.id.in_(ended)))
+    }
+    names = (
+        select(ModelRevision.id, Model.name, ModelRevision.number)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .where(ModelRevision.id.in_(began))
+    )
+    found = {}
+    for revision, model, number in session.execute(names):
+        own, first = values[revision], began[revision]
+        found[model, number] = Course(
+            times[first],
+            own.get(ended[first], own[first]),
+            {place: own[snapshot] for place, snapshot in at.items() if snapshot in own},
+        )
+    return found

@@ -1,0 +1,140 @@
+"""What a board's numbers are held against: who has no rank, and the commands that ask for it; what guessing gives."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from sqlalchemy import Double, cast, func, select, type_coerce
+from sqlalchemy.orm import Session
+
+from registry.boards.definition import Column, canonical_variants
+from registry.boards.store import board_definition, column_entries
+from registry.metrics import METRICS
+from registry.results.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
+from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision, Question
+
+_ANY_ORDERS: Final = ("imported",)
+"""Variants that are what was recorded: the same set again may hold more orders."""
+
+
+def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
+    """The models of a snapshot that some column does not rank, though its metric ranks others.
+
+    Each has `model`, `revision`, `column` (None: all of them), `reason` and `commands`, which may be empty. A model
+    that lacks a part of the suite is in no ranking; one asked in one order is in none by a metric that needs two.
+    """
+    document = snapshot.document
+    kinds = _kinds(session, document)
+    how = _asked(session, document)
+    found: list[dict[str, Any]] = []
+    for row in sorted(document["rows"], key=lambda row: (row["model"].casefold(), row["revision"])):
+        name, number = row["model"], row["revision"]
+        who = {"model": name, "revision": number, "kind": kinds.get((name, number))}
+        evaluations = row["evaluations"]
+        missing = [entry for entry, item in zip(document["entries"], evaluations, strict=True) if item is None]
+        if missing:
+            found.append(_named(who, None, _lacking(missing), _asking_missing(document, who, missing)))
+            continue
+        for column in document["columns"]:
+            behind = list(_behind(document, column, evaluations))
+            in_one = [(entry, how[item]) for entry, item in behind if item in how and one_order(how[item])]
+            if METRICS[column["metric"]].needs_two_prompts and in_one:
+                entry, asked = in_one[0]
+                kept = entry["variants"].partition(":")[0] in _ANY_ORDERS
+                where = f"; {asked_how(asked)} of {entry['benchmark']} ({entry['variants']})"
+                reason = why_undefined(column["metric"], asked).partition(";")[0] + where
+                proposed = entry["variants"] if kept else PROPOSED
+                found.append(_named(who, column["name"], reason, [asking(who | entry, proposed)]))
+            elif row["values"][column["name"]]["value"] is None:
+                found.append(_named(who, column["name"], "Undefined on part of the suite", []))
+    return found
+
+
+def _named(who: Mapping[str, Any], column: str | None, reason: str, commands: list[str]) -> dict[str, Any]:
+    kept = {"model": who["model"], "revision": who["revision"]}
+    return kept | {"column": column, "reason": reason, "commands": commands}
+
+
+def _lacking(missing: Iterable[Mapping[str, Any]]) -> str:
+    parts = [f"{entry['benchmark']} ({entry['variants']}, {entry['protocol']})" for entry in missing]
+    return f"Not asked: {', '.join(dict.fromkeys(parts))}"
+
+
+def _asking_missing(document: Mapping[str, Any], who: dict[str, Any], missing: Iterable[dict[str, Any]]) -> list[str]:
+    if who["kind"] == "external":
+        return list(dict.fromkeys(asking(who | entry, entry["variants"]) for entry in missing))
+    return [f"shuffleboard evaluations submit --model {who['model']}@{who['revision']} --board {document['board']}"]
+
+
+def _behind(
+    document: Mapping[str, Any], column: Mapping[str, Any], evaluations: Iterable[Mapping[str, Any] | None]
+) -> Iterable[tuple[dict[str, Any], int]]:
+    """The entries that a column is taken over, each with the number of the evaluation that answers it."""
+    wanted = canonical_variants(column["variants"])
+    for entry, item in zip(document["entries"], evaluations, strict=True):
+        if item and entry["variants"] == wanted and column.get("protocol") in (None, entry["protocol"]):
+            yield entry, item["evaluation"]
+
+
+def _kinds(session: Session, document: Mapping[str, Any]) -> dict[tuple[str, int], str]:
+    query = (
+        select(Model.name, ModelRevision.number, ModelRevision.kind)
+        .join(ModelRevision, ModelRevision.model_id == Model.id)
+        .where(Model.name.in_({row["model"] for row in document["rows"]}))
+    )
+    return {(name, number): kind for name, number, kind in session.execute(query)}
+
+
+def _asked(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Evaluation to the columns that say how it was asked."""
+    ids = {item["evaluation"] for row in document["rows"] for item in row["evaluations"] if item}
+    query = select(Evaluation.id, *(getattr(Evaluation, name) for name in ASKED)).where(Evaluation.id.in_(ids))
+    return {row["id"]: dict(row) for row in session.execute(query).mappings()}
+
+
+# Guessing
+
+
+def column_chances(session: Session, snapshot: BoardSnapshot) -> dict[str, float]:
+    """Column of accuracy to what guessing gives there: as its values, the mean over tasks of pooled questions."""
+    columns = [item for item in board_definition(snapshot.board).parsed_columns if item.metric == "accuracy"]
+    entries = list(snapshot.board.entries)
+    known: dict[int, tuple[float, int]] = {}
+    found = {}
+    for column in columns:
+        tasks = [
+            _pooled(known.setdefault(entry.ordinal, _guessed(session, entry)) for entry in of_task)
+            for of_task in _by_task(column, entries)
+        ]
+        if all(task is not None for task in tasks):
+            found[column.name] = sum(task for task in tasks if task is not None) / len(tasks)
+    return found
+
+
+def _by_task(column: Column, entries: list[BoardEntry]) -> Iterable[list[BoardEntry]]:
+    return column_entries("", column, entries).values()
+
+
+def _pooled(parts: Iterable[tuple[float, int]]) -> float | None:
+    listed = list(parts)
+    questions = sum(n for _, n in listed)
+    return sum(chance * n for chance, n in listed) / questions if questions else None
+
+
+def _guessed(session: Session, entry: BoardEntry) -> tuple[float, int]:
+    """Mean of 1 / number of options over an entry's questions, and how many they are."""
+    kept = entry.question_filter
+    query = (
+        select(Question.n_options)
+        .where(Question.benchmark_version_id == entry.benchmark_version_id, ~Question.few_shot)
+        .order_by(Question.ordinal)
+    )
+    if kept.get("subjects"):
+        query = query.where(Question.subject.in_(kept["subjects"]))
+    if kept.get("options") is not None:
+        query = query.where(Question.n_options == kept["options"])
+    if kept.get("limit") is not None:
+        query = query.limit(kept["limit"])
+    options = query.subquery().c.n_options
+    mean: Any = select(type_coerce(func.avg(cast(1.0, Double) / options), Double()), func.count(options))
+    found = session.execute(mean).one()
+    return found[0] or 0.0, found[1]

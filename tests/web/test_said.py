@@ -1,0 +1,228 @@
+"""What is said of models that guess and of models that were asked in one order: page, JSON, CSV, command line."""
+
+import csv
+import io
+import json
+import random
+import re
+from collections.abc import Callable
+
+import pytest
+
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.db import write_session
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.prompting.variants import QuestionShape, VariantShown
+from tests.commands import shuffleboard
+from tests.outputs.conftest import Registry, four_options
+from tests.web.conftest import Site
+from tests.web.outputs import output_lines
+from tests.web.seed import Seeded
+from web import create_app, formats
+
+pytestmark = pytest.mark.one_engine
+
+FOUR = four_options(200)
+TWO = [
+    {"id": f"t{q}", "subject": None, "question": f"Is it {q}?", "options": ["yes", "no"], "answer": q % 2}
+    for q in range(200)
+]
+COMMAND = "shuffleboard evaluations import FILE --model {} --benchmark four --variants cyclic"
+
+
+def guessing(_shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int:
+    """Any position."""
+    return draw.randrange(len(variant.order))
+
+
+def always_a(_shape: QuestionShape, _variant: VariantShown, _draw: random.Random) -> int:
+    """The first position."""
+    return 0
+
+
+def knowing(share: int) -> Callable[[QuestionShape, VariantShown, random.Random], int]:
+    """Right on this many questions in a hundred, wherever the right option stands; else one beside it."""
+
+    def answer(shape: QuestionShape, variant: VariantShown, _draw: random.Random) -> int:
+        right = variant.order.index(shape.answer)
+        known = int(shape.external_id[1:]) % 100 < share
+        return right if known else (right + 1) % len(variant.order)
+
+    return answer
+
+
+def leaning(shape: QuestionShape, variant: VariantShown, draw: random.Random) -> int:
+    """Right half of the time, each prompt anew."""
+    return variant.order.index(shape.answer) if draw.random() < 0.5 else always_a(shape, variant, draw)
+
+
+ASKED = (
+    ("guesser", "four", "cyclic", guessing, FOUR),
+    ("always-a", "four", "cyclic", always_a, FOUR),
+    ("leaning", "four", "cyclic", leaning, FOUR),
+    ("leaning", "two", "cyclic", leaning, TWO),
+    ("knowing", "four", "cyclic", knowing(40), FOUR),
+    ("knowing", "two", "cyclic", knowing(50), TWO),
+    ("once", "four", "original", knowing(90), FOUR),
+    ("again", "four", "original", knowing(80), FOUR),
+    ("recorded", "four", "imported", knowing(90), FOUR),
+)
+
+
+@pytest.fixture(scope="module")
+def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """The models of ASKED, and boards over cyclic, and over recorded answers."""
+    registry = Registry(lasting_sqlite(), tmp_path_factory.mktemp("said"))
+    registry.benchmark("four", FOUR)
+    registry.benchmark("two", TWO)
+    for name in dict.fromkeys(model for model, *_ in ASKED):
+        registry.model(name)
+    for model, benchmark, variants, answer, questions in ASKED:
+        lines = output_lines("original" if variants == "imported" else variants, answer, model, questions)
+        path = registry.file("outputs.jsonl", lines)
+        import_outputs(registry.engine, ImportRequest(path, model, benchmark, variants))
+    with write_session(registry.engine) as session:
+        for name, asked in (("orders", "cyclic"), ("records", "imported")):
+            tasks = [{"benchmark": "four", "variants": [asked]}]
+            import_suite(session, SuiteDefinition.model_validate({"name": name, "tasks": tasks}))
+            columns = (f"accuracy@{asked}", f"worst_accuracy@{asked}")
+            import_board(session, BoardDefinition(name=name, suite=name, columns=columns))
+    refresh_boards(registry.engine)
+    return Site(registry.engine, Seeded(), create_app(database_url=registry.url).test_client())
+
+
+def words(html: str) -> str:
+    """The text of a page, without the menus."""
+    text = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", html.partition("<main")[2], flags=re.DOTALL)
+    return " ".join(text.replace("\u202f", " ").split())
+
+
+def rows(site: Site, query: str = "") -> dict[tuple[str, str, str], dict]:
+    found = site.client.get(f"/api/v1/leaderboard{query}").json["rows"]
+    return {(row["model"], row["benchmark"], row["variants"]): row for row in found}
+
+
+@pytest.mark.parametrize("model", ["guesser", "always-a"])
+def test_a_model_that_guesses_is_said_to_be_no_better_and_never_to_be_lucky(site, model):
+    row = rows(site)[model, "four", "cyclic"]
+    assert row["chance"] == 0.25
+    low, high = row["intervals"]["accuracy"]
+    assert low <= 0.25 <= high
+    page = words(site.client.get(f"/evaluations/{row['evaluation_id']}").text)
+    assert "Its accuracy is no better than guessing, which gives 25.0 %" in page
+    for address in (f"/evaluations/{row['evaluation_id']}", f"/models/{model}", "/boards/orders", "/"):
+        assert "no better than guessing" in words(site.client.get(address).text)
+    for address in ("/", "/?benchmark=four", "/?group=no", "/boards/orders"):
+        told = re.search(
+            r"[^.]*\banswers [\d.]+ % .*?luck of the order\.( The same goes for .*?\)\.)?",
+            words(site.client.get(address).text),
+        )
+        assert told is not None  # of the one that leans
+        assert model not in told[0]
+        assert told[0].count("leaning") == 1  # though it does so on both benchmarks
+        assert "cyclic" in told[0]
+
+
+def test_what_was_asked_in_one_order_has_no_rank_and_says_what_to_ask(site):
+    found = rows(site)
+    for model, variants in (("once", "original"), ("again", "original"), ("recorded", "imported")):
+        row = found[model, "four", variants]
+        assert (row["rank"], row["asked"], row["worst_accuracy"], row["cora"]) == (
+            None,
+            "asked in one order",
+            None,
+            None,
+        )
+        assert row["not_ranked"] == {
+            "reason": "Worst accuracy needs two orders or more; asked in one order",
+            "command": COMMAND.format(model),
+        }
+    assert found["knowing", "four", "cyclic"]["not_ranked"] is None
+    assert rows(site, "?sort=accuracy")["once", "four", "original"]["rank"] == 1
+    page = words(site.client.get("/").text)
+    assert (
+        f"again , once on four (original): asked in one order. To ask again in more orders: {COMMAND.format('again')}"
+        in page
+    )
+    listed = list(csv.DictReader(io.StringIO(site.client.get("/leaderboard.csv").text)))
+    assert {(row["model"], row["asked"]) for row in listed} > {("once", "asked in one order"), ("leaning", "4 orders")}
+    assert {row["chance"] for row in listed} == {"0.25", "0.5"}
+    out, err = command(site, "leaderboard", "--benchmark", "four")
+    assert "asked in one order" in out
+    assert "Not ranked: recorded, again, once. Worst accuracy needs two orders or more; asked in one order." in err
+    assert COMMAND.format("recorded") in err
+
+
+def command(site, *arguments):
+    """What the command line says: stdout and stderr."""
+    done = shuffleboard(*arguments, database_url=str(site.engine.url))
+    return done.stdout, done.stderr
+
+
+def test_metrics_on_the_command_line_say_how_it_was_asked_and_what_guessing_gives(site):
+    number = str(rows(site)["once", "four", "original"]["evaluation_id"])
+    out, _ = command(site, "metrics", number)
+    assert "asked in one order; nothing is known of how its answers hold up" in out
+    assert re.search(r"accuracy +0\.900 \[0\.8\d\d, 0\.9\d\d\]", out)
+    guessed = str(rows(site)["guesser", "four", "cyclic"]["evaluation_id"])
+    out, _ = command(site, "metrics", guessed)
+    assert "guessing gives 0.250: it is no better than guessing" in out
+
+
+def test_a_board_names_whom_it_does_not_rank_and_leaves_them_out_of_its_chart(site):
+    document = site.client.get("/api/v1/boards/records").json
+    reason = "Worst accuracy needs two orders or more; asked in one order of four (imported)"
+    asking = COMMAND.format("recorded").replace("cyclic", "imported")
+    expected = {"model": "recorded", "revision": 1, "column": "worst_accuracy@imported", "reason": reason}
+    assert document["unranked"] == [expected | {"commands": [asking]}]
+    assert document["chance"] == {"accuracy@imported": 0.25}
+    page = words(site.client.get("/boards/records").text)
+    assert f"Not ranked by worst accuracy: recorded . {reason}. To add what is missing: {asking}" in page
+    assert "What the order decides" not in page
+    _, err = command(site, "boards", "show", "records")
+    assert f"Not ranked: recorded. {reason}." in err
+    assert asking in err
+
+
+def test_accuracy_above_chance_is_shown_where_it_is_asked_for(site):
+    plain, above = rows(site), rows(site, "?above_chance=yes")
+    assert all("above_chance" not in row for row in plain.values())
+    four, two = (above["knowing", benchmark, "cyclic"]["above_chance"] for benchmark in ("four", "two"))
+    assert (four["accuracy"]["value"], four["accuracy"]["chance"]) == (pytest.approx((0.4 - 0.25) / 0.75), 0.25)
+    # Four independent guesses among four options, two among two.
+    assert four["worst_accuracy"]["chance"] == 1 / 256
+    assert four["worst_accuracy"]["value"] == pytest.approx((0.4 - 1 / 256) / (255 / 256))
+    assert (two["accuracy"]["value"], two["worst_accuracy"]["chance"]) == (0.0, 0.25)
+    low, _ = plain["knowing", "four", "cyclic"]["intervals"]["accuracy"]
+    assert four["accuracy"]["interval_low"] == pytest.approx((low - 0.25) / 0.75)
+    assert {key: row["rank"] for key, row in above.items()} == {key: row["rank"] for key, row in plain.items()}
+    # In one list it sorts: half right is more than two fifths, and less above chance.
+    order = "?variants=cyclic&model=knowing&sort=accuracy&group=no"
+    assert [key[1] for key in rows(site, order)] == ["two", "four"]
+    assert [key[1] for key in rows(site, f"{order}&above_chance=yes")] == ["four", "two"]
+    page = words(site.client.get(f"/{order}&above_chance=yes").text)
+    assert "Accuracy, above chance" in page
+    assert "0.200" in page
+    assert "above chance" not in words(site.client.get("/?model=knowing").text).replace("Above chance", "")
+    out, _ = command(site, "leaderboard", "--above-chance", "--csv")
+    listed = {(row["model"], row["benchmark"]): row for row in csv.DictReader(io.StringIO(out))}
+    assert float(listed["knowing", "four"]["accuracy_above_chance"]) == pytest.approx(0.2)
+    out, _ = command(site, "leaderboard", "--above-chance", "--json")
+    of_command = {row["evaluation_id"]: row["above_chance"] for row in json.loads(out)["rows"]}
+    assert of_command == {row["evaluation_id"]: row["above_chance"] for row in above.values()}
+
+
+@pytest.mark.parametrize(
+    ("metric", "change", "said"),
+    [
+        ("accuracy", -0.025, "-2.5 points"),
+        ("accuracy", 0.00001, "less than 0.1 points"),
+        ("accuracy", 0.0, "0"),
+        ("pct_drop", 2.25, "+2.2 points"),
+        ("accuracy_variance", 1.5, "+1.5"),
+    ],
+)
+def test_a_change_of_a_share_is_in_percentage_points(metric, change, said):
+    assert formats.metric_change(metric, change) == said
