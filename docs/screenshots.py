@@ -1,8 +1,9 @@
 #!/usr/bin/env python
-"""Takes the pictures of docs/website.md: `python -m docs.screenshots` writes docs/images/*.png anew.
+"""Takes the pictures of the documentation: `python -m docs.screenshots [NAME ...]` writes docs/images/*.png anew.
 
-They show the website itself over a small registry of its own: the shipped samples of MMLU and CommonsenseQA, and the
-outputs of four simulated models, seeded, so that the pictures come out alike each time. Needs Playwright and Chromium.
+They show the website itself: `demo` over what `shuffleboard demo --recorded` imports, the others over a small registry
+of the shipped samples of MMLU and CommonsenseQA and the outputs of four simulated models, seeded, so that the pictures
+come out alike each time. Needs Playwright and Chromium.
 """
 
 import base64
@@ -35,6 +36,7 @@ from registry.operations.migrate import upgrade
 from registry.prompting.variants import QuestionShape, VariantShown, inserted_ordinals, parse_variants
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.studies.published import load_published
+from shuffleboard.recorded import import_recorded
 from web import create_app
 
 IMAGES: Final = Path(__file__).resolve().parent / "images"
@@ -69,6 +71,7 @@ BOARD: Final = {
 
 # Picture → page, and where in it the wide picture and the narrow one begin; None: at the top.
 PICTURES: Final[dict[str, tuple[str, str | None, str | None]]] = {
+    "demo": ("/boards/demo", None, None),
     "leaderboard": ("/?variants=cyclic", None, "#ranked"),
     "overview": ("/overview", None, None),
     "board": ("/boards/samples", None, "#standing"),
@@ -163,15 +166,16 @@ def served(url: str) -> Iterator[str]:
         server.server_close()
 
 
-def shoot(browser: Browser, base: str, address: Callable[[str], str]) -> None:
-    """Takes every picture in every size. address: a pattern of PICTURES with its ids filled in."""
+def shoot(browser: Browser, base: str, names: Sequence[str], address: Callable[[str], str]) -> None:
+    """Takes the named pictures in every size. address: a pattern of PICTURES with its ids filled in."""
     tools = browser.new_page()
     for ending, (width, height, scale) in SIZES.items():
         window = browser.new_context(
             viewport={"width": width, "height": height}, device_scale_factor=scale, color_scheme="light"
         )
         page = window.new_page()
-        for name, (pattern, *begins) in PICTURES.items():
+        for name in names:
+            pattern, *begins = PICTURES[name]
             anchor = begins[list(SIZES).index(ending)]
             page.goto(base + address(pattern))
             page.wait_for_function("!document.querySelector('figure[data-chart]:not([data-chart=drawn])')")
@@ -239,19 +243,19 @@ def png(picture: NDArray[np.uint8], colours: int = 128) -> bytes:
     )
 
 
-def main() -> None:
-    """Fills a registry, serves it and takes the pictures."""
-    chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    if chromium is None:
-        message = f"none of {', '.join(CHROMIUM)} is installed: install Chromium"
-        raise SystemExit(message)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        url = f"sqlite:///{folder}/pictures.db"
-        upgrade(url)
-        engine = get_engine(url)
-        evaluations = fill(engine, Path(folder))
+def shoot_demo(browser: Browser, folder: Path) -> None:
+    """Takes the picture of the demo's own board."""
+    with registry(folder / "demo.db") as (url, engine):
+        import_recorded(engine)
         with served(url) as base:
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+            shoot(browser, base, ["demo"], str)
+
+
+def shoot_simulated(browser: Browser, folder: Path, names: Sequence[str]) -> None:
+    """Takes the pictures of simulated models."""
+    with registry(folder / "pictures.db") as (url, engine):
+        evaluations = fill(engine, folder)
+        with served(url) as base:
             page = browser.new_page()
             page.goto(f"{base}/evaluations/{evaluations['first-place cyclic mmlu-sample']}?only=flips")
             question = page.locator("#questions ~ .scroll tbody a").first.get_attribute("href") or ""
@@ -262,9 +266,36 @@ def main() -> None:
                     pattern = pattern.replace(f"{{{name}}}", found)
                 return pattern
 
-            shoot(browser, base, address)
-            browser.close()
-        engine.dispose()
+            shoot(browser, base, names, address)
+
+
+@contextmanager
+def registry(path: Path) -> Iterator[tuple[str, Engine]]:
+    """An empty registry: its database's URL, and the engine on it."""
+    url = f"sqlite:///{path}"
+    upgrade(url)
+    engine = get_engine(url)
+    yield url, engine
+    engine.dispose()
+
+
+def main() -> None:
+    """Takes the pictures that the arguments name, or all."""
+    chromium = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if chromium is None:
+        message = f"none of {', '.join(CHROMIUM)} is installed: install Chromium"
+        raise SystemExit(message)
+    names = sys.argv[1:] or list(PICTURES)
+    if unknown := set(names) - set(PICTURES):
+        message = f"no picture {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}"
+        raise SystemExit(message)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        if "demo" in names:
+            shoot_demo(browser, Path(folder))
+        if simulated := [name for name in names if name != "demo"]:
+            shoot_simulated(browser, Path(folder), simulated)
+        browser.close()
 
 
 if __name__ == "__main__":

@@ -151,15 +151,25 @@ class Leaf:
     few_shot: bool = False
 
 
-def question_leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSION) -> Iterator[Leaf]:
+QuestionRecords = dict[int, tuple[str, Any]]
+"""Question id to external id and a SHA-256 over the question with its options, to be continued."""
+
+
+def question_leaves(
+    session: Session,
+    evaluation_id: int,
+    seal_version: int = SEAL_VERSION,
+    records: QuestionRecords | None = None,
+) -> Iterator[Leaf]:
     """The leaf of every question, by question id; from version 3 of the seal on also of the few-shot examples, first.
 
     Up to version 2 only questions with predictions have one.
+    records: questions that are known already, to which those that are read are added.
     """
     headers: dict[int, tuple[str, bytes]] = {}
     if seal_version > 2:
         yield from _few_shot_leaves(session, evaluation_id)
-        headers = _headers(session, evaluation_id)
+        headers = _headers(session, evaluation_id, {} if records is None else records)
     for question_id, group in groupby(_prediction_rows(session, evaluation_id, seal_version), key=lambda row: row[0]):
         rows = list(group)
         external_id, header = headers.pop(question_id, (rows[0][1], b""))
@@ -206,8 +216,29 @@ def _prompts(rows: Sequence[Any]) -> str | None:
     return hashlib.sha256("".join(f"{row[_VARIANT]}:{row[_PROMPT]}\n" for row in rows).encode()).hexdigest()
 
 
-def _headers(session: Session, evaluation_id: int) -> dict[int, tuple[str, bytes]]:
+def _headers(session: Session, evaluation_id: int, records: QuestionRecords) -> dict[int, tuple[str, bytes]]:
     """Question id to external id and the digest of the question as it was asked."""
+    query = (
+        select(EvaluationQuestion.question_id, EvaluationQuestion.n_variants, Shard.ordinal.label("shard"))
+        .join(Question, Question.id == EvaluationQuestion.question_id)
+        .outerjoin(Shard, and_(Shard.id == EvaluationQuestion.shard_id, Shard.evaluation_id == evaluation_id))
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+        .order_by(EvaluationQuestion.question_id)
+    )
+    asked = session.execute(query).all()
+    if any(row.question_id not in records for row in asked):
+        records |= _records(session, evaluation_id)
+    found = {}
+    for row in asked:
+        external_id, record = records[row.question_id]
+        header = record.copy()
+        header.update(_record(b"A", _ASKED_NAMES, (row.n_variants, row.shard)))
+        # Its digest, since texts of ten thousand questions together are large.
+        found[row.question_id] = (external_id, header.digest())
+    return found
+
+
+def _records(session: Session, evaluation_id: int) -> QuestionRecords:
     options: dict[int, list[tuple[int, str]]] = {}
     listed = (
         select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text)
@@ -218,23 +249,14 @@ def _headers(session: Session, evaluation_id: int) -> dict[int, tuple[str, bytes
     for question_id, ordinal, text in session.execute(listed):
         options.setdefault(question_id, []).append((ordinal, text))
     asked = (
-        select(
-            Question.id,
-            *(getattr(Question, name) for name in QUESTION_COLUMNS),
-            EvaluationQuestion.n_variants,
-            Shard.ordinal.label("shard"),
-        )
+        select(Question.id, *(getattr(Question, name) for name in QUESTION_COLUMNS))
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
-        .outerjoin(Shard, and_(Shard.id == EvaluationQuestion.shard_id, Shard.evaluation_id == evaluation_id))
         .where(EvaluationQuestion.evaluation_id == evaluation_id)
     )
-    found = {}
-    for row in session.execute(asked):
-        record = _question_record(row, options.get(row.id, ()))
-        header = record + _record(b"A", _ASKED_NAMES, (row.n_variants, row.shard))
-        # Its digest, since texts of ten thousand questions together are large.
-        found[row.id] = (row.external_id, hashlib.sha256(header).digest())
-    return found
+    return {
+        row.id: (row.external_id, hashlib.sha256(_question_record(row, options.get(row.id, ()))))
+        for row in session.execute(asked)
+    }
 
 
 def _few_shot_leaves(session: Session, evaluation_id: int) -> Iterator[Leaf]:

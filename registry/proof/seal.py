@@ -1,6 +1,6 @@
 """Sealing: metrics, the seal over `registry.proof.manifest`, the leaves behind it, and its link in the chain."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,11 +14,11 @@ from registry.digests import specification_digest
 from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.proof import chain
-from registry.proof.manifest import SEAL_VERSION, Leaf, local_labels, manifest, question_leaves
+from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.results.asked import asked
 from registry.results.bulk import renew_statistics
 from registry.results.computed import computed_metrics
-from registry.results.intervals import METHOD, NONE, evaluation_intervals, resamples_of
+from registry.results.intervals import METHOD, NONE, evaluation_intervals, intervals_together, resamples_of
 from registry.results.pride import write_question_pride
 from registry.statistics.bootstrap import SEED, Interval
 from registry.tables import (
@@ -38,9 +38,39 @@ def seal(session: Session, evaluation_id: int) -> bool:
 
     Raises SealError when predictions are missing.
     """
-    evaluation = session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
-    if evaluation.seal is not None:
-        return False
+    return bool(seal_together(session, [evaluation_id]))
+
+
+def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], None] | None = None) -> list[int]:
+    """Seals completely scored evaluations; returns those that were not sealed already.
+
+    What those of the same questions have in common is read and drawn once. report: called with how many are done.
+    Raises SealError when predictions are missing.
+    """
+    evaluations = [
+        session.get_one(Evaluation, evaluation_id, with_for_update=True, populate_existing=True)
+        for evaluation_id in ids
+    ]
+    unsealed = [evaluation for evaluation in evaluations if evaluation.seal is None]
+    for evaluation in unsealed:
+        _require_predictions(session, evaluation.id)
+        renew_statistics(session, evaluation.prompts)
+        write_question_pride(session, evaluation.id)
+    intervals = intervals_together(session, [evaluation.id for evaluation in unsealed])
+    records: QuestionRecords = {}
+    for done, evaluation in enumerate(unsealed, start=1):
+        evaluation.seal_version = SEAL_VERSION
+        leaves_of = list(question_leaves(session, evaluation.id, records=records))
+        digest = specification_digest(manifest(session, evaluation, leaves_of))
+        now = session.scalar(select(database_now()))
+        assert now is not None
+        complete(session, evaluation, digest, leaves_of, now, intervals[evaluation.id])
+        if report is not None:
+            report(done)
+    return [evaluation.id for evaluation in unsealed]
+
+
+def _require_predictions(session: Session, evaluation_id: int) -> None:
     missing = session.scalars(
         select(Question.external_id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
@@ -59,27 +89,26 @@ def seal(session: Session, evaluation_id: int) -> bool:
     ).first()
     if missing is not None:
         raise SealError(f"evaluation {evaluation_id}: question {missing} lacks some of its predictions; not sealed")
-    renew_statistics(session, evaluation.prompts)
-    write_question_pride(session, evaluation_id)
-    evaluation.seal_version = SEAL_VERSION
-    leaves_of = list(question_leaves(session, evaluation_id))
-    digest = specification_digest(manifest(session, evaluation, leaves_of))
-    now = session.scalar(select(database_now()))
-    assert now is not None
-    complete(session, evaluation, digest, leaves_of, now)
-    return True
 
 
 def complete(
-    session: Session, evaluation: Evaluation, digest: str, leaves_of: Iterable[Leaf], sealed_at: datetime
+    session: Session,
+    evaluation: Evaluation,
+    digest: str,
+    leaves_of: Iterable[Leaf],
+    sealed_at: datetime,
+    intervals: Mapping[str, Mapping[str, Interval | None]] | None = None,
 ) -> None:
-    """Records that an evaluation is sealed, with its metrics, its leaves and its link in the chain."""
+    """Records that an evaluation is sealed, with its metrics, its leaves and its link in the chain.
+
+    intervals: of `evaluation_intervals`, where they are known.
+    """
     # Read before the first change: once the seal is stored, triggers refuse any other.
     for name, value in asked(session, evaluation.id).items():
         setattr(evaluation, name, value)
     evaluation.seal, evaluation.sealed_at, evaluation.state = digest, sealed_at, "complete"
     session.flush()
-    session.execute(insert(EvaluationMetric), metric_rows(session, evaluation.id))
+    session.execute(insert(EvaluationMetric.__table__), metric_rows(session, evaluation.id, intervals))  # type: ignore[arg-type]
     keep_leaves(session, evaluation.id, leaves_of)
     notices.evaluation_complete(session, evaluation)
     # Last: appending to the chain makes all others wait.
@@ -93,7 +122,7 @@ def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf])
         for leaf in leaves_of
     ]
     if rows:
-        session.execute(insert(QuestionSeal), rows)
+        session.execute(insert(QuestionSeal.__table__), rows)  # type: ignore[arg-type]
     sources = [
         {"evaluation_id": evaluation_id, "seal": source, "predictions": predictions}
         for source, predictions in copied_from(session, evaluation_id).items()
@@ -119,9 +148,15 @@ def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
     return counted
 
 
-def metric_rows(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
-    """Every metric over every scope, in the newest definition, as rows of `evaluation_metric`."""
-    intervals = evaluation_intervals(session, evaluation_id)
+def metric_rows(
+    session: Session, evaluation_id: int, intervals: Mapping[str, Mapping[str, Interval | None]] | None = None
+) -> list[dict[str, Any]]:
+    """Every metric over every scope, in the newest definition, as rows of `evaluation_metric`.
+
+    intervals: of `evaluation_intervals`, where they are known.
+    """
+    if intervals is None:
+        intervals = evaluation_intervals(session, evaluation_id)
     return [
         {
             "evaluation_id": evaluation_id,

@@ -28,6 +28,9 @@ METHOD: Final = "bias-corrected percentile bootstrap over questions"
 NONE: Final = "none"
 """Method of a metric for which no interval is stated: it would not cover."""
 
+TOGETHER: Final = 13
+"""Evaluations whose metrics are resampled at once: 50 MB or so of resampled values. It never changes a result."""
+
 
 FUNCTIONS_OF_TWO_MEANS: Final[Mapping[str, FunctionOfTwoMeans]] = {
     name: metric.of_two_means for name, metric in METRICS.items() if metric.of_two_means is not None
@@ -71,29 +74,49 @@ def metric_intervals(values: Mapping[str, Array], *, resamples: int = RESAMPLES,
 
     values: metric to (questions,), of all per-question metrics. Metrics that compare runs have no interval here.
     """
+    return metric_intervals_together([values], resamples=resamples, seed=seed)[0]
+
+
+def metric_intervals_together(
+    several: Sequence[Mapping[str, Array]], *, resamples: int = RESAMPLES, seed: int = SEED
+) -> list[dict[str, Any]]:
+    """What `metric_intervals` gives for each of several evaluations of the same questions, which are drawn once."""
     columns: list[Array] = []
-    places: dict[str, list[int]] = {}
-    for name in [*values, *FUNCTIONS_OF_TWO_MEANS]:
-        base = [values[part] for part in base_metrics(name)]
-        undefined = np.isnan(np.stack(base)).any(axis=0)
-        places[name] = list(range(len(columns), len(columns) + len(base)))
-        columns += [np.where(undefined, np.nan, column) for column in base]
-    stacked = np.stack(columns, axis=1)
-    counts = np.count_nonzero(~np.isnan(stacked), axis=0)
-    # On fewer questions none is stated: most evaluations in tests, and many subjects, need not be resampled at all.
-    used = np.flatnonzero(counts >= MINIMUM_QUESTIONS)
-    samples = np.full((resamples, len(columns)), np.nan)
-    if used.size:
-        samples[:, used] = resampled_means(stacked[:, used], resamples=resamples, seed=seed)
-    found: dict[str, Interval | None] = {}
-    for name, own in places.items():
-        function = FUNCTIONS_OF_TWO_MEANS.get(name)
-        drawn = samples[:, own[0]]
-        if function is not None:
-            drawn = combined(function.function, samples[:, own[0]], samples[:, own[1]])
-        n = resting_on(name, [stacked[:, place] for place in own])
-        found[name] = percentile_interval(drawn, n) if n >= MINIMUM_QUESTIONS else None
-    return found
+    places: list[dict[str, list[int]]] = []
+    for values in several:
+        undefined = {name: np.isnan(column) for name, column in values.items()}
+        own: dict[str, list[int]] = {}
+        for name in [*values, *FUNCTIONS_OF_TWO_MEANS]:
+            parts = base_metrics(name)
+            lacking = np.logical_or.reduce([undefined[part] for part in parts])
+            # On fewer questions no interval is stated: most evaluations in tests, many subjects, and most metrics of
+            # what was asked once need not be resampled at all.
+            if lacking.size - np.count_nonzero(lacking) >= MINIMUM_QUESTIONS:
+                own[name] = list(range(len(columns), len(columns) + len(parts)))
+                columns += [np.where(lacking, np.nan, values[part]) for part in parts]
+        places.append(own)
+    nothing = np.empty((0, 0))
+    stacked = np.stack(columns, axis=1) if columns else nothing
+    samples = resampled_means(stacked, resamples=resamples, seed=seed) if columns else nothing
+    return [
+        {
+            name: _interval(name, stacked, samples, own[name]) if name in own else None
+            for name in [*values, *FUNCTIONS_OF_TWO_MEANS]
+        }
+        for values, own in zip(several, places, strict=True)
+    ]
+
+
+def _interval(metric: str, values: Array, samples: Array, places: Sequence[int]) -> Interval | None:
+    """The interval of a metric. places: the columns of its base metrics in values and samples."""
+    n = resting_on(metric, [values[:, place] for place in places])
+    if n < MINIMUM_QUESTIONS:
+        return None
+    function = FUNCTIONS_OF_TWO_MEANS.get(metric)
+    drawn = samples[:, places[0]]
+    if function is not None:
+        drawn = combined(function.function, samples[:, places[0]], samples[:, places[1]])
+    return percentile_interval(drawn, n)
 
 
 def resamples_of(scope: str) -> int:
@@ -103,20 +126,51 @@ def resamples_of(scope: str) -> int:
 
 def evaluation_intervals(session: Session, evaluation_id: int) -> dict[str, dict[str, Any]]:
     """Scope → metric → Interval or None, of every scope of an evaluation."""
+    return intervals_together(session, [evaluation_id])[evaluation_id]
+
+
+def intervals_together(session: Session, ids: Sequence[int]) -> dict[int, dict[str, dict[str, Any]]]:
+    """What `evaluation_intervals` gives for each of some evaluations.
+
+    Where they ask the same questions, these are drawn once for up to TOGETHER of them: drawing takes most of the time.
+    """
+    alike: list[tuple[dict[str, set[int]], list[int]]] = []
+    for evaluation_id in ids:
+        scopes = _questions_of_scopes(session, evaluation_id)
+        for known, members in alike:
+            if known == scopes and len(members) < TOGETHER:
+                members.append(evaluation_id)
+                break
+        else:
+            alike.append((scopes, [evaluation_id]))
+    found: dict[int, dict[str, dict[str, Any]]] = {}
+    for scopes, members in alike:
+        found |= _intervals_of_scopes(session, scopes, members)
+    return found
+
+
+def _questions_of_scopes(session: Session, evaluation_id: int) -> dict[str, set[int]]:
     query = text("SELECT question_id, scope FROM evaluation_question_scope WHERE evaluation_id = :id")
     scopes: dict[str, set[int]] = {}
     for question_id, scope in session.execute(query, {"id": evaluation_id}):
         scopes.setdefault(scope, set()).add(question_id)
+    return scopes
+
+
+def _intervals_of_scopes(
+    session: Session, scopes: Mapping[str, set[int]], ids: Sequence[int]
+) -> dict[int, dict[str, dict[str, Any]]]:
     everything = sorted(scopes.get("all", ()))
-    values = question_values(session, evaluation_id, everything)
-    found: dict[str, dict[str, Any]] = {}
-    known: dict[tuple[int, bytes], dict[str, Any]] = {}
+    values = [question_values(session, evaluation_id, everything) for evaluation_id in ids]
+    found: dict[int, dict[str, dict[str, Any]]] = {evaluation_id: {} for evaluation_id in ids}
+    known: dict[tuple[int, bytes], list[dict[str, Any]]] = {}
     for scope, members in scopes.items():
         inside = np.fromiter((question_id in members for question_id in everything), dtype=bool, count=len(everything))
         # Scopes often hold the same questions: nothing flagged, one subject only.
         key = (resamples_of(scope), inside.tobytes())
         if key not in known:
-            inner = {name: column[inside] for name, column in values.items()}
-            known[key] = metric_intervals(inner, resamples=resamples_of(scope))
-        found[scope] = known[key]
+            inner = [{name: column[inside] for name, column in own.items()} for own in values]
+            known[key] = metric_intervals_together(inner, resamples=resamples_of(scope))
+        for evaluation_id, intervals in zip(ids, known[key], strict=True):
+            found[evaluation_id][scope] = intervals
     return found

@@ -8,7 +8,7 @@ Benchmarks with Consistency Evaluation and Altered Answer Choices*, Table 6.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,20 +87,30 @@ def resampled_means(values: Floats, *, resamples: int = RESAMPLES, seed: int = S
     questions, columns = values.shape
     if not questions or not columns:
         return np.full((resamples, columns), np.nan)
-    # How often each question was drawn, times the values: one matrix product. Columns that are undefined for the same
-    # questions share a count of defined ones, which is one more column of it.
-    defined = ~np.isnan(values)
-    patterns, pattern_of = np.unique(defined, axis=1, return_inverse=True)
-    factors = np.concatenate([np.where(defined, values, 0.0), patterns], axis=1)
+    # How often each question was drawn, times the values: one matrix product. Columns that are equal are computed once,
+    # and so is the count of the drawn questions that a column is defined for.
+    distinct, place_of = _distinct_columns(values)
+    defined = ~np.isnan(distinct)
+    patterns, pattern_of = _distinct_columns(defined)
+    factors = np.concatenate([np.where(defined, distinct, 0.0), patterns], axis=1)
+    known = distinct.shape[1]
     chunks = []
     for drawn in _draws(questions, resamples, seed):
-        rows = len(drawn)
-        cells = drawn + np.arange(rows, dtype=np.int32)[:, None] * np.int32(questions)
-        counts = np.bincount(cells.ravel(), minlength=rows * questions).reshape(rows, questions)
-        sums = counts.astype(np.float64) @ factors
+        counts = np.empty(drawn.shape)
+        for row, of_row in zip(counts, drawn, strict=True):
+            row[:] = np.bincount(of_row, minlength=questions)
+        sums = counts @ factors
         with np.errstate(invalid="ignore"):  # 0/0: no defined question was drawn
-            chunks.append(sums[:, :columns] / sums[:, columns + pattern_of.reshape(-1)])
-    return np.concatenate(chunks)
+            chunks.append(sums[:, :known] / sums[:, known + pattern_of])
+    return np.concatenate(chunks)[:, place_of]
+
+
+def _distinct_columns(table: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """The columns that differ, and for each column of the table its place among them."""
+    places: dict[bytes, int] = {}
+    place_of = [places.setdefault(column.tobytes(), len(places)) for column in table.T]
+    _, first = np.unique(place_of, return_index=True)
+    return table[:, first], np.array(place_of, dtype=np.intp)
 
 
 def resampled_means_reference(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:

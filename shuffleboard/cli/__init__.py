@@ -45,7 +45,7 @@ COMMANDS: Final = {
     "beat": "Keep the queue moving when no worker runs; score nothing.",
     "alive": "Exit with status 1 unless a worker, or beat, on this host is alive.",
     "serve": "Serve the leaderboard on the web.",
-    "demo": "Score two small benchmarks with a real model and show the leaderboard.",
+    "demo": "Show recorded answers of real models, then score a small one while you watch.",
     "completion": "Complete commands with the Tab key.",
 }
 """Commands and their line in `--help`, in the order in which a newcomer needs them."""

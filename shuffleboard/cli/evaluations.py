@@ -3,15 +3,17 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
+from urllib.parse import urlencode
 
 import click
 from sqlalchemy import Engine, select
 
 from registry.db import MAX_INTEGER, read_session, write_session
-from registry.errors import QueueError, UsageError
+from registry.errors import IngestError, QueueError, UsageError
+from registry.lookups import find_evaluation
 from registry.prompting.variants import VARIANT_KINDS
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
@@ -187,7 +189,7 @@ def start_worker() -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-m", "shuffleboard.cli", "worker", "--until-idle"], env=quiet)
 
 
-def _progress(engine: Engine, ids: list[int]) -> list[Progress]:
+def _progress(engine: Engine, ids: Sequence[int]) -> list[Progress]:
     with read_session(engine) as session:
         return [progress_of(session, evaluation_id) for evaluation_id in ids]
 
@@ -196,13 +198,22 @@ def _progress(engine: Engine, ids: list[int]) -> list[Progress]:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--model", default=None, help="Model NAME that produced the outputs; register it with --kind external.")
 @click.option("--benchmark", default=None, help="Benchmark NAME, or NAME@VERSION.")
-@click.option("--variants", default=None, help="Kind of variants shown; `imported` for arbitrary orders.")
+@click.option(
+    "--variants",
+    default=None,
+    help="Kind of variants shown; `imported` for arbitrary orders.  [default for a table of letters: original]",
+)
 @click.option("--protocol", default="symbols", show_default=True, help="How the model was asked.")
 @click.option("--shots", type=int, default=0, show_default=True, help="Few-shot examples it was given.")
 @click.option(
     "--select", default=None, help="Variant types of IBM/cat's layout, such as standard_MC:0,standard_MC_shuffled."
 )
-@click.option("--column", default=None, help="The model's column in a CSV file of letters.")
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    help="Only this column of a table of letters; may be repeated.  [default: all, each the model of its name]",
+)
 @json_option
 def import_command(
     file: Path,
@@ -212,10 +223,10 @@ def import_command(
     protocol: str,
     shots: int,
     select: str | None,
-    column: str | None,
+    columns: tuple[str, ...],
     as_json: bool,  # noqa: ARG001 - it always prints JSON
 ) -> None:
-    """Import recorded outputs from FILE; prints {"evaluation": ID}.
+    """Import recorded outputs from FILE; prints {"evaluation": ID}, or of a table {"evaluations": {MODEL: ID, …}}.
 
     \b
     One JSON object per prompt:
@@ -224,8 +235,10 @@ def import_command(
     answer). Optional: probabilities, logprobs, logprobs_without_question, text. Also
     recognised: lm-evaluation-harness --log_samples files, run folders of HELM, logs of
     Inspect AI (.eval, .json), IBM/cat's layout, and CSV tables of letters with one column a
-    model. The whole file is checked before anything is stored; importing again makes a new
-    replicate. The score that HELM and Inspect report is compared with ours.
+    model, of which --model takes one column and the command without it all, registering each
+    model that is new. The whole file is checked before anything is stored; importing again
+    makes a new replicate. The score that HELM and Inspect report is compared with ours. With
+    answers missing, the evaluation is stored as failed, and the exit status is 1.
 
     A folder that `evaluations export` wrote (an RO-Crate) needs no options: its evaluation is
     stored with its seal, provided that the seal can be reproduced.
@@ -234,24 +247,70 @@ def import_command(
     if (file / CRATE_METADATA).is_file() or file.name == CRATE_METADATA:
         from registry.exchange.crates import import_crate
 
-        if any(value is not None for value in (model, benchmark, variants, select, column)):
+        if columns or any(value is not None for value in (model, benchmark, variants, select)):
             raise UsageError("an RO-Crate describes its own contents; leave out all options")
         print_json({"evaluation": import_crate(engine_of(settings_of()), file)})
         return
-    if model is None or benchmark is None or variants is None:
-        raise UsageError("outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them")
-    from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
+    from registry.exchange.outputs import Comparison, ImportRequest, import_columns, import_outputs, is_table_of_columns
 
-    request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, column)
+    settings = settings_of()
+    engine = engine_of(settings)
+    table = file.is_file() and is_table_of_columns(file)
+    if table:
+        variants = variants or "original"
+    if table and model is None:
+        if benchmark is None:
+            raise UsageError("a table of letters needs --benchmark; its columns name the models")
+        if select is not None:
+            raise UsageError("--select is for IBM/cat's layout; this file is a table of letters")
+        with import_progress() as report:
+            found = import_columns(
+                engine,
+                file,
+                benchmark=benchmark,
+                variants=variants or "original",
+                protocol=protocol,
+                shots=shots,
+                columns=columns,
+                report=report,
+            )
+        print_json({"evaluations": found})
+        _say_how_it_ended(engine, settings, list(found.values()))
+        return
+    if model is None or benchmark is None or variants is None:
+        raise UsageError(
+            "outputs need --model, --benchmark and --variants; only an RO-Crate needs none of them, and a table of "
+            "letters --benchmark alone"
+        )
+    if len(columns) > 1:
+        raise UsageError("--model takes one --column; without it, columns name their models")
+    request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, columns[0] if columns else None)
     comparisons: list[Comparison] = []
     with import_progress() as report:
-        evaluation_id = import_outputs(engine_of(settings_of()), request, report, comparisons.append)
+        evaluation_id = import_outputs(engine, request, report, comparisons.append)
     document: dict[str, Any] = {"evaluation": evaluation_id}
     for comparison in comparisons:
         for sentence in comparison.sentences():
             note(sentence)
         document["stated"] = comparison.document()
     print_json(document)
+    _say_how_it_ended(engine, settings, [evaluation_id])
+
+
+def _say_how_it_ended(engine: Engine, settings: Settings, ids: Sequence[int]) -> None:
+    """Says on which page an import is. Raises IngestError for one with answers missing."""
+    base = settings.public_url.rstrip("/")
+    page = f"/evaluations/{ids[0]}"
+    if len(ids) > 1:
+        with read_session(engine) as session:
+            name = find_evaluation(session, ids[0]).benchmark_version.benchmark.name
+        page = f"/?{urlencode({'benchmark': name})}"
+    where = f"{base}{page}" if base else f"http://127.0.0.1:8000{page} (while 'shuffleboard serve' runs)"
+    failed = [progress for progress in _progress(engine, ids) if not progress.complete]
+    if failed:
+        listed = ", ".join(str(progress.evaluation_id) for progress in failed)
+        raise IngestError(f"evaluation {listed} is stored as failed, {failed[0].error}; its page: {where}")
+    note(f"complete; see {where}")
 
 
 @evaluations.command("list")

@@ -60,4 +60,4 @@ def test_the_readme_begins_with_seeing_it_and_using_it() -> None:
     assert (first, last) == ("make demo\n", "make test\n")
     assert "evaluations import" in second
     assert "Python 3.11" in text
-    assert "docs/images/leaderboard.png" in text
+    assert "docs/images/demo.png" in text

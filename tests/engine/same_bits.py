@@ -24,7 +24,7 @@ import torch
 from registry.prompting.prompts import build_prompt, few_shot_examples
 from registry.prompting.protocols import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
-from shuffleboard.cli.demo import GEMMA3, SAMPLES, SMOLLM2, PackagedModel
+from shuffleboard.packaged import GEMMA3, SAMPLES, SMOLLM2, PackagedModel
 from tests.bench.bench_scoring import ROOT, read_questions
 from tests.engine.tiny import largest_difference
 from workers.engine import (
@@ -173,7 +173,7 @@ def schedules(rng: Random, asked: Sequence[Asked]) -> Iterator[tuple[str, list[l
 
 def converted(packaged: PackagedModel, folder: Path) -> Path:
     """A model that comes in packages, as safetensors, converted once."""
-    from shuffleboard.cli.demo import packaged_file
+    from shuffleboard.packaged import packaged_file
     from workers.artifacts import convert_gguf
 
     if not folder.is_dir():

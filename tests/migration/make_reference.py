@@ -37,7 +37,7 @@ from sqlalchemy import text
 
 from registry.db import get_engine
 from registry.prompting.variants import QuestionShape, inserted_ordinals, parse_variants
-from shuffleboard.cli.demo import SMOLLM2, packaged_file
+from shuffleboard.packaged import SMOLLM2, packaged_file
 from tests.migration.reference import stated
 from tests.population import MMLU, ROOT, write_lines
 from tests.proof.commands import run

@@ -55,6 +55,13 @@ def test_the_wheel_has_one_name(installed: Path) -> None:
     assert {path.name for path in installed.iterdir() if path.suffix != ".dist-info"} == {"shuffleboard"}
 
 
+def test_the_wheel_has_the_recorded_answers_with_their_licences(installed: Path) -> None:
+    recorded = ROOT / "shuffleboard" / "recorded"
+    shipped = {path.name for path in recorded.iterdir() if path.suffix in (".gz", ".jsonl", ".LICENSE", ".md")}
+    assert len(shipped) == 12
+    assert shipped <= {path.name for path in (installed / "shuffleboard" / "recorded").iterdir()}
+
+
 ORDERS = [
     "from shuffleboard import Client; import registry, workers, web, migrations",
     "import registry, workers, web, migrations; from shuffleboard import Client",

@@ -1,4 +1,4 @@
-"""The queue page in a browser: it follows what happens without being loaded again."""
+"""The queue and the leaderboard in a browser: they follow what happens without being loaded again."""
 
 import threading
 from collections.abc import Iterator
@@ -86,3 +86,19 @@ def test_focus_stays_where_it_is_and_changes_are_announced(opened: Page, own_eng
         move(session, evaluation_id, "pause")
     expect(opened.locator(".state")).to_have_text("paused")
     expect(link).to_be_focused()
+
+
+def test_the_leaderboard_follows_what_is_scored_up_to_its_row(opened: Page, own_engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_evaluation(own_engine, tmp_path, shards=2)
+    opened.goto(opened.url.replace("/queue", "/"))
+    opened.evaluate("window.stayed = true")
+    expect(opened.get_by_text("Waiting for a worker:")).to_be_visible()
+    with write_session(own_engine) as session:
+        session.add(Worker(id="worker-1", host="bench", pid=1, device="cpu", versions={}, queues=["cpu"]))
+    score_one(own_engine)
+    expect(opened.get_by_text("4 of 8 prompts")).to_be_visible(timeout=10_000)
+    score_one(own_engine)
+    with write_session(own_engine) as session:
+        assert seal(session, evaluation_id)
+    expect(opened.locator(f"table a[href='/evaluations/{evaluation_id}']").first).to_be_visible(timeout=10_000)
+    expect(opened.locator("#announcer")).to_have_text("Scoring is done")

@@ -122,26 +122,40 @@ async function poll(element, pause) {
 
 for (const element of document.querySelectorAll("[data-poll]")) setTimeout(() => poll(element, 2000), 2000);
 
-// The queue: what is marked #refresh is fetched again and exchanged where it differs, so that new evaluations and
-// workers appear as well. The server makes it, once.
+// What is marked #refresh (the queue, all the time) or data-follow (boards, while something is scored) is fetched again
+// and exchanged where it differs, so that progress, new rows and workers appear as well. The server makes it, once.
+
+const REFRESH = 2000;
+const FOLLOW = 4000;
 
 async function refresh(place, pause) {
+  if (!place.isConnected) return;
   if (document.hidden) {
     document.addEventListener("visibilitychange", () => refresh(place, pause), { once: true });
     return;
   }
+  const usual = place.id === "refresh" ? REFRESH : FOLLOW;
   try {
     const response = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (!response.ok) throw new Error(String(response.status));
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    const fetched = page.getElementById("refresh");
+    const fetched = page.getElementById(place.id);
     if (!fetched) throw new Error("nothing to refresh");
+    const last = usual === FOLLOW && !("follow" in fetched.dataset);
     if (fetched.innerHTML !== place.innerHTML) exchange(place, fetched);
-    pause = 2000;
+    if (last) {
+      announce("Scoring is done");
+      return;
+    }
+    pause = usual;
   } catch {
     pause = Math.min(pause * 2, 60000); // the server may be restarting
   }
   setTimeout(() => refresh(place, pause), pause);
+}
+
+function follow() {
+  for (const place of document.querySelectorAll("[data-follow]")) setTimeout(() => refresh(place, FOLLOW), FOLLOW);
 }
 
 function exchange(place, fetched) {
@@ -164,4 +178,6 @@ function exchange(place, fetched) {
   }
 }
 
-for (const place of document.querySelectorAll("#refresh")) setTimeout(() => refresh(place, 2000), 2000);
+for (const place of document.querySelectorAll("#refresh")) setTimeout(() => refresh(place, REFRESH), REFRESH);
+follow();
+document.addEventListener("swapped", follow);

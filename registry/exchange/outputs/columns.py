@@ -4,30 +4,73 @@ The letter is the answered position on the original order. An empty cell, and a 
 valid answer.
 """
 
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from registry.benchmarks.lines import Place, read_cells, shown
-from registry.errors import UsageError
+from registry.benchmarks.lines import Place, read_cells, shorten, shown
+from registry.errors import IngestError, UsageError
 from registry.exchange.outputs.record import KnownQuestion, Recorded, find_question
 from registry.prompting.labels import LETTERS
 
+ABOUT_THE_QUESTION: Final = ("question_id", "subject", "n_options", "correct")
+"""Columns that are no model's."""
 
-def read_columns(path: Path, questions: Mapping[str, KnownQuestion], column: str | None) -> Iterator[Recorded]:
-    """Each row's answer in one model's column. Raises UsageError naming the columns when `column` is not among them."""
-    rows = read_cells(path)
-    _, heading = next(rows)
-    columns = [name for name in heading if name not in ("question_id", "subject", "n_options", "correct")]
-    if column not in columns:
-        given = "is needed" if column is None else f"{column!r} is not in {path.name}"
-        raise UsageError(f"--column {given}; it has one column per model: {', '.join(columns)}")
-    of_question, of_model = heading.index("question_id"), heading.index(column)
-    for place, cells in rows:
+_NO_ANSWER: Final = -1
+
+
+@dataclass(frozen=True)
+class Table:
+    """The cells of some columns. rows: the line and the question of each. positions: by column, row by row."""
+
+    path: Path
+    rows: Sequence[tuple[int, KnownQuestion]]
+    positions: Mapping[str, Sequence[int]]
+
+    def recorded(self, column: str) -> Iterator[Recorded]:
+        """The answers of one column."""
+        for (line, question), position in zip(self.rows, self.positions[column], strict=True):
+            order = tuple(range(len(question.options)))
+            answer = None if position == _NO_ANSWER else position
+            yield Recorded(Place(self.path, line), question, 0, order, answered=True, position=answer)
+
+
+def read_table(path: Path, questions: Mapping[str, KnownQuestion], columns: Sequence[str] = ()) -> Table:
+    """The given columns, or those of all models, checked cell by cell.
+
+    Raises UsageError for a column that is not there, IngestError for a heading or a cell that does not hold.
+    """
+    lines = read_cells(path)
+    heading = [name.strip() for name in next(lines)[1]]
+    columns = _columns(path, heading, columns)
+    places = {name: heading.index(name) for name in columns}
+    rows: list[tuple[int, KnownQuestion]] = []
+    positions = {name: array("h") for name in columns}
+    for place, cells in lines:
         if len(cells) != len(heading):
-            place.reject(f"has {len(cells)} cells, the heading {len(heading)}; repair the row")
-        question = find_question(place, questions, cells[of_question])
-        position = _position(place, question, cells[of_model])
-        yield Recorded(place, question, 0, tuple(range(len(question.options))), True, position)
+            place.reject(f"{len(cells)} cells under {len(heading)} headings; give each column one cell")
+        question = find_question(place, questions, cells[0])
+        rows.append((place.line, question))
+        for name, at in places.items():
+            positions[name].append(_position(place, name, question, cells[at]))
+    return Table(path, rows, positions)
+
+
+def _columns(path: Path, heading: Sequence[str], asked: Sequence[str]) -> list[str]:
+    """The columns to be read, in the order of the file."""
+    for number, name in enumerate(heading, start=1):
+        if not name:
+            raise IngestError(f"{path.name} line 1: column {number} has no heading; name its model")
+        if name in heading[: number - 1]:
+            raise IngestError(f"{path.name} line 1: column {shown(name)} is there twice; give each model one column")
+    models = [name for name in heading if name not in ABOUT_THE_QUESTION]
+    missing = [name for name in asked if name not in models]
+    if missing or not models:
+        what = f"--column {missing[0]!r} is not in {path.name}" if missing else f"{path.name} has no model's column"
+        raise UsageError(f"{what}; it has one column per model: {shorten(', '.join(models), 400) or 'none'}")
+    return [name for name in models if not asked or name in asked]
 
 
 def is_table_of_columns(path: Path) -> bool:
@@ -38,11 +81,14 @@ def is_table_of_columns(path: Path) -> bool:
     return heading[0] == "question_id"
 
 
-def _position(place: Place, question: KnownQuestion, cell: str | None) -> int | None:
-    letter = (cell or "").strip().upper()
+def _position(place: Place, column: str, question: KnownQuestion, cell: str) -> int:
+    letter = cell.strip().upper()
     if not letter:
-        return None
+        return _NO_ANSWER
     if len(letter) != 1 or letter not in LETTERS:
-        place.reject(f"answer {shown(cell)} is not a letter; leave the cell empty for no valid answer")
+        place.reject(
+            f"column {shown(column)}: answer {shown(cell)} is not a letter; leave the cell empty for no valid answer, "
+            "or choose the columns that are models' with --column"
+        )
     position = LETTERS.index(letter)
-    return position if position < len(question.options) else None
+    return position if position < len(question.options) else _NO_ANSWER

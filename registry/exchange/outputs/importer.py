@@ -1,11 +1,12 @@
 """Imports recorded outputs as a sealed evaluation: the whole file is checked before a transaction is opened.
 
-The file is read twice, once to check it and once to store it, because the rows of a million prompts do not fit in
-memory while their keys do. Between the two it must not change.
+A file of more than KEPT lines is read twice, once to check it and once to store it, because the rows of a million
+prompts do not fit in memory while their keys do. Between the two it must not change.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -13,13 +14,13 @@ from typing import Any, Final
 from sqlalchemy import Engine, insert, select
 from sqlalchemy.orm import Session
 
-from registry.benchmarks.lines import Place, read_lines
+from registry.benchmarks.lines import Place, read_lines, shorten
 from registry.boards.snapshots import refresh_boards
 from registry.code_identity import code_identity
 from registry.db import read_session, write_session
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError, QueueError, UsageError, VariantError
-from registry.exchange.outputs.columns import is_table_of_columns, read_columns
+from registry.exchange.outputs.columns import is_table_of_columns, read_table
 from registry.exchange.outputs.consistency import KEYS as CONSISTENCY_KEYS
 from registry.exchange.outputs.consistency import parse_selection, read_consistency
 from registry.exchange.outputs.contract import read_contract
@@ -30,6 +31,7 @@ from registry.exchange.outputs.programs import log_file, read_log
 from registry.exchange.outputs.record import KnownQuestion, Recorded
 from registry.exchange.outputs.stated import Comparison, Difference
 from registry.lookups import find_revision, find_version
+from registry.names import check_name
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import (
     DRAWN_KINDS,
@@ -39,17 +41,22 @@ from registry.prompting.variants import (
     inserted_ordinals,
     parse_variants,
 )
-from registry.proof.seal import seal
+from registry.proof.seal import seal_together
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.results.bulk import insert_predictions, renew_statistics
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
-from registry.tables import Evaluation, EvaluationQuestion, Generation, Question, QuestionOption, Shard
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.tables import Evaluation, EvaluationQuestion, Generation, Model, Question, QuestionOption, Shard
 from registry.untrusted import RefusedError, check
 
 BATCH: Final = 20_000
+KEPT: Final = 50_000
+"""Lines that are kept in memory (25 MB, or 80 with log-probabilities), so that small files are read once."""
 READER_VERSION: Final = 1
+COLUMNS: Final = "columns"
+"""The format of a table of letters."""
 SCORE_TOLERANCE: Final = 1e-9
 """Stated scores of one answer are 0, 1 or a share; this much is rounding."""
 
@@ -91,6 +98,8 @@ class Checked:
     correct: int = 0
     compared: int = 0
     differences: list[Difference] = field(default_factory=list)
+    kept: list[Recorded] | None = field(default_factory=list)
+    """All lines; None where there are more than KEPT."""
 
 
 def import_outputs(
@@ -112,11 +121,8 @@ def import_outputs(
     tell = report or (lambda _what, _done, _total: None)
     definition = parse_variants(request.variants)
     with read_session(engine) as session:
-        version = find_version(session, request.benchmark)
-        revision = find_revision(session, request.model)
-        if revision.state != "ready":
-            raise QueueError(f"model {request.model} is not ready: {revision.error or 'its files are not hashed yet'}")
-        questions = _questions(session, version.id)
+        _require_ready(session, request.model)
+        questions = _questions(session, find_version(session, request.benchmark).id)
     if file is None:
         log = None
         format_, reader = _reader(request, questions)
@@ -127,32 +133,122 @@ def import_outputs(
     checked = _check(reader, definition, tell)
     comparison = None if log is None else _comparison(log, checked, request)
     definition = _with_inserted(definition, checked.inserted)
+    fingerprint = _fingerprint(format_, digest)
+    if request.select or request.column:
+        fingerprint |= {"select": request.select, "column": request.column}
+    if log is not None and comparison is not None:
+        fingerprint |= {"log": log.about, "stated": comparison.fingerprint()}
     with write_session(engine) as session:
-        fingerprint = {
-            "engine": "replay",
-            "code": code_identity(),
-            "format": format_,
-            "reader_version": READER_VERSION,
-            "file_digest": digest,
-        }
-        if request.select or request.column:
-            fingerprint |= {"select": request.select, "column": request.column}
-        if log is not None and comparison is not None:
-            fingerprint |= {"log": log.about, "stated": comparison.fingerprint()}
-        evaluation = _store_evaluation(session, request, definition, questions, checked, fingerprint)
-        _store_rows(session, evaluation.id, reader, definition, checked, tell)
-        if sha256_file(request.path) != digest:
-            raise IngestError(f"{request.path.name}: changed while it was being imported; import it again")
-        tell("sealing", 0, None)
-        renew_statistics(session, evaluation.prompts)
-        write_question_scores(session, evaluation.id)
-        if evaluation.state != "failed":
-            seal(session, evaluation.id)
+        again = reader if checked.kept is None else partial(iter, checked.kept)
+        evaluation = _store(session, request, _Answers(definition, questions, checked), again, fingerprint, tell)
+        _require_unchanged(request.path, digest)
+        tell("sealing", 0, 1)
+        _seal(session, [evaluation], lambda done: tell("sealing", done, 1))
         evaluation_id = evaluation.id
     refresh_boards(engine)
     if comparison is not None and compared is not None:
         compared(comparison)
     return evaluation_id
+
+
+def import_columns(
+    engine: Engine,
+    path: Path,
+    *,
+    benchmark: str,
+    variants: str = "original",
+    protocol: str = "symbols",
+    shots: int = 0,
+    columns: Sequence[str] = (),
+    report: Report | None = None,
+) -> dict[str, int]:
+    """Imports a table of letters, each column as the answers of the model that it names; all of them or none.
+
+    A model that is not registered is, as external. columns: only these; none means all.
+    Returns the evaluation of each model, in the order of the columns. Raises as `import_outputs` does.
+    """
+    tell = report or (lambda _what, _done, _total: None)
+    definition = parse_variants(variants)
+    with read_session(engine) as session:
+        questions = _questions(session, find_version(session, benchmark).id)
+    digest = sha256_file(path)
+    table = read_table(path, questions, columns)
+    models = list(table.positions)
+    for model in models:
+        try:
+            check_name("model", model)
+        except UsageError as error:
+            raise IngestError(f"{path.name} line 1: column {model!r}: {error}") from None
+    # Which prompts there are is the same for every column.
+    checked = _check(lambda: table.recorded(models[0]), definition, tell)
+    answers = _Answers(definition, questions, checked)
+    total = checked.lines * len(models)
+    with write_session(engine) as session:
+        evaluations = []
+        for number, model in enumerate(models):
+            if session.scalar(select(Model.id).filter_by(name=model)) is None:
+                add_revision(session, model, RevisionRequest("external"))
+            _require_ready(session, model)
+            request = ImportRequest(path, model, benchmark, variants, protocol, shots, column=model)
+            before = number * checked.lines
+            evaluations.append(
+                _store(
+                    session,
+                    request,
+                    answers,
+                    partial(table.recorded, model),
+                    _fingerprint(COLUMNS, digest) | {"select": None, "column": model},
+                    lambda what, done, _, before=before: tell(what, before + done, total),  # type: ignore[misc]
+                )
+            )
+        _require_unchanged(path, digest)
+        tell("sealing", 0, len(models))
+        _seal(session, evaluations, lambda done: tell("sealing", done, len(models)))
+        ids = [evaluation.id for evaluation in evaluations]
+    refresh_boards(engine)
+    return dict(zip(models, ids, strict=True))
+
+
+def _require_ready(session: Session, model: str) -> None:
+    revision = find_revision(session, model)
+    if revision.state != "ready":
+        raise QueueError(f"model {model} is not ready: {revision.error or 'its files are not hashed yet'}")
+
+
+def _fingerprint(format_: str, digest: str) -> dict[str, object]:
+    return {
+        "engine": "replay",
+        "code": code_identity(),
+        "format": format_,
+        "reader_version": READER_VERSION,
+        "file_digest": digest,
+    }
+
+
+def _require_unchanged(path: Path, digest: str) -> None:
+    if sha256_file(path) != digest:
+        raise IngestError(f"{path.name}: changed while it was being imported; import it again")
+
+
+def _store(
+    session: Session,
+    request: ImportRequest,
+    answers: "_Answers",
+    reader: Reader,
+    fingerprint: dict[str, object],
+    tell: Report,
+) -> Evaluation:
+    """Stores one model's answers, with the counts of each question; not sealed yet."""
+    evaluation = _store_evaluation(session, request, answers, fingerprint)
+    _store_rows(session, evaluation.id, reader, answers, tell)
+    renew_statistics(session, evaluation.prompts)
+    write_question_scores(session, evaluation.id)
+    return evaluation
+
+
+def _seal(session: Session, evaluations: Sequence[Evaluation], report: Callable[[int], None]) -> None:
+    whole = [evaluation.id for evaluation in evaluations if evaluation.state != "failed"]
+    seal_together(session, whole, report)
 
 
 def _questions(session: Session, version_id: int) -> dict[str, KnownQuestion]:
@@ -181,7 +277,14 @@ def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> t
     """(name of the format, a function that reads the file from its start), recognised by the file's form."""
     path = request.path
     if path.is_file() and is_table_of_columns(path):
-        return "columns", lambda: read_columns(path, questions, request.column)
+        table = read_table(path, questions, () if request.column is None else (request.column,))
+        if len(table.positions) > 1:
+            listed = ", ".join(table.positions)
+            raise UsageError(
+                f"{path.name} has a column for each of {shorten(listed, 400)}; choose one with --column, or leave out "
+                "--model to import them all"
+            )
+        return COLUMNS, partial(table.recorded, next(iter(table.positions)))
     first = next(read_lines(path), None)
     if first is None:
         raise IngestError(f"{path.name}: contains no outputs; give one line per prompt")
@@ -279,6 +382,10 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
             if not variant.question_shown and recorded.logprobs is not None:
                 checked.without_question[question.question_id, variant.order] = recorded.logprobs
         checked.lines += 1
+        if checked.kept is not None:
+            checked.kept.append(recorded)
+            if checked.lines > KEPT:
+                checked.kept = None
         if checked.lines % BATCH == 0:
             tell("checking", checked.lines, None)
     if not checked.lines:
@@ -327,14 +434,27 @@ def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> Variant
     return VariantSetDefinition("imported", {"inserted": "+".join(sorted(names))})
 
 
+class _Answers:
+    """What is stored: variants of a kind, of questions, as they were checked; the same for all columns of a table."""
+
+    def __init__(
+        self, definition: VariantSetDefinition, questions: Mapping[str, KnownQuestion], checked: Checked
+    ) -> None:
+        self.definition, self.questions, self.checked = definition, questions, checked
+        self.expected = {
+            question.question_id: _expected_ordinals(definition, question, checked) for question in questions.values()
+        }
+        self.shapes: dict[int, dict[int, VariantShown]] = {}
+        """Question id to its variants by ordinal, as far as they were asked for; empty for imported orders."""
+
+
 def _store_evaluation(
     session: Session,
     request: ImportRequest,
-    definition: VariantSetDefinition,
-    questions: Mapping[str, KnownQuestion],
-    checked: Checked,
+    answers: "_Answers",
     fingerprint: dict[str, object],
 ) -> Evaluation:
+    definition, questions, checked, expected = answers.definition, answers.questions, answers.checked, answers.expected
     revision = find_revision(session, request.model)
     version = find_version(session, request.benchmark)
     protocol_json = find_definition(session, request.protocol, request.shots)
@@ -351,9 +471,6 @@ def _store_evaluation(
         .limit(1)
     )
     variant_set = store_variant_set(session, definition)
-    expected = {
-        question.question_id: _expected_ordinals(definition, question, checked) for question in questions.values()
-    }
     if definition.kind != "imported":
         shapes = {len(question.options): question for question in questions.values()}
         names = {n: {v.ordinal: v.name for v in _variants(definition, question)} for n, question in shapes.items()}
@@ -395,7 +512,7 @@ def _store_evaluation(
         session.flush()
         if members:
             session.execute(
-                insert(EvaluationQuestion),
+                insert(EvaluationQuestion.__table__),  # type: ignore[arg-type]
                 [
                     {
                         "evaluation_id": evaluation.id,
@@ -444,22 +561,27 @@ def _store_rows(
     session: Session,
     evaluation_id: int,
     reader: Reader,
-    definition: VariantSetDefinition,
-    checked: Checked,
+    answers: _Answers,
     tell: Report,
 ) -> None:
+    definition, checked = answers.definition, answers.checked
     inserted = definition.inserted()
     ordinals = (
         inserted_ordinals(definition.kind)
         if definition.kind != "imported"
         else {name: ordinal for ordinal, name in inserted.items()}
     )
-    shapes: dict[int, dict[int, VariantShown]] = {}
     done = 0
     recorded = reader()
     while batch := list(islice(recorded, BATCH)):
         rows = [
-            _row(evaluation_id, item, _shown(item, definition, ordinals, shapes), inserted, checked.without_question)
+            _row(
+                evaluation_id,
+                item,
+                _shown(item, definition, ordinals, answers.shapes),
+                inserted,
+                checked.without_question,
+            )
             for item in batch
         ]
         insert_predictions(session, rows)
@@ -469,7 +591,7 @@ def _store_rows(
             if item.text is not None
         ]
         if texts:
-            session.execute(insert(Generation), texts)
+            session.execute(insert(Generation.__table__), texts)  # type: ignore[arg-type]
         done += len(batch)
         tell("storing", done, checked.lines)
 

@@ -1,0 +1,223 @@
+"""Recorded answers of real models, shipped with the package, as the demo imports them. README.md says where from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import Engine, func, select, text
+from sqlalchemy.orm import Session
+
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.boards.definition import BoardDefinition, SuiteDefinition, parse_definition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.db import read_session, write_session
+from registry.digests import sha256_file
+from registry.exchange.outputs import ImportRequest, import_columns, import_outputs
+from registry.lookups import stands
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.tables import (
+    EngineFingerprint,
+    Evaluation,
+    EvaluationMetric,
+    Question,
+    QuestionScore,
+    Shard,
+)
+
+FOLDER: Final = Path(__file__).parent
+BOARD: Final = "demo"
+MEDQA: Final = "medqa"
+MMLU_PRO: Final = "mmlu-pro-sample"
+MISTRAL: Final = "Mistral-7B-Instruct"
+MEDALPACA: Final = "medalpaca-7b"
+
+# Name, file, licence, source.
+BENCHMARKS: Final = (
+    (MEDQA, "medqa.jsonl.gz", "MIT", "jind11/MedQA"),
+    (MMLU_PRO, "mmlu-pro.jsonl.gz", "MIT", "TIGER-AI-Lab/MMLU-Pro"),
+)
+# Model, family, developer, parameters, licence.
+MODELS: Final = (
+    (MISTRAL, "Mistral", "Mistral AI", 7_241_732_096, "Apache-2.0"),
+    (MEDALPACA, "LLaMA", "medalpaca", 6_738_415_616, ""),
+)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A file of one model's answers to MedQA, and the kind of variants that it was asked in."""
+
+    model: str
+    file: str
+    variants: str
+
+
+REPEATS: Final = Answers(MISTRAL, "medqa-mistral-7b-instruct-repeats.jsonl.gz", "imported")
+ORDERS: Final = Answers(MISTRAL, "medqa-mistral-7b-instruct-orders.jsonl.gz", "imported")
+# The repeats come first: of two evaluations that a board could show it takes the newer.
+ANSWERS: Final = (
+    REPEATS,
+    ORDERS,
+    Answers(MEDALPACA, "medqa-medalpaca-7b-orders.jsonl.gz", "imported"),
+    Answers(MEDALPACA, "medqa-medalpaca-7b-divergent.jsonl.gz", "imported"),
+)
+TABLE: Final = "mmlu-pro-answers.csv.gz"
+"""Answers of 26 models, asked once: a column each."""
+PROTOCOL: Final = "select-letter"
+SHOTS: Final = 5
+"""How those 26 were asked: for a chain of thought and a letter, after five examples."""
+
+COLUMNS: Final = ("accuracy", "average_accuracy", "worst_accuracy", "fluctuation_rate")
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the demo tells, computed from what is stored. Shares of MedQA's questions, from 0 to 1.
+
+    as_printed: right in the benchmark's own order; in_every_order: right in that and in all shuffles; every_time: right
+    in all repeats of the same prompt. orders, repeats: evaluations. question: id of one that flips.
+    once: model to accuracy on MMLU-Pro, on so many sampled questions, asked in one order; the best first.
+    """
+
+    questions: int
+    shuffles: int
+    repetitions: int
+    as_printed: float
+    in_every_order: float
+    every_time: float
+    orders: int
+    repeats: int
+    question: int
+    once: Mapping[str, float]
+    sampled: int
+
+    def sentence(self) -> str:
+        """All of it in words."""
+        return (
+            f"{MISTRAL} answers {percent(self.as_printed)} of MedQA's {self.questions:,} questions right as printed, "
+            f"and {percent(self.in_every_order)} right under the original order and {self.shuffles} shuffles of the "
+            f"same options. Asked {self.repetitions} times without moving anything, it is right every time on "
+            f"{percent(self.every_time)}: part of the loss is chance, and the rest is the order of the options."
+        )
+
+
+def percent(share: float) -> str:
+    """A share as people read it."""
+    return f"{100 * share:.1f} %"
+
+
+def import_recorded(engine: Engine) -> Story:
+    """Imports benchmarks, models and answers, and makes the board. What is there already is left as it is."""
+    with read_session(engine) as session:
+        known = _evaluations_of_files(session)
+    with write_session(engine) as session:
+        for name, file, licence, source in BENCHMARKS:
+            import_benchmark(session, read_benchmark(FOLDER / file), name=name, licence=licence, source=source)
+        for model, family, developer, parameters, licence in MODELS:
+            description = {
+                "family": family,
+                "developer": developer,
+                "parameters": parameters,
+                "licence": licence or None,
+            }
+            add_revision(session, model, RevisionRequest("external"), description)
+    for answers in ANSWERS:
+        path = FOLDER / answers.file
+        if sha256_file(path) not in known:
+            import_outputs(engine, ImportRequest(path, answers.model, MEDQA, answers.variants))
+    if sha256_file(FOLDER / TABLE) not in known:
+        import_columns(engine, FOLDER / TABLE, benchmark=MMLU_PRO, protocol=PROTOCOL, shots=SHOTS)
+    with read_session(engine) as session:
+        story = told(session)
+    _make_boards(engine, story)
+    return story
+
+
+def _evaluations_of_files(session: Session) -> dict[str, int]:
+    """Digest of an imported file to the newest sealed evaluation that was made of it."""
+    query = (
+        select(EngineFingerprint.document, Shard.evaluation_id)
+        .join(Shard, Shard.engine_fingerprint_id == EngineFingerprint.id)
+        .join(Evaluation, Evaluation.id == Shard.evaluation_id)
+        .where(Evaluation.seal.is_not(None), stands())
+        .order_by(Evaluation.id)
+    )
+    return {row.document.get("file_digest", ""): row.evaluation_id for row in session.execute(query)}
+
+
+def told(session: Session) -> Story:
+    """The story of what is stored."""
+    known = _evaluations_of_files(session)
+    orders, repeats = (known[sha256_file(FOLDER / answers.file)] for answers in (ORDERS, REPEATS))
+    stored = select(EvaluationMetric.metric, EvaluationMetric.value).filter_by(evaluation_id=orders, scope="all")
+    values = {row.metric: row.value for row in session.execute(stored)}
+    score = QuestionScore
+    again = session.execute(select(score.stored, score.correct).filter_by(evaluation_id=repeats)).all()
+    # The question whose answers are right as printed and in about half of all orders, with as few different prompts.
+    flipping = (
+        select(Question.id)
+        .join(score, score.question_id == Question.id)
+        .where(score.evaluation_id == orders, score.original_correct.is_(True), score.valid == score.stored)
+        .order_by(func.abs(2 * score.correct - score.stored), score.agreeing, Question.ordinal)
+        .limit(1)
+    )
+    shuffles = session.scalar(select(func.max(score.others)).filter_by(evaluation_id=orders))
+    once = session.execute(
+        text(
+            "SELECT model, accuracy, questions FROM leaderboard "
+            "WHERE benchmark = :benchmark AND variants = 'original' ORDER BY accuracy DESC"
+        ),
+        {"benchmark": MMLU_PRO},
+    ).all()
+    return Story(
+        questions=len(again),
+        shuffles=shuffles or 0,
+        repetitions=max(row.stored for row in again),
+        as_printed=values["accuracy"],
+        in_every_order=values["worst_accuracy"],
+        every_time=sum(row.correct == row.stored for row in again) / len(again),
+        orders=orders,
+        repeats=repeats,
+        question=session.scalars(flipping).one(),
+        once={row.model: row.accuracy for row in once},
+        sampled=once[0].questions,
+    )
+
+
+def _make_boards(engine: Engine, story: Story) -> None:
+    make_board(
+        engine,
+        {"name": BOARD, "variants": ["imported"], "tasks": [{"benchmark": MEDQA}]},
+        {
+            "title": "What the order of the options decides",
+            "text": story.sentence(),
+            "columns": [f"{metric}@imported" for metric in COLUMNS],
+        },
+    )
+    make_board(
+        engine,
+        {
+            "name": MMLU_PRO,
+            "protocols": [PROTOCOL],
+            "shots": SHOTS,
+            "variants": ["original"],
+            "tasks": [{"benchmark": MMLU_PRO}],
+        },
+        {
+            "title": "MMLU-Pro, asked once",
+            "text": f"Recorded answers to {story.sampled} questions of MMLU-Pro, every 24th by id. Each was asked in "
+            "one order, so that nothing is known of how these scores hold up when the options move.",
+            "columns": ["accuracy@original"],
+        },
+    )
+    refresh_boards(engine)
+
+
+def make_board(engine: Engine, suite: dict[str, Any], board: dict[str, Any]) -> None:
+    """Stores a suite and a board of the same name; nothing changes where they are there already."""
+    board = board | {"name": suite["name"], "suite": suite["name"]}
+    with write_session(engine) as session:
+        import_suite(session, parse_definition(suite, SuiteDefinition, suite["name"]))
+        import_board(session, parse_definition(board, BoardDefinition, suite["name"]))

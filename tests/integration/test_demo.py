@@ -1,0 +1,73 @@
+"""`shuffleboard demo`, as far as it needs no model."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.benchmarks import read_benchmark
+from registry.db import get_engine, read_session
+from registry.settings import Settings
+from registry.tables import ChainLink
+from shuffleboard.cli import demo
+from shuffleboard.recorded import FOLDER, import_recorded
+from tests.commands import shuffleboard
+from tests.docs.pages import DOCS, blocks
+from web import create_app
+
+
+def test_recorded_answers_tell_the_story_without_torch_and_are_imported_once(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    refused = tmp_path / "without"
+    for name in ("torch", "transformers", "gguf"):
+        (refused / name).mkdir(parents=True)
+        (refused / name / "__init__.py").write_text("raise ModuleNotFoundError('not here', name=__name__)\n")
+    command = [sys.executable, "-m", "shuffleboard.cli", "demo", "--recorded", "--exit"]
+    environment = {"PYTHONPATH": f"{refused}:{Path(__file__).parents[2]}", "SHUFFLEBOARD_HOME": str(home)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, timeout=600)
+    said = " ".join(done.stdout.split())
+    assert "30.6 % of MedQA's 1,273 questions right as printed, and 4.3 % right under the original order and 11" in said
+    assert "Asked 11 times without moving anything, it is right every time on 13.6 %" in said
+    assert "26 more models were asked 502 questions of MMLU-Pro once each: from 66.1 %" in said
+    assert "shuffleboard evaluations import answers.csv --benchmark mmlu-pro-sample" in said
+    links = re.findall(r"http://127\.0\.0\.1:8000(/\S+)", done.stdout)
+    assert [re.sub(r"\d+", "N", link).partition("?")[0] for link in links] == [
+        "/boards/demo",
+        "/evaluations/N/questions/N",
+        "/sql",
+        "/boards/mmlu-pro-sample:",
+    ]
+    url = f"sqlite:///{home / 'shuffleboard.db'}"
+    client = create_app(Settings(database_url=url, anonymous_sql=True)).test_client()
+    for link, shown in zip(links[:3], ("What the order of the options decides", "Right in", "29 rows"), strict=True):
+        page = client.get(link)
+        assert page.status_code == 200
+        assert shown in page.text
+    engine = get_engine(url)
+
+    def links_of_the_chain() -> int:
+        with read_session(engine) as session:
+            return session.scalar(select(func.count()).select_from(ChainLink)) or 0
+
+    before = links_of_the_chain()
+    assert import_recorded(engine).question
+    assert links_of_the_chain() == before
+
+
+def test_without_the_worker_s_packages_it_says_what_to_install_before_it_does_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "find_spec", lambda name: None if name == "torch" else object())
+    outcome = shuffleboard("demo", "--exit", status=2, home=tmp_path / "home")
+    assert "torch is not installed" in outcome.stderr
+    assert "shuffleboard demo --recorded" in outcome.stderr
+    assert not (tmp_path / "home").exists()
+
+
+def test_the_live_questions_are_the_tutorial_s() -> None:
+    (listed,) = (block.text for block in blocks(DOCS / "tutorial.md") if '"id": "q1"' in block.text)
+    assert (FOLDER / "everyday.jsonl").read_text(encoding="utf-8") == listed
+    assert len(read_benchmark(FOLDER / "everyday.jsonl").questions) == 12

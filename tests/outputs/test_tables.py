@@ -1,0 +1,85 @@
+"""Tables of letters: all columns at once."""
+
+import json
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.db import read_session
+from registry.errors import ShuffleboardError
+from registry.exchange.outputs import ImportRequest, import_columns, import_outputs
+from registry.results.reports import evaluation_metrics
+from registry.tables import Evaluation, Model, ModelRevision
+from registry.verification import verify_evaluation
+from tests.commands import shuffleboard
+from tests.outputs.conftest import Registry, four_options
+
+HEADING = "question_id,correct,m,new.model"
+# 40 questions, so that there are intervals. m is right on all of them, the new model where it says A and A is right.
+ROWS = [f"q{q},{'ABCD'[q % 4]},{'abcd'[q % 4]},{'A' if q % 8 else ''}" for q in range(40)]
+
+
+def test_every_column_is_what_it_is_when_imported_alone(registries: list[Registry]) -> None:
+    seals = set()
+    for registry in registries:
+        registry.model("m")
+        registry.benchmark("b", four_options(40))
+        table = registry.file("table.csv", [HEADING, *ROWS])
+        found = import_columns(registry.engine, table, benchmark="b")
+        assert list(found) == ["m", "new.model"]
+        alone = import_outputs(registry.engine, ImportRequest(table, "new.model", "b", "original", column="new.model"))
+        with read_session(registry.engine) as session:
+            assert session.scalars(select(ModelRevision.kind).join(Model)).all() == ["external", "external"]
+            documents = [evaluation_metrics(session, one)["metrics"] for one in (*found.values(), alone)]
+            assert [document["accuracy"] for document in documents] == [1.0, 5 / 40, 5 / 40]
+            for evaluation_id in (*found.values(), alone):
+                assert verify_evaluation(session, evaluation_id)["problems"] == []
+            seals.add(tuple(session.get_one(Evaluation, one).seal for one in found.values()))
+    assert len(seals) == 1
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ([HEADING, *ROWS[:20], "q20,A,B,?", *ROWS[21:]], 'line 22: column "new.model": answer "?" is not a letter'),
+        ([HEADING, *ROWS[:2], "q2,C,C"], "line 4: 3 cells under 4 headings"),
+        ([HEADING, *ROWS, ROWS[0]], "line 42: question q0 variant 0 is already on an earlier line"),
+        (["question_id,m,m", "q0,A,B"], 'line 1: column "m" is there twice'),
+        (["question_id,m,", "q0,A,B"], "line 1: column 3 has no heading"),
+        (["question_id,m,a/b", "q0,A,B"], "line 1: column 'a/b': model name 'a/b': use up to 200"),
+        (["question_id,subject", "q0,x"], "has no model's column"),
+        ([HEADING, "nowhere,A,A,A"], 'line 2: question "nowhere" is not among the 40 questions'),
+    ],
+)
+def test_one_bad_column_is_named_and_nothing_is_stored(registry: Registry, lines: list[str], problem: str) -> None:
+    registry.benchmark("b", four_options(40))
+    with pytest.raises(ShuffleboardError) as refused:
+        import_columns(registry.engine, registry.file("table.csv", lines), benchmark="b")
+    assert problem in str(refused.value)
+    with read_session(registry.engine) as session:
+        assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
+        assert session.scalars(select(Model.name)).all() == ["m"]
+
+
+@pytest.mark.one_engine
+def test_the_command_says_where_the_import_is_and_ends_with_1_where_answers_are_missing(registry: Registry) -> None:
+    registry.benchmark("b", four_options(40))
+    where = {"database_url": registry.url, "public_url": "https://board.example.org"}
+    whole = shuffleboard("evaluations", "import", registry.file("t.csv", [HEADING, *ROWS]), "--benchmark", "b", **where)
+    assert json.loads(whole.stdout) == {"evaluations": {"m": 1, "new.model": 2}}
+    assert "complete; see https://board.example.org/?benchmark=b" in whole.stderr
+    part = registry.file("part.csv", [HEADING, *ROWS[:-1]])
+    one = ("evaluations", "import", part, "--benchmark", "b", "--column", "m")
+    failed = shuffleboard(*one, status=1, **where)
+    assert json.loads(failed.stdout) == {"evaluations": {"m": 3}}
+    assert (
+        "evaluation 3 is stored as failed, incomplete: 1 of 40 questions lack outputs, the first is q39"
+        in failed.stderr
+    )
+    assert "its page: https://board.example.org/evaluations/3" in failed.stderr
+    several = shuffleboard("evaluations", "import", part, "--benchmark", "b", "--model", "m", status=2, **where)
+    assert "part.csv has a column for each of m, new.model; choose one with --column" in several.stderr
+    lines = [{"question_id": f"q{q}", "variant": 0, "order": [0, 1, 2, 3], "position": 0} for q in range(40)]
+    rotated = ("evaluations", "import", registry.file("o.jsonl", lines), "--benchmark", "b", "--variants", "cyclic")
+    assert "evaluation 4 is stored as failed" in shuffleboard(*rotated, "--model", "m", status=1, **where).stderr
