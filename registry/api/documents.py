@@ -807,7 +807,7 @@ class Bootstrap(TypedDict):
 
     resamples: int
     seed: int
-    confidence: str
+    confidence: float
 
 
 class Unranked(TypedDict):

@@ -54,11 +54,7 @@ def demo(recorded: bool, exit_after: bool, host: str, port: int, install: str | 
     Imports the answers that ship with the package, prints a board and what it says, and serves it. Then a worker asks
     SmolLM2-135M-Instruct twelve questions, and the page follows. Everything is in one SQLite file; what is there
     already is used again.
-
-    \b
-    Example:
-      shuffleboard demo --recorded --exit
-    """  # noqa: D301
+    """
     settings = settings_of()
     if not recorded:
         _require_packages(settings, with_torch=install is None)

@@ -91,6 +91,7 @@ EXAMPLES: Final = {
     "accounts list": "accounts list",
     "accounts password": "accounts password ada",
     "accounts role": "accounts role ada maintainer",
+    "accounts sign-out": "accounts sign-out ada",
     "accounts tokens": "accounts tokens list",
     "accounts tokens add": "accounts tokens add ada --name notebook --scope read --days 30",
     "accounts tokens list": "accounts tokens list ada",
@@ -100,7 +101,7 @@ EXAMPLES: Final = {
     "beat": "beat --once",
     "alive": "alive worker --seconds 60",
     "serve": "serve --host 0.0.0.0 --port 8080",
-    "demo": "demo",
+    "demo": "demo --recorded --exit",
     "completion": "completion --install",
 }
 """Command → what is typed behind `shuffleboard`."""

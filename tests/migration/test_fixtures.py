@@ -93,14 +93,19 @@ def upgraded(request: pytest.FixtureRequest, next_schema: Path) -> tuple[Engine,
     return get_engine(url), before
 
 
+DROPPED = {("account", "session_epoch")}
+"""Columns that a later schema does without. Signing out is a row of browser_session now."""
+
+
 def test_an_old_database_keeps_every_row(upgraded: tuple[Engine, Contents]) -> None:
     engine, before = upgraded
     after = contents(engine)
     assert len(before["prediction"]) > 24
     for table, rows in before.items():
         for key, row in rows.items():
-            # Columns and rows may have come in; none may have gone or changed.
-            assert {name: after[table][key][name] for name in row} == row, f"{table} {key}"
+            # Columns and rows may have come in; none may have gone or changed, but for those that are listed.
+            kept = {name: value for name, value in row.items() if (table, name) not in DROPPED}
+            assert {name: after[table][key][name] for name in kept} == kept, f"{table} {key}"
     assert {row["colour"] for row in after["benchmark"].values()} == {None}
 
 

@@ -15,6 +15,7 @@ from registry.account_tables import (
     Account,
     ApiToken,
     AuditEvent,
+    BrowserSession,
     Notice,
     SavedQuery,
     Submission,
@@ -65,6 +66,7 @@ def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped
     account = Account(name="ann", role="admin", password_hash="$argon2id$…", last_login_at=LATER)
     session.add(account)
     session.flush()
+    session.add(BrowserSession(digest=sha256_text("cookie"), account_id=account.id))
     token = ApiToken(account_id=account.id, name="ci", hint="sb_12", digest=sha256_text("token"), scopes=["read"])
     submission = Submission(
         account_id=account.id,

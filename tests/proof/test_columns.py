@@ -67,7 +67,7 @@ def columns() -> list[tuple[str, str]]:
 
 
 NOT_SEALED: Final = {
-    "account", "api_token", "audit_event", "notice", "role", "saved_query", "submission", "submission_evaluation",
+    "account", "api_token", "audit_event", "browser_session", "notice", "role", "saved_query", "submission", "submission_evaluation",
     "webhook", "webhook_delivery",  # people
     "benchmark", "model",  # names, which stand in the specification, and descriptions
     "worker",  # lives on; its id, host and device stand in the seal

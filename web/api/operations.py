@@ -58,9 +58,9 @@ OPERATIONS: Final[list[Operation]] = []
 """Every operation, in the order of the document."""
 
 
-def get(rule: str, answers: Any, *, tag: str, scope: str = "read") -> Callable[[View], View]:
+def get(rule: str, answers: Any, *, tag: str, scope: str = "read", conflicts: bool = False) -> Callable[[View], View]:
     """Registers a view that answers GET (HEAD and OPTIONS come with it). Its docstring describes the operation."""
-    return _registering("GET", rule, answers=answers, tag=tag, scope=scope)
+    return _registering("GET", rule, answers=answers, tag=tag, scope=scope, conflicts=conflicts)
 
 
 def change(

@@ -31,7 +31,7 @@ class DriftQuery(Query):
     right: Annotated[Id, Field(description="An evaluation's number.")]
 
 
-@get("/drift", documents.Drift, tag="results")
+@get("/drift", documents.Drift, tag="results", conflicts=True)
 def drift(query: DriftQuery) -> Response:
     """What changed between two evaluations that put the same prompts to the same model."""
     left, right = (queries.evaluation(session(), item) for item in (query.left, query.right))
