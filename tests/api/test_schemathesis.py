@@ -184,20 +184,20 @@ def names(operations: list[Operation]) -> list[str]:
 @pytest.mark.parametrize("operation", READS, ids=names(READS))
 def test_what_the_document_allows_is_answered_as_it_says(api: Any, operation: Operation) -> None:
     role = WEAKEST.get(operation.scope, ANONYMOUS)
-    answered = _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 12)
+    answered = _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 8)
     assert 200 in answered or operation.name in OF_PAIRS
 
 
 @pytest.mark.parametrize("operation", WRITES, ids=names(WRITES))
 def test_what_is_sent_as_the_document_says_is_answered_so(changing_api: Any, operation: Operation) -> None:
-    answered = _ask(changing_api, operation, WEAKEST[operation.scope], schemathesis.GenerationMode.POSITIVE, 10)
+    answered = _ask(changing_api, operation, WEAKEST[operation.scope], schemathesis.GenerationMode.POSITIVE, 6)
     assert not answered & {401, 403, 415}
 
 
 @pytest.mark.parametrize("operation", WITH_PARAMETERS, ids=names(WITH_PARAMETERS))
 def test_what_the_document_forbids_is_a_documented_problem(changing_api: Any, operation: Operation) -> None:
     role = WEAKEST.get(operation.scope, ANONYMOUS)
-    assert _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 16) & {400, 404, 415, 422}
+    assert _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 10) & {400, 404, 415, 422}
 
 
 @pytest.mark.parametrize("role", [ANONYMOUS, *ROLES])

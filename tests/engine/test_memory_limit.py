@@ -4,8 +4,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from tests.commands import ROOT
 
 
@@ -16,14 +14,11 @@ def scored_within(limit_mb: int, threads: int, *mode: str) -> dict[str, float]:
     return json.loads(finished.stdout)
 
 
-@pytest.mark.parametrize(("limit_mb", "threads", "mode"), [(80, 1, []), (160, 2, ["fast"])])
-def test_the_limit_holds_with_and_without_a_copy_of_the_weights(limit_mb: int, threads: int, mode: list[str]) -> None:
-    taken = scored_within(limit_mb, threads, *mode)
-    assert taken["peak_mb"] <= limit_mb
-    assert taken["packed_weights"] == (limit_mb == 160)
-    if mode:
-        assert not taken["canonical"]
-
-
-def test_without_a_limit_it_would_be_exceeded() -> None:
-    assert scored_within(2048, 1)["peak_mb"] > 80
+def test_the_limit_holds_with_and_without_a_copy_of_the_weights_and_without_it_more_is_taken() -> None:
+    small, large, unlimited = scored_within(80, 1), scored_within(160, 2, "fast"), scored_within(2048, 1)
+    assert small["peak_mb"] <= 80
+    assert large["peak_mb"] <= 160
+    assert (small["packed_weights"], large["packed_weights"]) == (False, True)
+    assert not large["canonical"]
+    # How much of it the process had before, and uses again, differs from run to run.
+    assert unlimited["peak_mb"] > small["peak_mb"] + 20
