@@ -3,6 +3,7 @@
 import gzip
 import json
 import tomllib
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -98,7 +99,7 @@ def recognise(path: Path) -> Kind | None:
         if head.startswith(b"\x1f\x8b"):
             with gzip.open(path, "rb") as stream:
                 head = stream.read(HEAD_BYTES)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return None
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
@@ -112,7 +113,10 @@ def recognise(path: Path) -> Kind | None:
         return _toml(text)
     if text.lstrip().startswith("{"):
         return _json(text)
-    return _by_keys([name.strip().strip('"') for name in text.partition("\n")[0].split(",")], table=True)
+    heading, ended, _ = text.partition("\n")
+    if not ended and len(head) == HEAD_BYTES:
+        return None
+    return _by_keys([name.strip().strip('"') for name in heading.split(",")], table=True)
 
 
 def _begins_with(path: Path, magic: bytes) -> bool:
@@ -133,10 +137,11 @@ def _folder(path: Path) -> Kind | None:
 
 def _parquet_columns(path: Path) -> list[str]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
+
+    from registry.files.parquet import parquet_columns
 
     try:
-        return list(pq.read_schema(path).names)
+        return parquet_columns(path)
     except (pa.ArrowException, OSError):
         return []
 
