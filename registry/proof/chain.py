@@ -5,12 +5,12 @@ recomputed chain ends in another digest than the published one. So publish its h
 prints it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, one_at_a_time
@@ -78,16 +78,17 @@ def check_chain(session: Session, published: str | None = None) -> ChainReport:
     """Recomputes every link. published: a head that was noted elsewhere, which the chain must still contain."""
     problems: list[str] = []
     previous, position, held = BEGINNING, 0, False
-    for link in _streamed(session):
-        position += 1
-        if link.position != position:
-            problems.append(f"chain: link {position} is missing, the next one is {link.position}")
-            position = link.position
-        if link.previous != previous:
-            problems.append(f"chain: link {link.position} does not follow the link before it")
-        if link_digest(link) != link.digest:
-            problems.append(f"chain: link {link.position} does not match its digest")
-        previous, held = link.digest, held or link.digest == published
+    with session.execute(_streamed()) as rows:  # closed before whoever asked goes back to a savepoint
+        for link in rows:
+            position += 1
+            if link.position != position:
+                problems.append(f"chain: link {position} is missing, the next one is {link.position}")
+                position = link.position
+            if link.previous != previous:
+                problems.append(f"chain: link {link.position} does not follow the link before it")
+            if link_digest(link) != link.digest:
+                problems.append(f"chain: link {link.position} does not match its digest")
+            previous, held = link.digest, held or link.digest == published
     if published is not None and not held:
         problems.append(
             f"chain: {published} is not among its {position} digests; the chain was rewritten since that head was "
@@ -96,10 +97,9 @@ def check_chain(session: Session, published: str | None = None) -> ChainReport:
     return ChainReport(position, previous if position else None, problems)
 
 
-def _streamed(session: Session) -> Iterator[Any]:
+def _streamed() -> Select[Any]:
     columns = ChainLink.__table__.columns
-    query = select(*columns).order_by(ChainLink.position).execution_options(yield_per=5000)
-    return iter(session.execute(query))
+    return select(*columns).order_by(ChainLink.position).execution_options(yield_per=5000)
 
 
 def is_linked(session: Session, kind: str, subject: str, labels: str | None = None) -> tuple[bool, bool]:

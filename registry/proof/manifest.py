@@ -16,7 +16,7 @@ from decimal import Context, Decimal
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import and_, null, select
+from sqlalchemy import Select, and_, null, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
@@ -170,10 +170,12 @@ def question_leaves(
     if seal_version > 2:
         yield from _few_shot_leaves(session, evaluation_id)
         headers = _headers(session, evaluation_id, {} if records is None else records)
-    for question_id, group in groupby(_prediction_rows(session, evaluation_id, seal_version), key=lambda row: row[0]):
-        rows = list(group)
-        external_id, header = headers.pop(question_id, (rows[0][1], b""))
-        yield Leaf(question_id, external_id, leaf_digest((row[2:] for row in rows), header), _prompts(rows))
+    # Closed before whoever asked goes back to a savepoint, which would leave a cursor that cannot be closed.
+    with session.execute(_predictions(evaluation_id, seal_version)) as streamed:
+        for question_id, group in groupby(streamed, key=lambda row: row[0]):
+            rows = list(group)
+            external_id, header = headers.pop(question_id, (rows[0][1], b""))
+            yield Leaf(question_id, external_id, leaf_digest((row[2:] for row in rows), header), _prompts(rows))
     for question_id, (external_id, header) in sorted(headers.items()):
         yield Leaf(question_id, external_id, leaf_digest((), header), None)
 
@@ -185,7 +187,7 @@ def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSIO
             yield leaf.external_id, leaf.leaf
 
 
-def _prediction_rows(session: Session, evaluation_id: int, seal_version: int) -> Iterator[Any]:
+def _predictions(evaluation_id: int, seal_version: int) -> Select[Any]:
     """Question id, external id, and the columns that a leaf covers, by question and variant."""
     columns = [
         # SELECT NULL keeps the columns in their places.
@@ -203,7 +205,7 @@ def _prediction_rows(session: Session, evaluation_id: int, seal_version: int) ->
             ),
         )
     query = query.where(Prediction.evaluation_id == evaluation_id).order_by(Prediction.question_id, Prediction.variant)
-    return iter(session.execute(query.execution_options(yield_per=5000)))
+    return query.execution_options(yield_per=5000)
 
 
 _VARIANT: Final = 2 + LEAF_COLUMNS.index("variant")
