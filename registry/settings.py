@@ -1,15 +1,18 @@
-"""Settings: read once from the environment and the files that it names, then frozen."""
+"""Settings: read from the environment and the files that it names, once as long as it stays as it is, then frozen."""
 
 import os
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import platformdirs
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from registry.errors import UsageError
+
+_PREFIX: Final = "SHUFFLEBOARD_"
 
 
 class Settings(BaseSettings):
@@ -19,7 +22,7 @@ class Settings(BaseSettings):
     environments are shown by many tools.
     """
 
-    model_config = SettingsConfigDict(env_prefix="SHUFFLEBOARD_", frozen=True, env_ignore_empty=True)
+    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, env_ignore_empty=True)
 
     home: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("shuffleboard")),
@@ -177,15 +180,20 @@ class Settings(BaseSettings):
         return url
 
 
-@lru_cache(maxsize=1)
 def get_settings() -> Settings:
-    """The settings of this process.
+    """The settings of this process, read anew only where a variable of them has changed.
 
     Raises UsageError that names the variable, and its file, when one cannot be read or is given in both ways.
     """
-    files = _named_files()
+    return _settings_of(frozenset(pair for pair in os.environ.items() if pair[0].upper().startswith(_PREFIX)))
+
+
+@lru_cache(maxsize=1)
+def _settings_of(variables: frozenset[tuple[str, str]]) -> Settings:
+    environment = dict(variables)
+    files = _named_files(environment)
     try:
-        return Settings(**{field: _contents(field, path) for field, path in files.items()})
+        return Settings(**{field: _contents(environment, field, path) for field, path in files.items()})
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0])
@@ -197,19 +205,19 @@ def get_settings() -> Settings:
 
 
 def _variable(field: str) -> str:
-    return f"SHUFFLEBOARD_{field.upper()}"
+    return f"{_PREFIX}{field.upper()}"
 
 
-def _named_files() -> dict[str, str]:
+def _named_files(environment: Mapping[str, str]) -> dict[str, str]:
     """Field to the file that holds its value, for each that an environment variable names."""
-    named = {field: os.environ.get(f"{_variable(field)}_FILE", "") for field in Settings.model_fields}
+    named = {field: environment.get(f"{_variable(field)}_FILE", "") for field in Settings.model_fields}
     return {field: path for field, path in named.items() if path}
 
 
-def _contents(field: str, path: str) -> Any:
+def _contents(environment: Mapping[str, str], field: str, path: str) -> Any:
     """The text of a setting's file, without the blanks and line ends around it."""
     name = f"{_variable(field)}_FILE"
-    if os.environ.get(_variable(field)):
+    if environment.get(_variable(field)):
         raise UsageError(f"both {_variable(field)} and {name} are set; unset one of them")
     try:
         text = Path(path).read_text(encoding="utf-8").strip()

@@ -35,7 +35,6 @@ def shuffleboard(
     In this process, because starting Python and importing what a command needs costs far more than the command.
     width: stdout is a terminal of so many columns; without it, a pipe.
     """
-    from registry.settings import get_settings
     from shuffleboard.cli import main
 
     command = ["shuffleboard", *map(str, arguments)]
@@ -44,14 +43,11 @@ def shuffleboard(
     ended = 0
     columns = {} if width is None else {"COLUMNS": str(width)}
     with mock.patch.dict(os.environ, _environment(settings) | columns), mock.patch.object(sys, "argv", command):
-        get_settings.cache_clear()
         try:
             with redirect_stdout(out), redirect_stderr(err):
                 main()
         except SystemExit as end:
             ended = int(end.code or 0)
-        finally:
-            get_settings.cache_clear()
     outcome = subprocess.CompletedProcess(command, ended, _written(out), _written(err))
     return _checked(outcome, status)
 

@@ -143,9 +143,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
         if name.startswith("SHUFFLEBOARD_") and not name.startswith("SHUFFLEBOARD_TEST_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path))
-    _forget_settings()
     yield tmp_path
-    _forget_settings()
     _forget_engines(tmp_path)
 
 
@@ -156,12 +154,6 @@ def cheap_passwords() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(PasswordHasher, "__init__", partialmethod(PasswordHasher.__init__, **cheapest))
         yield
-
-
-def _forget_settings() -> None:
-    settings = sys.modules.get("registry.settings")
-    if settings is not None:
-        settings.get_settings.cache_clear()
 
 
 # PostgreSQL

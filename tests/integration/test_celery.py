@@ -17,7 +17,7 @@ from registry.lookups import find_evaluation
 from registry.queue.claims import claim, hand_back
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.hints import hints_of, missing_hints, send_hints
-from registry.settings import Settings, get_settings
+from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
 from tests.commands import eventually, fake_worker, shuffleboard_json, terminate
@@ -224,7 +224,6 @@ def in_this_process(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch, b
     """This process's settings are the deployment's, and the broker holds no message."""
     for name in ("database_url", "broker_url"):
         monkeypatch.setenv(f"SHUFFLEBOARD_{name.upper()}", settings[name])
-    get_settings.cache_clear()
     broker.flushdb()
 
 
@@ -266,7 +265,6 @@ def test_a_commit_succeeds_while_redis_is_down(
     engine: Engine, tmp_path: Path, in_this_process: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_BROKER_URL", f"redis://127.0.0.1:{free_port()}/0")
-    get_settings.cache_clear()
     evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)
     with read_session(engine) as session:
         assert len(hints_of(session, Shard.evaluation_id == evaluation_id)) == SHARDS

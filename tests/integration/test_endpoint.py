@@ -165,7 +165,6 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An endpoint of this process's settings, whose server is not asked."""
     url = "http://127.0.0.1:9/v1"
     monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", endpoints_of(tmp_path, url))
-    get_settings.cache_clear()
     return url
 
 
@@ -211,7 +210,6 @@ def test_a_worker_asks_for_a_model_and_looks_again_when_it_is_added_again(
     served: list[dict[str, str]] = []
     with scripted_server(lambda _: Answer({"data": served})) as server:
         monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", endpoints_of(tmp_path, server.url))
-        get_settings.cache_clear()
         states = []
         for present in ([], [{"id": "tiny"}]):
             served[:] = present
@@ -267,7 +265,6 @@ def test_a_key_stands_nowhere_but_in_requests(
 
     with scripted_server(repeat) as server:
         monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", endpoints_of(tmp_path, server.url))
-        get_settings.cache_clear()
         with write_session(get_engine(sqlite_database)) as session:
             add_revision(session, "smol", RevisionRequest("openai", server.url, "tiny", key_reference="served"))
         run_worker(sqlite_database, get_settings())

@@ -14,7 +14,7 @@ from registry.prompting.protocols.custom import custom_definition
 from registry.proof.provenance import provenance_document
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
-from registry.settings import Settings, get_settings
+from registry.settings import Settings
 from registry.tables import Evaluation, Generation, Prediction, Shard
 from registry.verification import verify_evaluation
 from tests.population import add_benchmark, add_model, question
@@ -86,7 +86,6 @@ def opened(sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         path = tmp_path / "endpoints.toml"
         path.write_text(f'[here]\nurl_prefix = "{script.url}"\n')
         monkeypatch.setenv("SHUFFLEBOARD_ENDPOINTS", str(path))
-        get_settings.cache_clear()
         with write_session(get_engine(sqlite_database)) as session:
             add_benchmark(session, tmp_path, [question(number) for number in (1, 2)])
             revision = add_revision(session, "served", RevisionRequest("openai", script.url, "m").checked())[0]

@@ -23,7 +23,6 @@ from registry.schema.audiences import audience_engine
 from registry.schema.roles import RoleNames, apply_roles
 from registry.schema.triggers import trigger_names
 from registry.schema.views import VIEWS
-from registry.settings import get_settings
 from registry.tables import Evaluation, Model, Prediction, Question
 from registry.verification import verify_all
 from shuffleboard.cli.backups import move_command, restore_command
@@ -192,7 +191,6 @@ def test_restoring_tampered_rows_says_so_and_ends_with_status_1(
         connection.execute("DROP TRIGGER sealed_prediction_update")
         connection.execute("UPDATE prediction SET chosen_option = (chosen_option + 1) % 4 WHERE variant = 0")
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", f"sqlite:///{tmp_path / 'new.db'}")
-    get_settings.cache_clear()
     outcome = CliRunner().invoke(restore_command, [str(tmp_path / "file")])
     assert outcome.exit_code == 1
     assert "question q0" in outcome.stderr
@@ -446,7 +444,6 @@ def test_the_command_prints_what_moved_and_no_password(
     sqlite_filled: Engine, postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", url_of(sqlite_filled))
-    get_settings.cache_clear()
     address = postgresql_url.replace("+psycopg", "").replace("postgres@", "postgres:hunter2@")
     outcome = CliRunner().invoke(move_command, ["--to", address])
     assert outcome.exit_code == 0, outcome.output

@@ -22,7 +22,7 @@ from registry.db import database_now, get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.maintenance import Maintenance
 from registry.queue import claims
-from registry.settings import Settings, get_settings
+from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
 from shuffleboard.cli.beat import alive
@@ -85,7 +85,6 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
 
         eventually(done, "the one is sealed, the other's shard is queued again")
         monkeypatch.setenv("SHUFFLEBOARD_HOME", str(tmp_path / "home"))
-        get_settings.cache_clear()
         eventually((tmp_path / "home" / "beat").exists, "the sign of life")
         shown = CliRunner().invoke(alive, ["beat"])
         assert shown.exit_code == 0, shown.output

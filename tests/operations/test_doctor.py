@@ -22,7 +22,7 @@ from registry.queue import stalls
 from registry.queue.claims import Claim, claim
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.schema.roles import RoleNames, apply_roles
-from registry.settings import Settings, get_settings
+from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard, Worker
 from shuffleboard.cli.doctor import doctor as doctor_command
 from tests.migration.next_revision import NEXT, TITLE
@@ -481,7 +481,6 @@ def test_the_command_ends_with_status_1_where_there_is_a_problem(
     sqlite: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", str(sqlite.engine.url))
-    get_settings.cache_clear()
     outcome = CliRunner().invoke(doctor_command, ["--json", "--free-gib", "0"])
     document = json.loads(outcome.stdout)
     # The worker of the deployment runs another version, which is a warning.

@@ -15,7 +15,7 @@ from registry.operations.migrate import upgrade
 from registry.queue.broker import broker_address, require_admission
 from registry.queue.hints import hints_of, send_hints
 from registry.schema.history import current
-from registry.settings import Settings, get_settings
+from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.verification import verify_evaluation
 from shuffleboard.cli.worker import worker
@@ -155,7 +155,6 @@ def test_a_worker_with_the_wrong_password_does_not_begin(
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", postgresql_database)
     monkeypatch.setenv("SHUFFLEBOARD_BROKER_URL", redis.url_with(redis.authority.ca, "hunter2"))
-    get_settings.cache_clear()
     outcome = CliRunner().invoke(worker)
     assert isinstance(outcome.exception, UsageError)
     assert "refuses the password" in str(outcome.exception)

@@ -18,7 +18,6 @@ from registry.db import get_engine
 from registry.errors import DatabaseError
 from registry.operations import migrate
 from registry.schema import history
-from registry.settings import get_settings
 from shuffleboard.cli.database import check_command, current_command
 from tests.commands import PATIENCE_S, command_process, eventually
 from tests.migration.make_fixture import FIXTURES
@@ -180,7 +179,6 @@ def test_what_comes_after_the_migrations_is_part_of_the_upgrade(
 def old_sqlite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     url = f"sqlite:///{tmp_path / 'old.db'}"
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", url)
-    get_settings.cache_clear()
     engine = load(OLD, "sqlite", url)
     yield engine
     engine.dispose()

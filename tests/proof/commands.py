@@ -8,7 +8,6 @@ from click.testing import CliRunner
 from sqlalchemy import Engine
 
 from registry.errors import ShuffleboardError
-from registry.settings import get_settings
 from shuffleboard.cli import cli
 
 
@@ -29,9 +28,7 @@ class Outcome:
 def run(engine: Engine, *arguments: object) -> Outcome:
     """`shuffleboard ARGUMENTS` on the engine's database."""
     url = engine.url.render_as_string(hide_password=False)
-    get_settings.cache_clear()
     found = CliRunner().invoke(cli, [str(argument) for argument in arguments], env={"SHUFFLEBOARD_DATABASE_URL": url})
-    get_settings.cache_clear()
     if isinstance(found.exception, ShuffleboardError):
         return Outcome(found.exception.exit_status, found.stdout, f"{found.stderr}{found.exception}")
     if found.exception is not None and not isinstance(found.exception, SystemExit):

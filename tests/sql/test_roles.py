@@ -18,7 +18,7 @@ from registry.results.bulk import MANY_ROWS, renew_statistics
 from registry.schema.public_sql import run_query
 from registry.schema.public_sql.runner import ask
 from registry.schema.roles import RoleNames, apply_roles, script
-from registry.settings import Settings, get_settings
+from registry.settings import Settings
 from shuffleboard.cli.database import roles_command
 from tests import services
 from tests.commands import shuffleboard_json
@@ -237,7 +237,6 @@ def called(url: str, *words: object) -> Result:
     """`shuffleboard db roles WORDS` in this process."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("SHUFFLEBOARD_DATABASE_URL", url)
-        get_settings.cache_clear()
         return CliRunner().invoke(roles_command, [str(word) for word in words])
 
 

@@ -18,6 +18,8 @@ def test_every_setting_is_read_from_its_variable(monkeypatch: pytest.MonkeyPatch
     settings = get_settings()
     assert (settings.home, settings.lease_seconds) == (tmp_path / "data", 2.5)
     assert get_settings() is settings
+    monkeypatch.setenv("SHUFFLEBOARD_LEASE_SECONDS", "3")
+    assert get_settings().lease_seconds == 3
 
 
 @pytest.mark.parametrize(
