@@ -7,12 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
 from registry.benchmarks.lines import Place, read_lines, shorten
 from registry.benchmarks.recipes.recipe import Answer, Columns, Files
 from registry.errors import IngestError
-from registry.files.parquet import parquet_rows
 
 _COLUMN: Final = re.compile(r"\{([^{}:]+)(?::0(\d))?\}")
 _LABEL: Final = re.compile(r"\(?([A-Za-z])\)\s*")
@@ -178,6 +175,8 @@ def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
     if name.endswith((".jsonl", ".jsonl.gz")):
         yield from read_lines(path)
         return
+    import pyarrow as pa  # its start-up time is for those who need it
+
     try:
         yield from _table_rows(path, name)
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -186,8 +185,12 @@ def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
 
 def _table_rows(path: Path, name: str) -> Iterator[tuple[Place, Row]]:
     if name.endswith(".parquet"):
+        from registry.files.parquet import parquet_rows
+
         yield from ((Place(path, number), row) for number, row in enumerate(parquet_rows(path), start=1))
     elif name.endswith(".arrow"):
+        import pyarrow as pa
+
         with pa.memory_map(str(path)) as source:
             yield from _numbered(path, pa.ipc.open_stream(source))
     elif name.endswith(".csv"):
@@ -206,7 +209,7 @@ def _table_rows(path: Path, name: str) -> Iterator[tuple[Place, Row]]:
         raise IngestError(f"{path.name}: unknown kind of file; a recipe reads .parquet, .arrow, .jsonl, .json and .csv")
 
 
-def _numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Place, Row]]:
+def _numbered(path: Path, batches: Iterable[Any]) -> Iterator[tuple[Place, Row]]:
     number = 0
     for batch in batches:
         for row in batch.to_pylist():
