@@ -282,7 +282,7 @@ def test_effects_of_inserted_options_are_counted_from_the_lines(drawn):
 
 def test_parts_of_the_benchmark_stand_in_the_order_of_what_they_lose(drawn):
     page = drawn.client.get(f"/evaluations/{drawn.outputs.evaluations['leaning', 'cyclic', 'symbols']}").text
-    values = specifications(page)[0]["data"]["values"]
+    values = titled(page, "Lines for")["data"]["values"]
     lost = [value["accuracy"] - value["worst_accuracy"] for value in values]
     assert {value["label"] for value in values} == {"odd", "even"}
     assert lost == sorted(lost, reverse=True)

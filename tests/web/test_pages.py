@@ -126,7 +126,9 @@ def test_the_board_ranks_equal_values_equally_and_shows_how_many_questions_stand
 
 def test_an_incomplete_evaluation_stands_apart_with_its_progress(client, seeded):
     text = text_of(client.get("/"))
-    board, apart = text.split("Not complete")
+    before, apart = text.split("Not complete")
+    announced, board = before.split("Each of them")
+    assert "Being scored: slow on capitals" in announced
     assert "slow" not in board
     assert "slow" in apart
     assert "4/8 questions" in apart
