@@ -21,9 +21,9 @@ from sqlalchemy import URL, text
 
 from registry.db import get_engine, read_session
 from registry.errors import DatabaseError, UsageError
+from registry.files.storage import writing
 from registry.operations import migrate
 from registry.schema import history
-from registry.storage import writing
 
 SQLITE_MAGIC: Final = b"SQLite format 3\0"
 POSTGRESQL_MAGIC: Final = b"PGDMP"

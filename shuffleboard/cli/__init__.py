@@ -211,7 +211,7 @@ def main() -> None:
             sys.exit(UsageError.exit_status)
         raise
     except Exception as error:
-        from registry.storage import explained  # SQLAlchemy comes with it
+        from registry.files.storage import explained  # SQLAlchemy comes with it
 
         known = explained(error)
         if known is None:

@@ -14,7 +14,7 @@ from flask import request
 from werkzeug.exceptions import UnprocessableEntity, UnsupportedMediaType
 from werkzeug.utils import secure_filename
 
-from registry.storage import writing
+from registry.files.storage import writing
 from web.parameters import shorten
 
 MAX_UPLOAD: Final = 64 * 1024 * 1024

@@ -19,12 +19,12 @@ from registry import __version__
 from registry.digests import sha256_file
 from registry.errors import SealError, UsageError
 from registry.exchange.crates import layout
+from registry.files.storage import writing
 from registry.lookups import find_evaluation
 from registry.proof.manifest import compute_seal
 from registry.proof.provenance import link_document
 from registry.proof.withdrawals import withdrawals_of
 from registry.schema.audiences import SEES, Audience
-from registry.storage import writing
 from registry.tables import (
     Analysis,
     BenchmarkVersion,

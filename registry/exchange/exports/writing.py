@@ -21,8 +21,8 @@ from registry.exchange.exports.readme import readme
 from registry.exchange.exports.relations import batches, chosen_relations, columns_of
 from registry.exchange.exports.selection import ExportRequest, Selection, select_rows
 from registry.exchange.exports.tables import WRITERS, write_rows
+from registry.files.storage import writing
 from registry.schema.history import head
-from registry.storage import writing
 from registry.tables import Benchmark, BenchmarkVersion
 
 Report = Callable[[str, int, int | None], None]
