@@ -1,14 +1,16 @@
 """Whether what is stored can be read at all: its tables, its pages, and values of the types that its columns have."""
 
 import re
+import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Boolean, Column, Double, Integer, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from registry.db import Base, Digest, DoubleArray, JsonDocument, SmallIntArray, UtcDateTime
+from registry.errors import ShuffleboardError
 from registry.verification.findings import LISTED, Findings
 
 Found = TypeVar("Found")
@@ -65,6 +67,20 @@ _OF_TYPE: Final[tuple[tuple[type[Any] | tuple[type[Any], ...], str, str], ...]] 
 """A column's type to what it holds, and whether a value of SQLite, which keeps any type in any column, is that."""
 _TEXT: Final = ("text", "typeof({0}) = 'text'")
 
+DAMAGE: Final = (
+    SQLAlchemyError,
+    ShuffleboardError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    AssertionError,
+    RecursionError,
+    struct.error,
+)
+"""What a check meets in values that nothing of ours would have written: of another type, missing, or out of range."""
+
 
 def attempt(session: Session, found: Findings, what: str, check: Callable[..., Found], *arguments: Any) -> Found | None:
     """What a check returns. Whatever a damaged registry does to it becomes a finding about `what`, and None.
@@ -72,13 +88,10 @@ def attempt(session: Session, found: Findings, what: str, check: Callable[..., F
     Raises DBAPIError where the connection was lost, which says nothing of the registry.
     """
     try:
-        with (
-            session.begin_nested()
-        ):  # PostgreSQL refuses all that follows an error, unless there is a point to return to
+        # PostgreSQL refuses all that follows an error, unless there is a point to return to.
+        with session.begin_nested():
             return check(*arguments)
-    except MemoryError:
-        raise
-    except Exception as error:
+    except DAMAGE as error:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             raise
         found.add(f"{what}: cannot be checked ({_reason(error)})")

@@ -120,12 +120,10 @@ def test_one_instruction_of_sqlite_that_runs_for_minutes_is_ended_with_its_proce
 
 
 def test_a_backend_that_wants_more_memory_than_the_system_allows_gets_an_error_and_the_server_goes_on(
-    postgres_server: services.PostgresServer | services.OutsidePostgres, postgresql_asked: Asked
+    private_postgres_server: services.PostgresServer,
 ) -> None:
-    if isinstance(postgres_server, services.OutsidePostgres):
-        pytest.skip("the limit of somebody else's server is theirs")
     # As a superuser, who may call it: at once, since nothing is written into what is not given.
-    with get_engine(postgresql_asked.url).connect() as connection:
+    with get_engine(private_postgres_server.url).connect() as connection:
         with pytest.raises(OperationalError, match="out of memory"):
             connection.execute(text("SELECT repeat('x', 1000000000)"))
         connection.rollback()
