@@ -33,7 +33,7 @@ OUTPUTS: Final = Kind(
 LETTERS: Final = Kind(
     "a table of letters",
     "evaluations import",
-    " --model MODEL --column COLUMN --benchmark BENCHMARK --variants original",
+    " --benchmark BENCHMARK",
 )
 LOG: Final = Kind(
     "a log of Inspect AI or HELM",

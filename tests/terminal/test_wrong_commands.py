@@ -52,7 +52,10 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "evaluations import {}/suite.toml": (1, ("suite.toml: is a suite", "suites import {}/suite.toml")),
     "benchmarks import {}/outputs.jsonl --name b": (1, ("outputs.jsonl", "evaluations import {}/outputs.jsonl")),
     "benchmarks import {}/samples.jsonl --name b": (1, ("samples.jsonl", "evaluations import {}/samples.jsonl")),
-    "benchmarks import {}/letters.csv --name b": (1, ("letters.csv: is a table of letters", "--column COLUMN")),
+    "benchmarks import {}/letters.csv --name b": (
+        1,
+        ("letters.csv: is a table of letters", "evaluations import", "--benchmark BENCHMARK"),
+    ),
     "benchmarks import {}/model.gguf --name b": (1, ("model.gguf: is a model", "models add NAME --kind gguf")),
     "benchmarks import {}/model --name b": (1, ("model: is a model's weights", "models add NAME --kind huggingface")),
     "suites import {}/board.toml": (1, ("board.toml: is a board", "boards import {}/board.toml")),

@@ -193,7 +193,7 @@ def _unranked(document: Row, column: str) -> list[Row]:
 
 
 def _lucky(document: Row) -> list[Row]:
-    """Models whose accuracy is mostly luck of the order, by the first way of asking that has both metrics."""
+    """Models whose accuracy mostly does not hold in every order, by the first way of asking that has both metrics."""
     for (variants, _), names in _in_one_way(document).items():
         rows = [row for row in document["rows"] if (row["model"], row["revision"]) not in _left_out(document, names)]
         told = luck.of_board(

@@ -1,4 +1,4 @@
-"""What a leaderboard says in words: whose accuracy is luck of the order. Derived only from the numbers shown."""
+"""What a leaderboard says in words: whose accuracy does not hold in every order. Derived from the numbers shown."""
 
 from collections.abc import Sequence
 from math import exp, lgamma, log
@@ -30,7 +30,7 @@ def mostly_lost(right: int, kept: int, among: int = 1) -> bool:
 
 
 def of_evaluations(rows: Sequence[Row]) -> list[Row]:
-    """Rows whose accuracy is mostly luck of the order, the largest loss first, one for each model.
+    """Rows whose accuracy mostly does not hold in every order, the largest loss first, one for each model.
 
     rows: of the leaderboard, complete, with accuracy, worst accuracy, their counts and chance. Left out are those whose
     two metrics are over different questions, and those no better than guessing, whose accuracy is luck anyway.
@@ -57,7 +57,7 @@ def _of_models(rows: Sequence[Row]) -> list[Row]:
 
 
 def of_board(rows: Sequence[Row], accuracy: str, worst: str, chance: float | None) -> list[Row]:
-    """Models of a board whose accuracy is mostly luck of the order, the largest loss first, with both numbers.
+    """Models of a board whose accuracy mostly does not hold in every order, the largest loss first, with both numbers.
 
     rows: of a snapshot; accuracy, worst: its columns of these metrics, asked in one way; chance: what guessing gives in
     the first. A board's numbers are means of means, so that nothing can be counted: the whole interval of worst
