@@ -43,12 +43,12 @@ Names of models and benchmarks consist of letters, digits, `.`, `_` and `-`. Whe
 benchmark, `NAME` means the newest one and `NAME@…` a certain revision number or version.
 
 Three options are the same everywhere and not repeated below. `--json` prints one JSON document; a thing's own name is
-under `name` in it, an evaluation's number under `evaluation` (older keys with the same value, such as `evaluation_id`,
-stay). `--columns NAME,…` chooses a table's columns, including some that are not shown otherwise; `--wide` shows all of
-them. Otherwise a table fits the terminal: names are shortened in the middle, what all rows share stands above the
-table, and the least important columns go first. In a pipe, a table is complete.
+under `name` in it, an evaluation's number under `evaluation`. `--columns NAME,…` chooses a table's columns, including
+some that are not shown otherwise; `--wide` shows all of them. Otherwise a table fits the terminal: names are shortened,
+what all rows share stands above the table, and the least important columns go first. In a pipe, a table is complete.
 
-`shuffleboard completion --install` makes the Tab key complete commands, options and values in bash, zsh and fish.
+`shuffleboard --version` shows the version. `shuffleboard completion --install` makes the Tab key complete commands,
+options and values in bash, zsh and fish.
 """
 
 COMMON_OPTIONS: Final = ("--json", "--columns", "--wide")
@@ -224,15 +224,16 @@ def _command_line() -> Iterator[str]:
 
 
 def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
-    group = isinstance(command, click.Group)
-    if words and group:
+    if isinstance(command, click.Group):
         return  # its commands follow, each under a heading of its own
     name = " ".join(("shuffleboard", *words))
     yield from (f"## {name}", "")
     with click.Context(command, info_name=name) as context:
-        usage = " ".join((name, *command.collect_usage_pieces(context)))
+        # What the heading says already is left out, and [OPTIONS]: their table follows.
+        usage = " ".join((name, *(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")))
         example = (command.epilog or "").rpartition("\n")[2].strip()
-        yield from ("```text", usage, *(("", f"Example: {example}") if example else ()), "```", "")
+        lines = [line for line in (usage, example and f"Example: {example}") if line.removeprefix("Example: ") != name]
+        yield from ("```text", *filter(None, lines), "```", "") if any(lines) else ()
         yield from _help_text(command)
         options = [
             parameter
