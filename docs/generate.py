@@ -61,7 +61,7 @@ SETTINGS: Final = """\
 
 Settings are environment variables; an empty one counts as unset. All commands read them: a command line, a worker and a
 website that are to work together need the same database, and every host of a website the same key. A value that cannot
-be read is an error that names the variable. `shuffleboard doctor` looks over what a deployment has set.
+be read is an error that names the variable. `shuffleboard doctor` checks what a deployment has set.
 
 Any of them can be read from a file instead, which is where passwords belong: the name with `_FILE` appended names the
 file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Surrounding whitespace is removed.
@@ -119,7 +119,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "sql_at_once",
         ),
     ),
-    "Webhooks": ("[Who is told of what](submissions.md#webhooks).", ("private_webhooks",)),
+    "Webhooks": ("[Which events are sent](submissions.md#webhooks).", ("private_webhooks",)),
 }
 """Heading → what stands below it, and its settings."""
 
@@ -135,6 +135,7 @@ functions; the SQL views [`question_metrics`](views.md#question_metrics), [`scop
 - **Answers are contents.** What counts is the option behind the label that was chosen, never the label.
 - **No valid answer** is wrong, and equal to nothing, not even to another missing answer.
 - **Undefined is null**, never zero. While variants of a question are still missing, it has no values over variants.
+- **Range**, unless stated: 0 … 1, higher is better.
 - **From questions to a benchmark** it is a plain mean over the questions that have a value; how many they are (`n`) is
   stored with the value. Formulas are for one question unless they say otherwise.
 - **Orders** are the variants that show the question with exactly its own options. The **original** is the lowest
@@ -143,6 +144,9 @@ functions; the SQL views [`question_metrics`](views.md#question_metrics), [`scop
   ([decision 0010](decisions/0010-where-the-papers-disagree.md)). "Published otherwise" says where.
 """
 
+
+USUAL_RANGE: Final = "0 … 1, higher is better"
+"""Stated above, for the metrics of which it is true."""
 
 VIEWS: Final = """\
 # Views
@@ -240,9 +244,14 @@ def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
             for parameter in command.params
             if isinstance(parameter, click.Option) and not is_common(parameter)
         ]
-        yield from ("| Option | Default | Meaning |", "|---|---|---|") if options else ()
+        defaults = any(map(_default, options))
+        heading = (
+            ("| Option | Default | Meaning |", "|---|---|---|") if defaults else ("| Option | Meaning |", "|---|---|")
+        )
+        yield from heading if options else ()
         for option in options:
-            yield f"| {_option_name(option, context)} | {_default(option)} | {_cell(option.help or '')} |"
+            default = f"{_default(option)} | " if defaults else ""
+            yield f"| {_option_name(option, context)} | {default}{_cell(option.help or '')} |"
         yield from ("",) if options else ()
 
 
@@ -401,7 +410,8 @@ def _entry(entry: Any, formula_is_for: str, where: str, needs: str, said: set[st
     yield from ("", f"### `{entry.name}`", "", f"**{entry.label}.** {entry.summary}", "", *_formulas(entry.formulas))
     range_text = import_module(GUIDE).range_text(entry.low, entry.high, entry.unit)
     formula = "" if formula_is_for == "each question" else f"; the formula is for {formula_is_for}"
-    yield f"- **Range:** {range_text}{better}{formula}"
+    if (stated := f"{range_text}{better}{formula}") != USUAL_RANGE:
+        yield f"- **Range:** {stated}"
     own_needs = entry.needs.removeprefix(needs).strip()
     if own_needs:
         also = "Needs also" if needs and entry.needs.startswith(needs) else "Needs"

@@ -68,7 +68,7 @@ class Settings(BaseSettings):
         default=300.0,
         gt=0,
         description=(
-            "After how long without progress a worker gives its shard up and exits, at the least; it is ten times what "
+            "After how long without progress a worker gives its shard up and exits, at least; usually ten times what "
             "the shard takes at its model's measured rate."
         ),
     )
