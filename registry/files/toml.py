@@ -15,8 +15,6 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
-    except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
     except OSError as error:
         raise IngestError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     if len(content) > MAX_FILE_BYTES:

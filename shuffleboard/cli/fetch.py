@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.recipes import Recipe
 from registry.db import read_session, write_session
-from registry.errors import IngestError, NotFoundError, UsageError
+from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.tables import Benchmark, BenchmarkVersion
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.tables import print_table, wide_option
@@ -256,9 +256,13 @@ def fetch_suite_command(
     if to_folder is not None:
         _print({"suite": name, "benchmarks": rows}, as_json, f"{name}: downloaded into {to_folder}")
         return
-    with write_session(engine_of(settings_of())) as session:
-        board = board_of_suite(session, find_suite(session, name))
-        made = None if board is None else board.name
+    made = None
+    try:
+        with write_session(engine_of(settings_of())) as session:
+            board = board_of_suite(session, find_suite(session, name))
+            made = None if board is None else board.name
+    except ShuffleboardError as error:  # what was fetched stays: other revisions may lack what the suite asks
+        note(f"{name}: no board was made: {error}")
     document = {"suite": name, "benchmarks": rows, "board": made}
     _print(
         document, as_json, f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {made} made" if made else "")
