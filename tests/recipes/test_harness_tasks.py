@@ -193,11 +193,15 @@ def test_our_prompts_score_as_the_harness_does_on_the_same_prompts(
     loop.run(until_idle=True)
     loop.stop()
     for name, evaluation_id in ids.items():
-        query = select(Prediction.chosen_option).join(Question).where(Prediction.evaluation_id == evaluation_id)
+        query = (
+            select(Prediction.chosen_option, Prediction.correct)
+            .join(Question, Question.id == Prediction.question_id)
+            .where(Prediction.evaluation_id == evaluation_id)
+        )
         with read_session(engine) as session:
-            assert list(session.scalars(query.order_by(Question.ordinal))) == theirs[name]["chosen"], name
-        metrics = shuffleboard_json("metrics", evaluation_id, database_url=sqlite_database)["metrics"]
-        assert metrics["accuracy"]["value"] == pytest.approx(theirs[name]["acc"]), name
+            rows = session.execute(query.order_by(Question.ordinal)).all()
+        assert [chosen for chosen, _ in rows] == theirs[name]["chosen"], name
+        assert sum(correct for _, correct in rows) / len(rows) == pytest.approx(theirs[name]["acc"]), name
 
 
 def plain(one: QuestionRecord) -> tuple[str, tuple[str, ...], int]:
