@@ -21,6 +21,11 @@ async function swap(address, focus = null) {
     location.assign(address); // the server's own page says what is wrong
     return;
   }
+  // What is elsewhere and has links that keep the parameters of this page: they change with it.
+  for (const part of document.querySelectorAll("[data-along]")) {
+    const other = fetched.ownerDocument.getElementById(part.id);
+    if (other) part.replaceWith(document.adoptNode(other));
+  }
   place.replaceWith(document.adoptNode(fetched));
   document.dispatchEvent(new Event("swapped"));
   history.pushState(null, "", address);
