@@ -20,8 +20,8 @@ PARAMETERS: Final = frozenset(
     {
         *SELECTION,
         *ORDERING,
-        *("metrics", "page", "per_page", "published", "as_of"),
-        *("only", "place", "version", "left", "right", "by", "against"),
+        *("metric", "metrics", "page", "per_page", "published", "as_of"),
+        *("only", "place", "version", "left", "right", "by", "against", "choose"),
     }
 )
 """Every query parameter that a link from one form of a page to another keeps; it drops what is unknown."""
@@ -59,7 +59,7 @@ def there(endpoint: str, **changes: Any) -> str:
 
 def here(**changes: Any) -> str:
     """This page's URL with some parameters changed; None removes one, and paging restarts."""
-    kept = {key: value for key, value in request.args.items(multi=False) if key not in ("page", *changes)}
+    kept: dict[str, Any] = {key: values for key, values in request.args.lists() if key not in ("page", *changes)}
     listed = request.args.getlist("metrics")
     if len(listed) > 1 and "metrics" not in changes:
         kept["metrics"] = ",".join(listed)
