@@ -139,7 +139,7 @@ def compare() -> ResponseReturnValue:
             for row in sides:
                 if not row["complete"]:
                     raise UsageError(f"evaluation {row['evaluation_id']} is {row['state']}; wait until it is complete")
-            return _two(*sides, [])
+            return _two(sides[0], sides[1], [])
         models = [parameters.name("model", side) for side in (left, right)]
     if not models and (left or right or "").isdecimal():
         return _with(left or right or "")
@@ -154,7 +154,7 @@ def compare() -> ResponseReturnValue:
     if len(models) > 2:
         return _several(shared[0], shared)
     pair = [queries.evaluation(session(), row["evaluation_id"]) for row in shared[0]]
-    return _two(*pair, shared)
+    return _two(pair[0], pair[1], shared)
 
 
 def _wanted_way() -> dict[str, str]:
@@ -259,7 +259,7 @@ def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
     values = document["values"][by]["values"]
     lower = METRICS[by].better == "lower"
     order = sorted(range(len(rows)), key=lambda place: values[place] if lower else -values[place])
-    shown = [
+    shown: list[Row] = [
         {
             "row": rows[place],
             "metrics": {name: document["values"][name]["values"][place] for name in known},
@@ -327,7 +327,7 @@ def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
         groups = [group for group in groups if _group_key(group) in asked]
     groups.sort(key=lambda group: (-group["evaluations"], group["benchmark"].casefold(), group["variants"]))
     fitting = [group for group in groups if all(str(group[key]) == value for key, value in wanted.items())]
-    chosen = (fitting or groups or [None])[0]
+    chosen = next(iter(fitting or groups), None)
     return render_template(
         "compare_choice.html",
         groups=groups,

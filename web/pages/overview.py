@@ -143,7 +143,7 @@ def _by_model(found: list[Row], columns: list[Row], metric: str) -> list[Row]:
         numbers = {
             column["key"]: None if row is None else row[metric] for column, row in zip(columns, shown, strict=True)
         }
-        known = [numbers[key] for key in averaged if numbers[key] is not None]
+        known = [value for key in averaged if (value := numbers[key]) is not None]
         rows.append(
             {
                 "model": model,
