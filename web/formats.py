@@ -1,6 +1,7 @@
 """How values are formatted on a page. NULL is a dash with its reason, never a zero."""
 
 import json
+from collections.abc import Callable
 from datetime import datetime
 from string import ascii_uppercase
 from typing import Any, Final
@@ -53,6 +54,11 @@ def signed_points(value: float) -> str:
     # Rounded first: a change of less than half a tenth has no sign.
     rounded = round(100 * value, 1)
     return f"{rounded:+.1f} points" if rounded else "0.0 points"
+
+
+def signed_number(value: float) -> str:
+    """A change of a fraction in percentage points, with its sign, without the unit."""
+    return signed_points(value).removesuffix(" points")
 
 
 def metric_change(metric: str, change: float) -> str:
@@ -137,6 +143,22 @@ def chosen_questions(question_filter: Row | None) -> str | None:
     return ", ".join(parts) or None
 
 
+def telling_names(left: Row, right: Row) -> tuple[str, str]:
+    """Names for two evaluations: of their models or, where it is one, with the first thing that tells them apart."""
+    tellers: tuple[Callable[[Row], str], ...] = (
+        lambda row: row["model"],
+        lambda row: f"{row['model']} revision {row['revision']}",
+        lambda row: f"{row['model']} under {row['variants']}",
+        lambda row: f"{row['model']} under {row['protocol']}, {row['shots']}-shot",
+        lambda row: f"{row['model']} in evaluation {row['evaluation_id']}",
+    )
+    for tell in tellers:
+        names = tell(left), tell(right)
+        if names[0] != names[1]:
+            break
+    return names
+
+
 def letter(position: int) -> str:
     """How pages name a position, whatever labels the model was shown: those are in the exact prompt."""
     return ascii_uppercase[position] if position < len(ascii_uppercase) else str(position + 1)
@@ -209,6 +231,7 @@ FILTERS: Final = {
     "points": points,
     "scaled": scaled,
     "signed_points": signed_points,
+    "signed_number": signed_number,
     "p_value": p_value,
     "when": when,
     "duration": duration,

@@ -22,9 +22,9 @@ PARAMETERS: Final = frozenset(
     {
         *SELECTION,
         *ORDERING,
-        *("metrics", "page", "per_page", "published", "as_of"),
+        *("metric", "metrics", "page", "per_page", "published", "as_of"),
         *LOOKS,
-        *("only", "place", "version", "left", "right", "by", "against"),
+        *("only", "place", "version", "left", "right", "by", "against", "choose"),
     }
 )
 """Every query parameter that a link from one form of a page to another keeps; it drops what is unknown."""
@@ -62,7 +62,7 @@ def there(endpoint: str, **changes: Any) -> str:
 
 def here(**changes: Any) -> str:
     """This page's URL with some parameters changed; None removes one, and paging restarts."""
-    kept = {key: value for key, value in request.args.items(multi=False) if key not in ("page", *changes)}
+    kept: dict[str, Any] = {key: values for key, values in request.args.lists() if key not in ("page", *changes)}
     for key in ("metrics", "pin"):
         listed = request.args.getlist(key)
         if len(listed) > 1 and key not in changes:

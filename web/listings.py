@@ -15,7 +15,7 @@ from web.queries import hub_name
 
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:
-    """Benchmark versions, newest first within each name; of one benchmark if `name` is given."""
+    """Benchmark versions by name without regard to letter case, newest first within each; of one if `name` is given."""
     asked_for = (
         select(Evaluation.benchmark_version_id, func.count().label("evaluations"))
         .where(Evaluation.state != "cancelled")
@@ -42,7 +42,7 @@ def benchmarks(session: Session, name: str | None = None) -> list[Row]:
         )
         .join(BenchmarkVersion, BenchmarkVersion.benchmark_id == Benchmark.id)
         .outerjoin(asked_for, asked_for.c.benchmark_version_id == BenchmarkVersion.id)
-        .order_by(Benchmark.name, BenchmarkVersion.id.desc())
+        .order_by(func.lower(Benchmark.name), Benchmark.name, BenchmarkVersion.id.desc())
     )
     if name is not None:
         query = query.where(Benchmark.name == name)
@@ -130,7 +130,7 @@ def model_choices(session: Session) -> dict[str, list[str]]:
 
 
 def models(session: Session) -> list[Row]:
-    """Models by name, with their revisions and evaluations counted."""
+    """Models by name without regard to letter case, with their revisions and evaluations counted."""
     revisions = (
         select(ModelRevision.model_id, func.count().label("revisions")).group_by(ModelRevision.model_id).subquery()
     )
@@ -156,7 +156,7 @@ def models(session: Session) -> list[Row]:
         )
         .outerjoin(revisions, revisions.c.model_id == Model.id)
         .outerjoin(asked_for, asked_for.c.model_id == Model.id)
-        .order_by(Model.name)
+        .order_by(func.lower(Model.name), Model.name)
     )
     return rows_of(session, query)
 

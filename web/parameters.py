@@ -281,6 +281,14 @@ def text(arguments: Arguments, key: str) -> str | None:
     return found
 
 
+def names(arguments: Arguments, key: str, most: int) -> list[str]:
+    """The names that are given by repeating a parameter, each once, at most `most`."""
+    found = list(dict.fromkeys(value.strip() for value in arguments.getlist(key) if value.strip()))
+    if len(found) > most:
+        raise UsageError(f"{key} is given {len(found)} times: give at most {most}")
+    return [name(key, value) for value in found]
+
+
 def time(arguments: Arguments, key: str, *, end: bool) -> datetime | None:
     """A date or a time, UTC where no zone is given; a date is taken to its end if `end`, else to its beginning."""
     found: datetime | None = _one(arguments, key, TimeTo if end else TimeFrom)
