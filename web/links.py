@@ -21,7 +21,7 @@ PARAMETERS: Final = frozenset(
         *SELECTION,
         *ORDERING,
         *("metrics", "page", "per_page", "published", "as_of"),
-        *("only", "place", "version", "left", "right", "by", "against"),
+        *("only", "place", "open", "noise_from", "version", "left", "right", "by", "against"),
     }
 )
 """Every query parameter that a link from one form of a page to another keeps; it drops what is unknown."""
