@@ -1,4 +1,4 @@
-"""What is registered: models, benchmarks, and their parts of the leaderboard."""
+"""What is registered: models, and benchmarks with their parts of the leaderboard."""
 
 from itertools import groupby
 
@@ -17,20 +17,6 @@ from web.responses import session
 def models() -> ResponseReturnValue:
     """Every model."""
     return render_template("models.html", models=listings.models(session()))
-
-
-@blueprint.get("/models/<model>")
-def model(model: str) -> ResponseReturnValue:
-    """A model: its revisions and evaluations."""
-    row = listings.model(session(), parameters.name("model", model))
-    kept = part_of_leaderboard(model=row["model"])
-    return render_template(
-        "model.html",
-        model=row,
-        asked=kept.asked,
-        shown=kept.complete,
-        **table_context(kept.complete, kept.incomplete, metrics_with_values(kept.asked, kept.complete), grouped=False),
-    )
 
 
 @blueprint.get("/benchmarks")
