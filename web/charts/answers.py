@@ -194,12 +194,13 @@ def flip_bins(rows: Sequence[Row]) -> list[Row]:
     return bins
 
 
-def flips(bins: Sequence[Row], changes: str) -> Chart:
+def flips(bins: Sequence[Row], *, repeats: bool = False) -> Chart:
     """A bar per number of orders that are answered right: how many questions, split by whether the answer changes.
 
-    bins: of `flip_bins`; changes: what the answer does on those that are not steady, such as "Answer flips".
+    bins: of `flip_bins`; repeats: it was one order, asked several times.
     """
-    names = {"steady": "Same answer in all", "flips": changes}
+    orders = "repeats" if repeats else "orders"
+    names = {"steady": "Same answer in all", "flips": "Answers differ" if repeats else "Answer flips"}
     questions = sum(row["steady"] + row["flips"] for row in bins)
     values = [
         {"label": row["label"], "what": name, "questions": row[field], "share": row[field] / questions}
@@ -214,7 +215,9 @@ def flips(bins: Sequence[Row], changes: str) -> Chart:
                 "field": "label",
                 "type": "nominal",
                 "sort": None,
-                "title": f"Right in, of {len(bins) - 1} orders" if by_count else "Orders answered right, in percent",
+                "title": f"Right in, of {len(bins) - 1} {orders}"
+                if by_count
+                else f"{orders.capitalize()} answered right, in percent",
                 "axis": {"labelAngle": 0, "labelOverlap": "parity"},
             },
             "y": {"field": "questions", "type": "quantitative", "title": "Questions", "axis": {"tickCount": 4}},
@@ -230,7 +233,7 @@ def flips(bins: Sequence[Row], changes: str) -> Chart:
     }
     flipping = sum(row["flips"] for row in bins) / questions
     return figure(
-        f"Bars for {len(bins)} numbers of orders answered right, from none to all: how many questions. "
+        f"Bars for {len(bins)} numbers of {orders} answered right, from none to all: how many questions. "
         f"On {flipping:.1%} of them the answer changes.",
         values,
         [layer],

@@ -157,7 +157,7 @@ def _effects(row: Row) -> dict[str, Any]:
     return {
         **_shuffles(row),
         "flip_bins": bins,
-        "flips_chart": charts.flips(bins, "Answers differ" if one_order(row) else "Answer flips") if right_in else None,
+        "flips_chart": charts.flips(bins, repeats=one_order(row)) if right_in else None,
         "preferred": _preferred(positions, over_all["prompts"], row["questions"]),
         "written": chart_data.written(session(), row["evaluation_id"], rules) if rules else [],
         "seconds": chart_data.seconds(session(), row["evaluation_id"]) if rules else None,

@@ -93,7 +93,7 @@ def every_order(row: Row) -> str:
 
 def _nothing_known(row: Row) -> str:
     how = asked_how(row)
-    told = f"{how} and never in another order" if how and "repeats" in how else how
+    told = f"{how}, never in another order" if how and "repeats" in how else how
     return f"{str(told)[:1].upper()}{str(told)[1:]}: nothing is known of how its answers hold up when the options move."
 
 
