@@ -112,9 +112,9 @@ def test_an_evaluation_shows_its_charts_at_once_and_its_questions_as_cards_on_a_
     base, seeded = address
     with page(chromium, viewport={"width": 1440, "height": 900}) as opened:
         opened.goto(f"{base}/evaluations/{seeded.evaluations['beta']}")
-        for chart in opened.locator("#charts figure[data-chart=drawn]").all():
+        expect(opened.locator("#charts figure[data-chart=drawn]")).to_have_count(2)
+        for chart in opened.locator("#charts figure").all():
             assert chart.locator(".chart").bounding_box()["y"] < 700
-        assert opened.locator("#charts figure").count() == 2
         opened.set_viewport_size({"width": 390, "height": 800})
         for cell in opened.locator("table.cardlike tbody tr").first.locator("> *").all():
             box = cell.bounding_box()

@@ -1,6 +1,6 @@
 """A model: what may be concluded of it, where it stands among those of its size, where it flips, its evaluations."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from flask import render_template
@@ -39,9 +39,7 @@ def model(model: str) -> ResponseReturnValue:
         shown=kept.complete,
         verdict=verdicts.of_model(kept.complete),
         profile=profile,
-        profile_chart=charts.parts([item | {"name": _label(item)} for item in profile], "evaluations")
-        if profile
-        else None,
+        profile_chart=charts.parts(_named_apart(profile), "evaluations") if profile else None,
         label=_label,
         kept_share=verdicts.kept_share,
         standings={key: [item for item in found if item.verdict == key] for key in ("strength", "weakness", "neither")},
@@ -61,6 +59,17 @@ def _robust(row: Row) -> bool:
 def _label(row: Row) -> str:
     how = f"{row['protocol']}, {row['shots']}-shot"
     return " · ".join(filter(None, (row["benchmark"], row["variants"], how, chosen_questions(row["question_filter"]))))
+
+
+def _named_apart(rows: Sequence[Row]) -> list[Row]:
+    """Rows with the shortest of their names that tells them apart: a chart has little room for it on a phone."""
+    names: list[Callable[[Row], str]] = [
+        lambda row: f"{row['benchmark']} · {row['variants']}",
+        lambda row: f"{row['benchmark']} · {row['variants']} · {row['protocol']}",
+        _label,
+    ]
+    name = next((name for name in names if len({name(row) for row in rows}) == len(rows)), _label)
+    return [row | {"name": name(row)} for row in rows]
 
 
 def _flipping(profile: Sequence[Row]) -> dict[str, Any]:
