@@ -170,7 +170,7 @@ def _effects(row: Row) -> dict[str, Any]:
 
 
 def _preferred(positions: Sequence[Row], prompts: int, questions: int) -> Row | None:
-    """The position that is chosen most above its share of right answers, and whether `clear`ly so.
+    """The position that is chosen most above its share of right answers, and whether it is `certain`.
 
     The prompts of a question are not independent, hence the standard error of as many answers as there are questions.
     """
@@ -178,8 +178,8 @@ def _preferred(positions: Sequence[Row], prompts: int, questions: int) -> Row | 
         return None
     most = max(positions, key=lambda row: row["answered"] - row["right_here"])
     chosen, right = most["answered"] / prompts, most["right_here"] / prompts
-    clear = chosen - right > CLEARLY * sqrt(chosen * (1 - chosen) / questions)
-    return {"position": most["position"], "chosen": chosen, "right": right, "clear": clear}
+    certain = chosen - right > CLEARLY * sqrt(chosen * (1 - chosen) / questions)
+    return {"position": most["position"], "chosen": chosen, "right": right, "certain": certain}
 
 
 def _shuffles(row: Row) -> dict[str, Any]:

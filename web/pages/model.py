@@ -63,9 +63,16 @@ def _label(row: Row) -> str:
 
 def _named_apart(rows: Sequence[Row]) -> list[Row]:
     """Rows with the shortest of their names that tells them apart: a chart has little room for it on a phone."""
+    several = len({row["benchmark"] for row in rows}) > 1
+
+    def kind(row: Row) -> str:
+        asked: str = row["variants"].partition(":")[0]
+        return f"{row['benchmark']} · {asked}" if several else asked
+
     names: list[Callable[[Row], str]] = [
+        kind,
+        lambda row: f"{kind(row)} · {row['protocol']}",
         lambda row: f"{row['benchmark']} · {row['variants']}",
-        lambda row: f"{row['benchmark']} · {row['variants']} · {row['protocol']}",
         _label,
     ]
     name = next((name for name in names if len({name(row) for row in rows}) == len(rows)), _label)
