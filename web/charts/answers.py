@@ -4,12 +4,26 @@ from collections.abc import Sequence
 from typing import Final
 
 from registry.results.selectables import Row
-from web.charts.drawing import INK, KEPT, LOST, PANEL, Chart, Layer, figure, line, line_labels, percentages, share_axis
+from web.charts.drawing import (
+    INK,
+    KEPT,
+    LOST,
+    PANEL,
+    Chart,
+    Layer,
+    figure,
+    line,
+    line_labels,
+    named,
+    percentages,
+    share_axis,
+)
 from web.formats import letter
 
 # Adversarial options
 
 
+@named
 def adversarial(rows: Sequence[Row]) -> Chart:
     """Two bars per inserted text: how often it is chosen as the protocol reads the answer, and by NPSQ.
 
@@ -50,6 +64,7 @@ def adversarial(rows: Sequence[Row]) -> Chart:
 # Positions
 
 
+@named
 def positions(rows: Sequence[Row], prompts: int) -> Chart:
     """Two bars per position: share of prompts that chose it, and share with the right option there.
 
@@ -100,6 +115,7 @@ MOST_PARTS: Final = 30
 """More lines would make the chart unreadable; the table has them all."""
 
 
+@named
 def parts(rows: Sequence[Row]) -> Chart:
     """A line per part of a benchmark from worst accuracy to accuracy, the largest loss first.
 
@@ -169,6 +185,7 @@ MOST_ORDERS: Final = 48
 """More columns than this are too narrow to tell apart; the cards below the chart have them all."""
 
 
+@named
 def probabilities(predictions: Sequence[Row], options: Sequence[str], answer: int) -> Chart | None:
     """A heat map: a row per option, a column per order, darker where more probable, lettered by position.
 

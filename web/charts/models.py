@@ -6,7 +6,20 @@ from dataclasses import replace
 from typing import Any, Final
 
 from registry.results.selectables import Row
-from web.charts.drawing import KEPT, LOST, MASS, PANEL, QUIET, Chart, Layer, figure, line, line_labels, percentages
+from web.charts.drawing import (
+    KEPT,
+    LOST,
+    MASS,
+    PANEL,
+    QUIET,
+    Chart,
+    Layer,
+    figure,
+    line,
+    line_labels,
+    named,
+    percentages,
+)
 
 # Boards
 
@@ -37,6 +50,7 @@ def _names(points: Sequence[tuple[float, float]], names: Sequence[str]) -> dict[
     return found
 
 
+@named
 def accuracy_and_worst(rows: Sequence[Row]) -> Chart:
     """A point per model: accuracy (x), worst accuracy (y). The diagonal is where the order changes nothing.
 
@@ -103,6 +117,7 @@ def accuracy_and_worst(rows: Sequence[Row]) -> Chart:
 # Two evaluations
 
 
+@named
 def differences(rows: Sequence[Row]) -> Chart:
     """A point per metric: left minus right, with its interval where available, around the line of no difference.
 
