@@ -61,7 +61,7 @@ def _finish(response: Response) -> Response:
         response.headers.setdefault(key, value)
     if request.is_secure:
         response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
-    if request.endpoint != "static":
+    if request.endpoint != "static" and "public" not in response.headers.get("Cache-Control", ""):
         _mark_personal(response)
     if request.path.startswith(API) and response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
         # Of the content, so that it is right whatever the source of a number; 304 if the client already has it.
