@@ -10,7 +10,6 @@ from jinja2.runtime import Context
 from registry.exchange.citations import evaluation_entry, publisher_of, snapshot_entry
 from registry.results.selectables import Row
 from web import addresses, headlines, links, pictures
-from web.charts import Chart
 from web.responses import session
 
 DRAWN_ON: Final = frozenset(
@@ -53,22 +52,23 @@ def cited_evaluation(row: Row) -> str:
     return evaluation_entry(row, address, publisher_of(addresses.base()))
 
 
-def pictures_of(chart: Chart) -> Row:
+def pictures_of(name: str) -> Row:
     """What a chart is called on this page, and the addresses of its pictures by form, none where the page's have none.
 
-    For the macro that draws it, once for each chart.
+    For the macro that names them, once for each chart.
     """
-    named: set[str] = g.setdefault("charts", set())
-    name, number = chart.name, 1
-    while name in named:
+    taken: set[str] = g.setdefault("charts", set())
+    called, number = name, 1
+    while called in taken:
         number += 1
-        name = f"{chart.name}-{number}"
-    named.add(name)
+        called = f"{name}-{number}"
+    taken.add(called)
     if request.endpoint not in DRAWN_ON:
-        return {"name": name, "addresses": {}}
+        return {"name": called, "addresses": {}}
     asked = urlencode(list(request.args.items(multi=True)))
-    path = f"{quote(request.path.rstrip('/'))}/charts/{name}"
-    return {"name": name, "addresses": {form: f"{path}.{form}{'?' if asked else ''}{asked}" for form in pictures.KINDS}}
+    path = f"{quote(request.path.rstrip('/'))}/charts/{called}"
+    addresses_of = {form: f"{path}.{form}{'?' if asked else ''}{asked}" for form in pictures.KINDS}
+    return {"name": called, "addresses": addresses_of}
 
 
 @pass_context

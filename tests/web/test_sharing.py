@@ -28,6 +28,7 @@ from tests.web.test_boards import load
 from web import charts, create_app, pictures
 from web.headlines import Badge, Card, Line
 from web.pictures import child, drawings
+from web.pictures.page import read_page
 from web.share_links import DRAWN_ON
 
 pytestmark = pytest.mark.one_engine
@@ -257,6 +258,39 @@ def test_every_chart_is_named_and_every_colour_known() -> None:
     assert set(light) == set(dark)
     assert int(light["ground"][1:3], 16) > 0xC0
     assert int(dark["ground"][1:3], 16) < 0x40
+
+
+DRAWN_BY_THE_SERVER = """<!doctype html><html><head><title>A &amp; B – Shuffleboard</title>
+<link rel="stylesheet" href="/static/board.css?v=1"><link rel="stylesheet" href="/static/plots.css?v=2"></head><body>
+<table><tr><td><svg role="img" aria-label="small"><rect/></svg></td></tr></table>
+<div class="chart plot"><svg class="scatter" width="100%" height="100%" role="group" aria-label="Points &amp; lines">
+<text class="tick" x="2%" y="88%" dy="16">50&#8239;%&nbsp;&minus;</text>
+<a href="/models/m"><title>m</title><circle class="dot" cx="50%" cy="20%" r="5"/><g class="tip"><text>hidden</text></g></a>
+</svg></div>
+<p data-pictures="scatter"></p></body></html>"""
+PLOTS = """/* .dot { fill: red } */ .chart .dot, .chart a:hover .dot { fill: var(--kept); r: 9rem }
+.tip { display: none } .other { fill: blue } @media (max-width: 9rem) { .dot { fill: red } }
+@media (min-width: 9rem) { .tick { font-size: .75rem; width: 100% } }"""
+
+
+def test_svg_that_the_server_drew_takes_its_looks_along(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plots.css").write_text(PLOTS)
+    monkeypatch.setattr("web.pictures.page._STATIC", tmp_path)
+    found = read_page(DRAWN_BY_THE_SERVER, "https://board.example.org")
+    assert found.title == "A & B"
+    chart = found.charts["scatter"]
+    assert chart.label == "Points & lines"
+    svg = pictures.of_chart(chart, "svg", title=found.title, source="s", dark=False).decode()
+    root = ET.fromstring(svg)
+    style = root.findtext(f".//{SVG}style")
+    assert style.split("\n") == [
+        f".chart .dot{{fill: {pictures.palette(dark=False)['kept']}}}",
+        ".tip{display: none}",
+        ".tick{font-size: 12px}",
+    ]
+    assert [found.attrib["href"] for found in root.iter(f"{SVG}a")] == ["https://board.example.org/models/m"]
+    assert root.find(f".//{SVG}svg").attrib["width"] == "880"
+    assert png_size(pictures.of_chart(chart, "png", title="t", source="s", dark=True))[0] == 2 * (880 + 40)
 
 
 def test_a_chart_that_cannot_be_drawn_is_no_fault_of_the_page(boards: Site, monkeypatch: pytest.MonkeyPatch) -> None:

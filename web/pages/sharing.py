@@ -1,8 +1,5 @@
 """What leads out of the website: tables, citations, pictures of charts, previews of links, badges, embedded boards."""
 
-import html
-import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,13 +20,13 @@ from registry.results.selectables import Row
 from registry.results.selection import Selection
 from registry.tables import BoardSnapshot
 from web import addresses, headlines, links, listings, parameters, pictures, queries
-from web.charts import Chart
 from web.formats import DASH, scaled
 from web.headlines import Badge, Card, with_interval
 from web.identity import limited
 from web.pages.boards import shown_board, shown_snapshot
 from web.pages.leaderboard import exported_rows, exported_table
 from web.pictures.drawings import badge_svg, card_svg
+from web.pictures.page import read_page
 from web.responses import session
 from web.share_links import DRAWN_ON, FORMS, cited_evaluation, cited_snapshot
 
@@ -194,13 +191,6 @@ def evaluation_bibtex(evaluation_id: str) -> ResponseReturnValue:
 # Pictures of charts
 
 
-_TITLE: Final = re.compile(r"<title>(.*?)</title>", re.DOTALL)
-_FIGURE: Final = re.compile(
-    r'<figure[^>]*\bdata-name="([^"]*)"[^>]*>.*?aria-label="([^"]*)".*?<script type="application/json">(.*?)</script>',
-    re.DOTALL,
-)
-
-
 @blueprint.get("/charts/<chart>.<any(svg, png):form>", defaults={"of": ""})
 @blueprint.get("/<path:of>/charts/<chart>.<any(svg, png):form>")
 def chart_picture(of: str, chart: str, form: pictures.Form) -> ResponseReturnValue:
@@ -211,18 +201,14 @@ def chart_picture(of: str, chart: str, form: pictures.Form) -> ResponseReturnVal
     dark = parameters.choice(request.args, "theme", ("light", "dark"), "light") == "dark"
     view, arguments = _page_of(of)
     with limited(PICTURES, "pictures"):
-        page = current_app.make_response(current_app.ensure_sync(view)(**arguments)).get_data(as_text=True)
-    found = {name: (label, spec) for name, label, spec in _FIGURE.findall(page)}
-    if chart not in found:
-        known = ", ".join(found) or "none"
+        rendered = current_app.make_response(current_app.ensure_sync(view)(**arguments))
+    page = read_page(rendered.get_data(as_text=True), addresses.base())
+    if chart not in page.charts:
+        known = ", ".join(page.charts) or "none"
         raise NotFoundError(f"no chart {parameters.shorten(chart)} at /{parameters.shorten(of)[1:-1]}; it has: {known}")
     asked = urlencode([(key, value) for key, value in request.args.items(multi=True) if key != "theme"])
-    address = addresses.public(f"/{quote(of)}{'?' if asked else ''}{asked}")
-    titled = _TITLE.search(page)
-    title = html.unescape(titled[1]).removesuffix(" – Shuffleboard") if titled else "Shuffleboard"
-    label, spec = found[chart]
-    drawing = Chart(html.unescape(label), json.loads(spec))
-    picture = pictures.of_chart(drawing, form, title=title, source=f"{address}, {_today()}", dark=dark)
+    source = f"{addresses.public(f'/{quote(of)}')}{'?' if asked else ''}{asked}, {_today()}"
+    picture = pictures.of_chart(page.charts[chart], form, title=page.title, source=source, dark=dark)
     response = Response(picture, content_type=pictures.KINDS[form])
     # Opened by itself, an SVG document has styles of its own, and nothing else.
     response.headers["Content-Security-Policy"] = "default-src 'none'; style-src 'unsafe-inline'"

@@ -23,6 +23,7 @@ from registry.errors import UsageError
 from web.cache import OfSealed
 from web.charts import Chart
 from web.pictures.child import CPU_SECONDS, Order
+from web.pictures.page import Drawing, coloured
 
 Form = Literal["svg", "png"]
 KINDS: Final[dict[str, str]] = {"svg": "image/svg+xml", "png": "image/png"}
@@ -52,23 +53,27 @@ def palette(*, dark: bool) -> dict[str, str]:
     return found
 
 
-def of_chart(chart: Chart, form: Form, *, title: str, source: str, dark: bool) -> bytes:
-    """A chart as a picture. source: the line below it.
+def of_chart(chart: Chart | Drawing, form: Form, *, title: str, source: str, dark: bool) -> bytes:
+    """A chart of a page as a picture. source: the line below it.
 
     Raises UsageError for a chart that is too large, ServiceUnavailable when it could not be drawn in time.
     """
     colours = palette(dark=dark)
-    spec = re.sub(r"var\(--([a-z-]+)\)", lambda found: colours[found[1]], json.dumps(chart.spec))
-    if len(spec) > MOST_SPECIFICATION:
-        raise UsageError("this chart is too large for a picture; narrow the page it is on, or take its table")
     order: Order = {
         "form": form,
-        "chart": json.loads(spec),
         "title": title,
         "description": chart.label,
         "source": source,
         "colours": {name: colours[name] for name in ("ink", "quiet", "panel")},
     }
+    if isinstance(chart, Chart):
+        spec = coloured(chart.spec, colours)
+        size, order["chart"] = len(spec), json.loads(spec)
+    else:
+        order["drawing"] = f"<style>{coloured(chart.style, colours)}</style>{chart.svg}"
+        size = len(order["drawing"])
+    if size > MOST_SPECIFICATION:
+        raise UsageError("this chart is too large for a picture; narrow the page it is on, or take its table")
     return drawn(order)
 
 

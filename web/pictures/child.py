@@ -10,6 +10,7 @@ import math
 import re
 import sys
 from typing import Any, Final, TypedDict
+from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 CPU_SECONDS: Final = 20
@@ -32,6 +33,7 @@ class Order(TypedDict, total=False):
 
     form: str  # svg or png
     chart: dict[str, Any]  # Vega-Lite, with plain colours
+    drawing: str  # or SVG elements with their style; the one of the document has a size
     title: str
     description: str
     source: str
@@ -42,7 +44,7 @@ class Order(TypedDict, total=False):
 
 def framed(drawing: str, order: Order) -> str:
     """A chart's SVG with title, description and source around it, on its own ground."""
-    found = _SIZE.match(drawing)
+    found = _SIZE.search(drawing)
     if found is None:
         raise ValueError("the chart has no size")
     width, height = (math.ceil(float(number)) for number in found.groups())
@@ -69,7 +71,7 @@ def framed(drawing: str, order: Order) -> str:
         f'<title id="title">{escape(order["title"])}</title>'
         f'<desc id="description">{escape(order["description"])} {escape(order["source"])}</desc>'
         f'<rect width="{whole}" height="{tall}" fill="{order["colours"]["panel"]}"/>'
-        f'{"".join(texts)}<g transform="translate({_MARGIN},{top})">{drawing}</g></svg>'
+        f'{"".join(texts)}<g transform="translate({_MARGIN},{top})" font-family="{_quoted(_FONT)}">{drawing}</g></svg>'
     )
 
 
@@ -87,31 +89,41 @@ def lines(text: str, length: float, most: int = 3) -> list[str]:
     return found
 
 
+def _quoted(text: str) -> str:
+    return escape(text, {'"': "&quot;"})
+
+
 def _text(text: str, y: float, size: float, colour: str, weight: str) -> str:
-    font = escape(_FONT, {'"': "&quot;"})
     return (
-        f'<text x="{_MARGIN}" y="{y}" font-family="{font}" font-size="{size}" font-weight="{weight}" '
+        f'<text x="{_MARGIN}" y="{y}" font-family="{_quoted(_FONT)}" font-size="{size}" font-weight="{weight}" '
         f'fill="{colour}">{escape(text)}</text>'
     )
 
 
-def draw(order: Order) -> bytes:
-    """The picture, as UTF-8 or as PNG."""
+def _vega(spec: dict[str, Any]) -> str:
     import vl_convert
 
+    if spec.get("width") == "container":
+        spec = {**spec, "width": WIDTH}
+    # Nothing of a chart is fetched from anywhere.
+    svg: str = vl_convert.vegalite_to_svg(spec, allowed_base_urls=[])
+    return svg
+
+
+def draw(order: Order) -> bytes:
+    """The picture, as UTF-8 or as PNG."""
     svg = order.get("svg")
     if svg is None:
-        spec = order["chart"]
-        if spec.get("width") == "container":
-            spec = {**spec, "width": WIDTH}
-        # Nothing of a chart is fetched from anywhere.
-        svg = framed(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]), order)
+        svg = framed(order.get("drawing") or _vega(order["chart"]), order)
     svg = _UNWRITABLE.sub("\ufffd", svg)
+    ET.fromstring(svg)  # noqa: S314 - our own; raises for what is no XML
     if order["form"] == "svg":
         return svg.encode()
     found = _SIZE.match(svg)
     if found is None:
         raise ValueError("the picture has no size")
+    import vl_convert
+
     pixels = float(found[1]) * float(found[2])
     png: bytes = vl_convert.svg_to_png(svg, scale=min(order.get("scale", 2.0), math.sqrt(MOST_PIXELS / pixels)))
     return png
