@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.schema.audiences import audience_engine
-from web.identity import engine, viewer
+from web.identity import SHARED, engine, viewer
 from web.problems import API
 
 SECURITY_HEADERS: Final = {
@@ -61,12 +61,14 @@ def _finish(response: Response) -> Response:
         response.headers.setdefault(key, value)
     if request.is_secure:
         response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
-    if request.endpoint != "static" and "public" not in response.headers.get("Cache-Control", ""):
+    if request.endpoint != "static" and not (request.endpoint in SHARED and response.status_code == HTTPStatus.OK):
         _mark_personal(response)
-    if request.path.startswith(API) and response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
-        # Of the content, so that it is right whatever the source of a number; 304 if the client already has it.
-        response.add_etag()
-        response.make_conditional(request)
+    if response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
+        if request.path.startswith(API):
+            # Of the content, so that it is right whatever the source of a number.
+            response.add_etag()
+        if "ETag" in response.headers and request.endpoint != "static":
+            response.make_conditional(request)
     return response
 
 
