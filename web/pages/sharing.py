@@ -215,7 +215,7 @@ def chart_picture(of: str, chart: str, form: pictures.Form) -> ResponseReturnVal
     name = "-".join(part for part in (*of.split("/"), chart) if part)
     response.headers["Content-Disposition"] = f'inline; filename="{quote(name)}.{form}"'
     response.add_etag()
-    return response.make_conditional(request)
+    return response
 
 
 def _page_of(path: str) -> tuple[Any, Mapping[str, Any]]:
@@ -241,7 +241,6 @@ def _for_everyone(body: str | bytes, kind: str) -> Response:
     response.headers["Cache-Control"] = f"public, max-age={SHARED_SECONDS}"
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     response.add_etag()
-    response.make_conditional(request)
     return response
 
 
