@@ -10,7 +10,7 @@ from werkzeug.routing import IntegerConverter
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, formats, identity, kept, links, problems, prometheus, responses
+from web import api, formats, identity, kept, links, problems, prometheus, responses, share_links
 from web.api import uploads
 from web.pages import (
     administration,
@@ -28,6 +28,7 @@ from web.pages import (
     questions,
     queue,
     registered,
+    sharing,
     signing,
     sql,
     submitting,
@@ -49,6 +50,7 @@ _PAGES: Final = (
     questions,
     queue,
     registered,
+    sharing,
     signing,
     sql,
     submitting,
@@ -75,6 +77,11 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.jinja_env.filters.update(formats.FILTERS)
     app.jinja_env.globals.update(
         formats.GLOBALS, static=_static_urls(app), here=links.here, there=links.there, version=__version__
+    )
+    app.jinja_env.globals.update(
+        pictures_of=share_links.pictures_of,
+        preview_of_page=share_links.preview_of_page,
+        share_of_page=share_links.share_of_page,
     )
     problems.install(app)
     responses.install(app)

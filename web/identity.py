@@ -40,6 +40,14 @@ from web import problems
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 OPEN: Final = frozenset({"static", "pages.healthz", "pages.readyz", "signing.sign_in", "api.openapi"})
 """Endpoints that answer anyone, even where anonymous reading is switched off."""
+SHARED: Final = frozenset(
+    f"sharing.{view}"
+    for view in (
+        *("embed", "evaluation_badge", "model_badge"),
+        *("board_preview", "snapshot_preview", "evaluation_preview", "model_preview"),
+    )
+)
+"""Endpoints that show everyone what an anonymous visitor sees, since other sites show it: no rights count there."""
 MAX_BODY: Final = 2 * 1024 * 1024
 """Bytes of a request, unless its route takes more."""
 
@@ -76,6 +84,9 @@ def viewer() -> Viewer:
 
 
 def _viewer() -> Viewer:
+    settings = settings_of()
+    if request.endpoint in SHARED:
+        return accounts.anonymous(reading=settings.anonymous_reading, sql=False)
     token = bearer()
     if token is not None:
         with read_session(engine()) as session:
@@ -89,7 +100,6 @@ def _viewer() -> Viewer:
     if current_user.is_authenticated:
         signed_in: Viewer = current_user.viewer
         return signed_in
-    settings = settings_of()
     return accounts.anonymous(reading=settings.anonymous_reading, sql=settings.anonymous_sql)
 
 
@@ -159,7 +169,8 @@ def _check_request() -> ResponseReturnValue | None:
         return None
     asking = viewer()
     if request.endpoint not in OPEN and not asking.may("read"):
-        if problems.wants_json() or asking.signed_in or request.method not in SAFE:
+        # To sign in would not help with what is shared.
+        if problems.wants_json() or asking.signed_in or request.method not in SAFE or request.endpoint in SHARED:
             asking.require("read")
         return redirect(url_for("signing.sign_in", next=request.full_path.rstrip("?")))
     _refuse_unstorable()

@@ -59,6 +59,13 @@ ENDPOINTS: Final = frozenset(
         "proof.drift",
         "proof.provenance",
         "proof.withdrawn",
+        "sharing.board_preview",
+        "sharing.embed",
+        "sharing.evaluation_badge",
+        "sharing.evaluation_preview",
+        "sharing.model_badge",
+        "sharing.model_preview",
+        "sharing.snapshot_preview",
     }
 )
 """What depends on its address and the database alone: not on the clock, a file, a query, or who asks."""

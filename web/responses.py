@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.schema.audiences import audience_engine
-from web.identity import engine, viewer
+from web.identity import SHARED, engine, viewer
 from web.problems import API
 
 SECURITY_HEADERS: Final = {
@@ -61,7 +61,7 @@ def _finish(response: Response) -> Response:
         response.headers.setdefault(key, value)
     if request.is_secure:
         response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
-    if request.endpoint != "static":
+    if request.endpoint != "static" and not (request.endpoint in SHARED and response.status_code == HTTPStatus.OK):
         _mark_personal(response)
     if response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
         if request.path.startswith(API):

@@ -81,3 +81,30 @@ def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
         return (not row["complete"], value is None, sign * (value or 0.0), row["model"].casefold(), row["revision"])
 
     return sorted(document["rows"], key=key)
+
+
+def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """(rows, columns) of a board for other programs: each column with its interval, rank, rank interval and tier.
+
+    document: as it is shown.
+    """
+    rows = []
+    for row in document["rows"]:
+        flat: dict[str, Any] = {key: row[key] for key in ("model", "revision", "complete")}
+        for name, value in row["values"].items():
+            interval, rank_interval = value["interval"] or (None, None), value["rank_interval"] or (None, None)
+            flat |= {
+                name: value["value"],
+                f"{name} low": interval[0],
+                f"{name} high": interval[1],
+                f"{name} rank": value["rank"],
+                f"{name} rank low": rank_interval[0],
+                f"{name} rank high": rank_interval[1],
+                f"{name} tier": value["tier"],
+            }
+        rows.append(flat)
+    columns = ["model", "revision", "complete"]
+    for column in document["columns"]:
+        name = column["name"]
+        columns += [name] + [f"{name} {part}" for part in ("low", "high", "rank", "rank low", "rank high", "tier")]
+    return rows, columns

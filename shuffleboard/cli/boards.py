@@ -13,6 +13,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
 from registry.db import read_session, write_session
 from registry.errors import UsageError
+from registry.exchange.citations import publisher_of, snapshot_entry
 from registry.lookups import find_board, find_suite
 from registry.tables import Suite
 from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_json, settings_of
@@ -220,6 +221,27 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
     print_board(document)
 
 
+@boards.command("cite")
+@click.argument("name")
+@click.option("--as-of", default=None, help="As it stood at this date or time (UTC), such as 2026-11-21.")
+@json_option
+def cite_board(name: str, as_of: str | None, as_json: bool) -> None:
+    """Print the BibTeX entry of a board's newest snapshot: NAME, or NAME@VERSION."""
+    settings = settings_of()
+    with read_session(engine_of(settings)) as session:
+        find_board(session, name)
+        document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
+    base = settings.public_url.rstrip("/")
+    address = f"{base}/snapshots/{document['digest']}" if base else None
+    if address is None:
+        note("the entry has no URL, since SHUFFLEBOARD_PUBLIC_URL is not set")
+    entry = snapshot_entry(document, address, publisher_of(base))
+    if as_json:
+        print_json({"digest": document["digest"], "as_of": document["as_of"], "url": address, "bibtex": entry})
+        return
+    click.echo(entry, nl=False)
+
+
 @boards.command("snapshots")
 @click.argument("name")
 @table_options
@@ -310,27 +332,3 @@ def _value(value: dict[str, Any]) -> Detailed | float | None:
         return value["value"]  # type: ignore[no-any-return]
     low, high = value["interval"]
     return Detailed(show(value["value"]), f"[{show(low)}, {show(high)}]")
-
-
-def board_csv(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """(rows, columns) of a board as CSV: each column with its interval, rank, rank interval and tier."""
-    rows = []
-    for row in document["rows"]:
-        flat: dict[str, Any] = {key: row[key] for key in ("model", "revision", "complete")}
-        for name, value in row["values"].items():
-            interval, rank_interval = value["interval"] or (None, None), value["rank_interval"] or (None, None)
-            flat |= {
-                name: value["value"],
-                f"{name} low": interval[0],
-                f"{name} high": interval[1],
-                f"{name} rank": value["rank"],
-                f"{name} rank low": rank_interval[0],
-                f"{name} rank high": rank_interval[1],
-                f"{name} tier": value["tier"],
-            }
-        rows.append(flat)
-    columns = ["model", "revision", "complete"]
-    for column in document["columns"]:
-        name = column["name"]
-        columns += [name] + [f"{name} {part}" for part in ("low", "high", "rank", "rank low", "rank high", "tier")]
-    return rows, columns

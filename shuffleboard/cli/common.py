@@ -1,6 +1,5 @@
 """What all commands share: settings, database, output and logging."""
 
-import csv
 import json
 import logging
 import sys
@@ -14,6 +13,7 @@ from sqlalchemy import Engine, make_url
 
 from registry.db import get_engine, utc_text
 from registry.errors import UnreachableError, UsageError
+from registry.exchange.tabular import csv_text
 from registry.logs import log, log_to_stderr
 from registry.schema.history import current, require_current
 from registry.settings import Settings, get_settings
@@ -93,16 +93,7 @@ def _plain(value: Any) -> Any:
 
 def print_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     """Rows as CSV on stdout; NULL is an empty cell. Cells that a spreadsheet would run as a formula are quoted."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([_cell(row[column]) for column in columns])
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
-        return "'" + value
-    return utc_text(value) if isinstance(value, datetime) else value
+    sys.stdout.write(csv_text(rows, columns))
 
 
 def note_not_ranked(items: Sequence[tuple[str, Mapping[str, str]]]) -> None:

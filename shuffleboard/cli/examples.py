@@ -51,6 +51,7 @@ EXAMPLES: Final = {
     "suites list": "suites list",
     "suites show": "suites show robustness-core@1",
     "boards": "boards show main",
+    "boards cite": "boards cite main --as-of 2026-11-21",
     "boards import": "boards import main.toml",
     "boards list": "boards list",
     "boards show": "boards show main --as-of 2026-11-21",

@@ -115,15 +115,15 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _board(name: str, as_of: str | None, *, as_csv: bool, as_json: bool) -> None:
-    from registry.boards.reading import shown_document, snapshot_as_of
-    from shuffleboard.cli.boards import board_csv, parse_time, print_board
+    from registry.boards.reading import board_table, shown_document, snapshot_as_of
+    from shuffleboard.cli.boards import parse_time, print_board
 
     with read_session(engine_of(settings_of())) as session:
         document = shown_document(session, snapshot_as_of(session, name, parse_time(as_of)))
     if as_json:
         print_json(document)
     elif as_csv:
-        print_csv(*board_csv(document))
+        print_csv(*board_table(document))
     else:
         print_board(document)
 

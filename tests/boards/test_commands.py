@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pybtex.database import parse_string
 from sqlalchemy import Engine
 
 from tests.boards.outputs import HEADLINE, import_all
@@ -86,6 +87,21 @@ def test_a_board_from_a_file_to_a_table(filled: Registry, run, tmp_path: Path) -
         assert "main" in out or "One" in out or "m" in out
     (snapshot,) = json.loads(run("boards", "snapshots", "main", "--json")[1])["snapshots"]
     assert snapshot["digest"] == document["digest"]
+
+
+def test_a_board_is_cited_by_its_newest_snapshot(filled: Registry, run, tmp_path: Path, monkeypatch) -> None:
+    file = tmp_path / "board.toml"
+    file.write_text(BOARD)
+    run("boards", "import", file)
+    digest = json.loads(run("boards", "show", "main", "--json")[1])["digest"]
+    status, out, noted = run("boards", "cite", "main")
+    assert (status, list(parse_string(out, "bibtex").entries)) == (0, [f"shuffleboard-main-{digest[:12]}"])
+    assert "SHUFFLEBOARD_PUBLIC_URL is not set" in noted
+    monkeypatch.setenv("SHUFFLEBOARD_PUBLIC_URL", "https://board.example.org/")
+    cited = json.loads(run("boards", "cite", "main", "--json")[1])
+    (entry,) = parse_string(cited["bibtex"], "bibtex").entries.values()
+    assert entry.fields["url"] == cited["url"] == f"https://board.example.org/snapshots/{digest}"
+    assert "no board 'nope'" in run("boards", "cite", "nope")[2]
 
 
 def test_a_suite_from_a_file(filled: Registry, run, tmp_path: Path) -> None:

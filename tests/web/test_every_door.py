@@ -1,11 +1,13 @@
 """Every page and route that links lead to, as each role: what is hidden is nowhere, what is hostile is only text."""
 
 import html
+import io
 import json
 import re
 from collections import deque
 from urllib.parse import urljoin, urlsplit
 
+import pyarrow.parquet as pq
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
@@ -17,18 +19,20 @@ from registry.tables import BenchmarkVersion, Model
 from tests.web.accounts import add_one_of_each_role, signed_in
 from tests.web.conftest import Site, own
 from tests.web.seed import HOSTILE, SECRET
-from web import create_app
+from web import create_app, pictures
 
 __all__ = ["own"]
 
 
 MOST_PAGES = 400
+FORMAT = re.compile(r"\.(?:csv|md|tex|parquet|svg|png)$")
 LINK = re.compile(r'(?:href|action)="([^"]*)"')
 
 
 @pytest.fixture
-def app(own: Site) -> Flask:
-    """The seeded registry with accounts; its model's texts are hostile as well."""
+def app(own: Site, monkeypatch: pytest.MonkeyPatch) -> Flask:
+    """The seeded registry with accounts; its model's texts are hostile as well. Pictures are what is drawn, as text."""
+    monkeypatch.setattr(pictures, "_draw", lambda order: json.dumps(order).encode())
     add_one_of_each_role(own.engine)
     with write_session(own.engine) as session:
         session.execute(
@@ -49,8 +53,8 @@ def everything(client: FlaskClient) -> dict[str, TestResponse]:
     while waiting and len(seen) < MOST_PAGES:
         address = waiting.popleft()
         parts = urlsplit(address)
-        # Sorting and filters lead to endless combinations of the same rows.
-        kind = (parts.path, tuple(sorted(item.split("=")[0] for item in parts.query.split("&"))))
+        # Sorting and filters lead to endless combinations of the same rows, and each is there in several formats.
+        kind = (FORMAT.sub("", parts.path), tuple(sorted(item.split("=")[0] for item in parts.query.split("&"))))
         if kind in kinds or parts.path.startswith("/static/") or parts.netloc:
             continue
         kinds.add(kind)
@@ -72,6 +76,13 @@ def everything(client: FlaskClient) -> dict[str, TestResponse]:
                 waiting.append(joined.path + (f"?{joined.query}" if joined.query else ""))
     assert len(seen) < MOST_PAGES
     return seen
+
+
+def text_of(answer: TestResponse) -> str:
+    """What an answer says, also as a Parquet file."""
+    if answer.mimetype == "application/vnd.apache.parquet":
+        return str(pq.read_table(io.BytesIO(answer.data)).to_pylist())
+    return answer.text
 
 
 def of(app: Flask, who: str) -> FlaskClient:
@@ -117,7 +128,7 @@ def test_a_benchmark_is_behind_no_door_for_whom_it_is_not(
     for who in not_by:
         client = of(app, who)
         for address, answer in everything(client).items():
-            assert SECRET not in answer.text, (who, address)
+            assert SECRET not in text_of(answer), (who, address)
             # The description of the API speaks of secrets, too.
             if address != "/api/v1/openapi.json":
                 assert not re.search(r"\bsecret\b", _own_text(answer)), (who, address)
@@ -130,7 +141,7 @@ def test_a_benchmark_is_behind_no_door_for_whom_it_is_not(
 
 def _own_text(answer: TestResponse) -> str:
     """What the registry's content makes of a page: without the documentation of views."""
-    text = re.sub(r"<details class=\"view\".*?</details>", "", answer.text, flags=re.DOTALL)
+    text = re.sub(r"<details class=\"view\".*?</details>", "", text_of(answer), flags=re.DOTALL)
     return re.sub(r'class="[^"]*"|id="secret"', "", text)
 
 

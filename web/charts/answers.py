@@ -4,12 +4,25 @@ from collections.abc import Sequence
 from typing import Final
 
 from registry.results.selectables import Row
-from web.charts.drawing import INK, KEPT, LOST, Chart, Layer, figure, line, line_labels, percentages, share_axis
+from web.charts.drawing import (
+    INK,
+    KEPT,
+    LOST,
+    Chart,
+    Layer,
+    figure,
+    line,
+    line_labels,
+    named,
+    percentages,
+    share_axis,
+)
 from web.formats import letter
 
 # Adversarial options
 
 
+@named
 def adversarial(rows: Sequence[Row]) -> Chart:
     """Two bars per inserted text: how often it is chosen as the protocol reads the answer, and by NPSQ.
 
@@ -50,6 +63,7 @@ def adversarial(rows: Sequence[Row]) -> Chart:
 # Positions
 
 
+@named
 def positions(rows: Sequence[Row], prompts: int) -> Chart:
     """Two bars per position: share of prompts that chose it, and share with the right option there.
 
@@ -100,6 +114,7 @@ MOST_PARTS: Final = 30
 """More lines would make the chart unreadable; the table has them all."""
 
 
+@named
 def parts(rows: Sequence[Row], what: str = "parts of the benchmark") -> Chart:
     """A line per part of a benchmark from worst accuracy to accuracy, the largest loss first.
 
@@ -194,6 +209,7 @@ def flip_bins(rows: Sequence[Row]) -> list[Row]:
     return bins
 
 
+@named
 def flips(bins: Sequence[Row], *, repeats: bool = False) -> Chart:
     """A bar per number of orders that are answered right: how many questions, split by whether the answer changes.
 
@@ -244,6 +260,7 @@ def flips(bins: Sequence[Row], *, repeats: bool = False) -> Chart:
 # A model's evaluations
 
 
+@named
 def history(rows: Sequence[Row]) -> Chart | None:
     """A line per evaluation from worst accuracy to accuracy, at the day of its seal; None unless there are several.
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 
 from registry.results.selectables import Row
-from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure
+from web.charts.drawing import LINE, LOST, QUIET, Chart, Layer, figure, named
 
 
+@named
 def drift(counts: Mapping[str, int], unchanged: int) -> Chart:
     """A bar per power of ten: for how many prompts the largest change in a probability is within it.
 

@@ -13,8 +13,8 @@ from registry.account_tables import Notice, Submission
 from registry.db import read_session
 from registry.results.selectables import Row
 from registry.tables import Evaluation
-from web import queries
-from web.identity import engine, settings_of, viewer
+from web import addresses, queries
+from web.identity import engine, viewer
 from web.parameters import Query, read
 from web.responses import session
 
@@ -109,7 +109,7 @@ def _entry(notice: Any, title: str, summary: str, address: str) -> Row:
 
 
 def _document(entries: list[Row]) -> bytes:
-    base = (settings_of().public_url or request.host_url).rstrip("/")
+    base = addresses.base()
     host = urlsplit(base).hostname or "localhost"
     ET.register_namespace("", ATOM)
     root = ET.Element(f"{{{ATOM}}}feed")

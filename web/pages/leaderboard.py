@@ -1,7 +1,5 @@
 """The leaderboard: as a page, as CSV, and the parts of it on other pages."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -11,6 +9,7 @@ from flask import Response, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
+from registry.exchange.tabular import csv_text
 from registry.results.asked import asked_how
 from registry.results.chance import CORRECTED
 from registry.results.leaderboard import (
@@ -173,26 +172,37 @@ def _require(key: str, value: object, choices: Sequence[str]) -> None:
 def leaderboard_csv() -> ResponseReturnValue:
     """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first."""
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
+    return Response(
+        csv_text(*exported_table(exported_rows(asked, selection), asked, selection)),
+        content_type="text/csv; charset=utf-8",
+        headers={"Content-Disposition": 'attachment; filename="leaderboard.csv"'},
+    )
+
+
+def exported_rows(asked: Ordering, selection: Selection) -> list[Row]:
+    """All rows that the filters keep, the complete ones first."""
     _choices(selection)
     names = tuple(dict.fromkeys((*asked.metrics, asked.rank_metric)))
     complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=names)
     incomplete, _ = incomplete_rows(session(), selection, limit=None, metrics=names)
-    lines = io.StringIO()
-    writer = csv.writer(lines, lineterminator="\n")
+    return complete + incomplete
+
+
+def exported_table(rows: Sequence[Row], asked: Ordering, selection: Selection) -> tuple[list[Row], list[str]]:
+    """(rows, columns) for other programs: what identifies a row, and of each metric value, interval and n."""
     scaled = CORRECTED if asked.above_chance else ()
+    flat = [
+        {
+            **{name: row[name] for name in CSV_COLUMNS},
+            "asked": asked_how(row),
+            "scope": selection.scope,
+            **{f"{name}{end}": value for name in asked.metrics for end, value in _exported(row, name)},
+            **{f"{name}_above_chance": row.get("above_chance", {}).get(name, {}).get("value") for name in scaled},
+        }
+        for row in rows
+    ]
     of_metrics = [f"{name}{end}" for name in asked.metrics for end in ("", "_low", "_high", "_n")]
-    writer.writerow([*CSV_COLUMNS, "asked", "scope", *of_metrics, *(f"{name}_above_chance" for name in scaled)])
-    for row in complete + incomplete:
-        cells = [row[name] for name in CSV_COLUMNS]
-        cells = [cell.isoformat() if isinstance(cell, datetime) else cell for cell in cells]
-        values = [cell for name in asked.metrics for cell in _csv_cells(row, name)]
-        above = [row.get("above_chance", {}).get(name, {}).get("value") for name in scaled]
-        writer.writerow([*cells, asked_how(row), selection.scope, *values, *above])
-    return Response(
-        lines.getvalue(),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": 'attachment; filename="leaderboard.csv"'},
-    )
+    return flat, [*CSV_COLUMNS, "asked", "scope", *of_metrics, *(f"{name}_above_chance" for name in scaled)]
 
 
 CSV_COLUMNS: Final = (
@@ -217,9 +227,10 @@ CSV_COLUMNS: Final = (
 """What identifies a row; free texts, which a spreadsheet might take for formulas, are not among them."""
 
 
-def _csv_cells(row: Row, metric: str) -> list[float | None]:
+def _exported(row: Row, metric: str) -> list[tuple[str, float | None]]:
     found = row["counts"].get(metric, {})
-    return [row[metric], found.get("interval_low"), found.get("interval_high"), found.get("n")]
+    bounds = [("_low", found.get("interval_low")), ("_high", found.get("interval_high"))]
+    return [("", row[metric]), *bounds, ("_n", found.get("n"))]
 
 
 def metrics_with_values(asked: Ordering, shown: Sequence[Row]) -> tuple[str, ...]:

@@ -1,0 +1,221 @@
+"""What a board, an evaluation or a model comes to in a few words: for previews of links, pictures of them, and badges.
+
+A value that is undefined is named with its reason, never given as a number. Functions take the session first; it
+decides what they may tell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.errors import NotFoundError
+from registry.metrics import METRICS
+from registry.results.asked import asked_how, one_order
+from registry.results.leaderboard import Ordering, complete_rows, incomplete_rows
+from registry.results.selectables import Row, evaluation_metrics, rows_of
+from registry.results.selection import Selection
+from registry.tables import Withdrawal
+from web.formats import metric_text, plural, scale
+from web.parameters import DEFAULT_METRICS
+
+MOST_LINES: Final = 5
+"""Lines of a card."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a card: a value from 0 to 1 has a bar, with its interval; text says it in words."""
+
+    label: str
+    text: str
+    value: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Card:
+    """A subject with its headline numbers. description: the same in a sentence or two."""
+
+    title: str
+    subtitle: str
+    lines: Sequence[Line]
+    description: str
+
+
+def with_interval(metric: str, value: float | None, low: float | None, high: float | None) -> str:
+    """A value with its 95 % interval where there is one, as pages show it."""
+    if value is None or low is None or high is None:
+        return metric_text(metric, value)
+    return f"{metric_text(metric, value)} [{metric_text(metric, low)}, {metric_text(metric, high)}]"
+
+
+def plus_minus(metric: str, value: float, low: float | None, high: float | None) -> str:
+    """A value with half the width of its 95 % interval, such as 43.1 % ± 2.0."""
+    if low is None or high is None:
+        return metric_text(metric, value)
+    half = (high - low) / 2
+    unit = METRICS[metric].unit
+    shown = f"{100 * half:.1f}" if unit == "fraction" else f"{half:.1f}" if unit == "percent" else f"{half:.3f}"
+    return f"{metric_text(metric, value)} ± {shown}"
+
+
+def _line(label: str, metric: str, value: float, low: float | None, high: float | None) -> Line:
+    if METRICS[metric].unit != "fraction":
+        return Line(label, plus_minus(metric, value, low, high))
+    interval = None if low is None or high is None else (low, high)
+    return Line(label, plus_minus(metric, value, low, high), value, interval)
+
+
+def board_card(document: Row) -> Card:
+    """A board's best models by the column that sorts, from a snapshot as it is shown."""
+    column = next(column for column in document["columns"] if column["name"] == document["sort"])
+    metric, complete = column["metric"], [row for row in document["rows"] if row["complete"]]
+    label = METRICS[metric].label
+    ranked = [(row["model"], row["values"][column["name"]]) for row in complete]
+    ranked = [(model, found) for model, found in ranked if found["value"] is not None]
+    lines = [
+        _line(model, metric, found["value"], *(found["interval"] or (None, None)))
+        for model, found in ranked[:MOST_LINES]
+    ]
+    how = column["variants"] if not column.get("protocol") else f"{column['variants']}, {column['protocol']}"
+    day = f"{document['as_of']:%Y-%m-%d}"
+    if not ranked:
+        said = f"No model has a value of {label.lower()} yet."
+    else:
+        first, found = ranked[0]
+        value = plus_minus(metric, found["value"], *(found["interval"] or (None, None)))
+        said = f"{first} is first of {plural(len(complete), 'model')} by {label.lower()} ({how}): {value}."
+    return Card(
+        document["title"] or document["board"],
+        f"{label} ({how}), {plural(len(complete), 'model')}, as of {day}",
+        lines,
+        f"{said} As of {day}.",
+    )
+
+
+def evaluation_metrics_of(session: Session, evaluation_id: int, names: Sequence[str]) -> dict[str, Row]:
+    """Metric to its value, n and interval over all questions of a sealed evaluation."""
+    c = evaluation_metrics.c
+    query = select(evaluation_metrics).where(c.evaluation_id == evaluation_id, c.scope == "all", c.metric.in_(names))
+    return {row["metric"]: row for row in rows_of(session, query)}
+
+
+def is_withdrawn(session: Session, evaluation_id: int) -> bool:
+    """Whether an evaluation no longer counts."""
+    return session.scalar(select(Withdrawal.evaluation_id).filter_by(evaluation_id=evaluation_id)) is not None
+
+
+def evaluation_card(session: Session, row: Row) -> Card:
+    """An evaluation's headline metrics. row: as `queries.evaluation` has it."""
+    how = f"{row['variants']}, {row['protocol']}, {row['shots']}-shot"
+    asked = asked_how(row)
+    title = f"{row['model']} on {row['benchmark']}"
+    size = f"{plural(row['questions'], 'question')}{f', {asked}' if asked else ''}"
+    if not row["complete"]:
+        return Card(title, f"{how}; {size}", [Line("Not complete", row["state"])], f"Not complete yet. {how}; {size}.")
+    found = evaluation_metrics_of(session, row["evaluation_id"], DEFAULT_METRICS)
+    known = [(name, found[name]) for name in DEFAULT_METRICS if name in found and found[name]["value"] is not None]
+    lines = [
+        _line(METRICS[name].label, name, one["value"], one["interval_low"], one["interval_high"]) for name, one in known
+    ]
+    parts = [f"{line.label.lower()} {line.text}" for line in lines]
+    if one_order(row) and asked:
+        lines.append(Line("Worst accuracy", asked))
+    said = f"{', '.join(parts)}. " if parts else ""
+    state = f"sealed {row['sealed_at']:%Y-%m-%d}"
+    if is_withdrawn(session, row["evaluation_id"]):
+        state, lines = "withdrawn", [Line("Withdrawn", "no longer counts")]
+        said = "Withdrawn: it no longer counts. "
+    return Card(
+        title, f"{how}; {size}; {state}", lines[:MOST_LINES], f"{said[:1].upper()}{said[1:]}{how}; {size}; {state}."
+    )
+
+
+def model_card(session: Session, model: Row) -> Card:
+    """A model's evaluations by worst accuracy, the highest first. model: as `listings.model` has it."""
+    wanted = ("accuracy", "worst_accuracy")
+    ordering = Ordering(wanted, "worst_accuracy", "desc", grouped=False)
+    rows, total = complete_rows(
+        session, Selection(model=model["model"]), ordering, limit=MOST_LINES, offset=0, metrics=wanted
+    )
+    lines = [_of_model(row) for row in rows]
+    facts = [scale(model["parameters"]) + " parameters"] if model["parameters"] else []
+    size = "; ".join([*facts, plural(total, "complete evaluation")])
+    said = "; ".join(f"{line.label} {line.text}" for line in lines[:3])
+    return Card(
+        model["model"],
+        f"Worst accuracy; {size}" if lines else size,
+        lines,
+        f"Worst accuracy: {said}. {size}." if said else f"{size}.",
+    )
+
+
+def _of_model(row: Row) -> Line:
+    label = f"{row['benchmark']} ({row['variants']})"
+    metric = "worst_accuracy" if row["worst_accuracy"] is not None else "accuracy"
+    if row[metric] is None:
+        return Line(label, "undefined")
+    bounds = row["counts"].get(metric, {})
+    line = _line(label, metric, row[metric], bounds.get("interval_low"), bounds.get("interval_high"))
+    if metric == "worst_accuracy":
+        return line
+    # Without a bar: beside worst accuracies, an accuracy would look like one.
+    return Line(label, f"accuracy {line.text}, {asked_how(row)}")
+
+
+# Badges
+
+
+@dataclass(frozen=True)
+class Badge:
+    """A badge: what it is about, what it says, and both with more in a sentence. stated: whether it is a number."""
+
+    label: str
+    text: str
+    title: str
+    stated: bool
+
+
+def evaluation_badge(session: Session, row: Row, metric: str) -> Badge:
+    """A metric of an evaluation, or why there is none. row: as `queries.evaluation` and the leaderboard have it."""
+    label = METRICS[metric].label.lower()
+    of = f"{row['model']} on {row['benchmark']}, {row['variants']}"
+
+    def without(reason: str) -> Badge:
+        return Badge(label, reason, f"{of}: {label}: {reason}", stated=False)
+
+    if not row["complete"]:
+        return without("not complete")
+    if is_withdrawn(session, row["evaluation_id"]):
+        return without("withdrawn")
+    found: dict[str, Any] = evaluation_metrics_of(session, row["evaluation_id"], [metric]).get(metric, {})
+    value = found.get("value")
+    if value is None:
+        asked = asked_how(row)
+        return without(asked if asked and METRICS[metric].needs_two_prompts and one_order(row) else "undefined")
+    low, high = found["interval_low"], found["interval_high"]
+    text = f"{plus_minus(metric, value, low, high)}, sealed"
+    return Badge(label, text, f"{of}: {label} {with_interval(metric, value, low, high)}, sealed", stated=True)
+
+
+def model_badge(session: Session, selection: Selection, metric: str) -> Badge:
+    """A metric of a model on a benchmark: of its newest sealed evaluation that has a value, asked in the most prompts.
+
+    selection: with `model` and `benchmark`. Raises NotFoundError where the session sees no evaluation of it.
+    """
+    ordering = Ordering((metric,), "sealed_at", "desc", grouped=False)
+    rows, _ = complete_rows(session, selection, ordering, limit=None, offset=0, metrics=(metric,))
+    if not rows:
+        rows, _ = incomplete_rows(session, selection, limit=1, metrics=(metric,))
+    if not rows:
+        raise NotFoundError(
+            f"no evaluation of {selection.model} on {selection.benchmark}; /api/v1/evaluations lists the existing ones"
+        )
+    # A stable order: the newest of the best comes first.
+    best = min(
+        rows, key=lambda row: (row["part"] is not None, row[metric] is None, -(row["distinct_prompts_max"] or 0))
+    )
+    return evaluation_badge(session, best, metric)

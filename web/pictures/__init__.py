@@ -1,0 +1,111 @@
+"""Charts and previews as pictures of their own, SVG or PNG, drawn on the server.
+
+A chart is drawn by the same Vega-Lite specification as on its page, with the style sheet's colours in place of their
+names. Each picture is drawn by a process of its own, bounded in time and memory, and kept.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Final, Literal
+
+from flask import current_app
+from werkzeug.exceptions import ServiceUnavailable
+
+from registry.digests import sha256_text
+from registry.errors import UsageError
+from web.cache import OfSealed
+from web.charts import Chart
+from web.pictures.child import CPU_SECONDS, Order
+from web.pictures.page import Drawing, coloured
+
+Form = Literal["svg", "png"]
+KINDS: Final[dict[str, str]] = {"svg": "image/svg+xml", "png": "image/png"}
+MOST_SPECIFICATION: Final = 4 * 2**20
+"""Bytes of a chart's specification."""
+AT_ONCE: Final = 2
+"""Pictures that one process of the website has drawn at the same time."""
+WAIT_SECONDS: Final = 5.0
+"""How long a picture waits for others."""
+
+_CHILD: Final = Path(__file__).with_name("child.py")
+_STYLES: Final = Path(__file__).parent.parent / "static" / "board.css"
+_places: Final = threading.BoundedSemaphore(AT_ONCE)
+_drawn: Final[OfSealed[bytes]] = OfSealed(48)
+
+
+@cache
+def palette(*, dark: bool) -> dict[str, str]:
+    """The style sheet's custom colours by name, in the light or the dark scheme."""
+    found: dict[str, str] = {}
+    colour = r"#[0-9a-fA-F]{3,8}"
+    both = re.compile(rf"--([a-z-]+):\s*(?:light-dark\(\s*({colour})\s*,\s*({colour})\s*\)|({colour}))")
+    # Where the schemes have blocks of their own, the dark one comes second.
+    for name, light, in_dark, alone in both.findall(_STYLES.read_text(encoding="utf-8")):
+        if dark or name not in found:
+            found[name] = alone or (in_dark if dark else light)
+    return found
+
+
+def of_chart(chart: Chart | Drawing, form: Form, *, title: str, source: str, dark: bool) -> bytes:
+    """A chart of a page as a picture. source: the line below it.
+
+    Raises UsageError for a chart that is too large, ServiceUnavailable when it could not be drawn in time.
+    """
+    colours = palette(dark=dark)
+    order: Order = {
+        "form": form,
+        "title": title,
+        "description": chart.label,
+        "source": source,
+        "colours": {name: colours[name] for name in ("ink", "quiet", "panel")},
+    }
+    if isinstance(chart, Chart):
+        spec = coloured(chart.spec, colours)
+        size, order["chart"] = len(spec), json.loads(spec)
+    else:
+        order["drawing"] = f"<style>{coloured(chart.style, colours)}</style>{chart.svg}"
+        size = len(order["drawing"])
+    if size > MOST_SPECIFICATION:
+        raise UsageError("this chart is too large for a picture; narrow the page it is on, or take its table")
+    return drawn(order)
+
+
+def drawn(order: Order) -> bytes:
+    """What an order amounts to; from memory if it was drawn lately."""
+    return _drawn.get(sha256_text(json.dumps(order, sort_keys=True)), lambda: _draw(order))
+
+
+@contextmanager
+def _place() -> Iterator[None]:
+    if not _places.acquire(timeout=WAIT_SECONDS):
+        raise ServiceUnavailable("too many pictures are being drawn; try again in a moment", retry_after=10)
+    try:
+        yield
+    finally:
+        _places.release()
+
+
+def _draw(order: Order) -> bytes:
+    with _place():
+        try:
+            done = subprocess.run(  # noqa: S603 - our own file, in isolation
+                [sys.executable, "-I", str(_CHILD)],
+                input=json.dumps(order).encode(),
+                capture_output=True,
+                timeout=2 * CPU_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ServiceUnavailable("the picture took too long; the page has its table", retry_after=60) from None
+    if done.returncode or not done.stdout:
+        reason = done.stderr.decode("utf-8", "replace").strip() or f"status {done.returncode}"
+        current_app.logger.error("a picture was not drawn: %s", reason)
+        raise ServiceUnavailable("the picture could not be drawn; the page has its table", retry_after=60)
+    return done.stdout

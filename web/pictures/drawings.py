@@ -1,0 +1,92 @@
+"""Badges and cards as SVG: pure functions from what they say to a document."""
+
+from typing import Final
+from xml.sax.saxutils import escape, quoteattr
+
+from web.headlines import Badge, Card, Line
+from web.pictures.child import lines
+
+FONT: Final = "'Liberation Sans', Arial, Helvetica, 'Noto Sans', sans-serif"
+CARD: Final = (1200, 630)
+"""Width and height of a card, in pixels: what networks crop least."""
+
+
+def badge_svg(badge: Badge) -> str:
+    """A badge, 20 pixels high, with its sentence as the accessible title."""
+    left, right = _width(badge.label) + 12, _width(badge.text) + 12
+    # Both with at least 4.5:1 to the white letters.
+    colour = "#1d4f91" if badge.stated else "#6b4f1d"
+    texts = "".join(
+        f'<text x="{x + width / 2:.1f}" y="14" textLength="{width - 12}" lengthAdjust="spacingAndGlyphs">'
+        f"{escape(text)}</text>"
+        for x, width, text in ((0, left, badge.label), (left, right, badge.text))
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right}" height="20" role="img" '
+        f"aria-label={quoteattr(badge.title)}><title>{escape(badge.title)}</title>"
+        f'<clipPath id="round"><rect width="{left + right}" height="20" rx="3"/></clipPath>'
+        f'<g clip-path="url(#round)"><rect width="{left}" height="20" fill="#4a4f57"/>'
+        f'<rect x="{left}" width="{right}" height="20" fill="{colour}"/></g>'
+        f'<g fill="#fff" text-anchor="middle" font-family="Verdana, {escape(FONT)}" font-size="11">{texts}</g></svg>\n'
+    )
+
+
+def _width(text: str) -> int:
+    """About how wide Verdana sets a text at 11 pixels; `textLength` makes it exact."""
+    narrow, wide = "fijlrtI.,:;!|' \u202f", "mwMW%±@"
+    return round(sum(4.2 if sign in narrow else 10.5 if sign in wide else 7 for sign in text))
+
+
+def card_svg(card: Card, colours: dict[str, str], host: str) -> str:
+    """A card of 1200 × 630 pixels."""
+    width, height = CARD
+    title = lines(card.title, 40, most=2)
+    parts = [f'<rect width="{width}" height="{height}" fill="{colours["ground"]}"/>']
+    parts.append(f'<rect width="{width}" height="12" fill="{colours["lost"]}"/>')
+    y = 56
+    for line in title:
+        y += 60
+        parts.append(_text(60, y, line, 52, colours["ink"], weight=700))
+    y += 8
+    for line in lines(card.subtitle, 82, most=2):
+        y += 38
+        parts.append(_text(60, y, line, 27, colours["quiet"]))
+    y += 26
+    step = min(96.0, (height - 84 - y) / max(1, len(card.lines)))
+    for place, stated in enumerate(card.lines):
+        parts += _line(stated, y + step * (place + 0.5), colours)
+    foot = "How much of the score survives a shuffle?"
+    parts.append(_text(60, height - 32, foot, 24, colours["quiet"]))
+    parts.append(_text(width - 60, height - 32, host, 24, colours["quiet"], anchor="end"))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">{"".join(parts)}</svg>'
+    )
+
+
+def _line(line: Line, y: float, colours: dict[str, str]) -> list[str]:
+    parts = []
+    if line.value is not None and 0 <= line.value <= 1:
+        across, left = 380, 530
+        parts.append(f'<rect x="{left}" y="{y - 7:.1f}" width="{across}" height="14" rx="3" fill="{colours["line"]}"/>')
+        parts.append(
+            f'<rect x="{left}" y="{y - 7:.1f}" width="{across * line.value:.1f}" height="14" rx="3" '
+            f'fill="{colours["kept"]}"/>'
+        )
+        if line.interval is not None:
+            low, high = (left + across * min(1.0, max(0.0, end)) for end in line.interval)
+            parts.append(
+                f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="{colours["lost"]}" '
+                'stroke-width="5"/>'
+            )
+    label, *_ = lines(line.label, 29 if parts else 38, most=1) or [""]
+    parts.append(_text(60, y + 10, label, 29, colours["ink"]))
+    parts.append(_text(1140, y + 10, lines(line.text, 40, most=1)[0], 29, colours["ink"], weight=700, anchor="end"))
+    return parts
+
+
+def _text(x: float, y: float, text: str, size: int, colour: str, *, weight: int = 400, anchor: str = "start") -> str:
+    return (
+        f'<text x="{x}" y="{y:.1f}" font-family="{escape(FONT)}" font-size="{size}" font-weight="{weight}" '
+        f'text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
+    )
