@@ -232,3 +232,21 @@ def test_no_page_overflows_or_cuts_text_off_at_any_width(chromium, population, r
         planted = [what.partition(":")[0] for what in opened.evaluate(MEASURE)]
         assert planted == ["3000 px wide", "a header of 90 px", "cut off"], "what is planted is found"
     assert found == {}
+
+
+MODEL_ROWS = """
+() => [...document.querySelectorAll("main tbody tr")]
+  .filter((row) => row.querySelector("th[scope=row] a") && row.checkVisibility())
+  .map((row) => [row.querySelector("th[scope=row] a").getBoundingClientRect().bottom, row.getBoundingClientRect().bottom])
+"""
+
+
+def test_models_stand_above_the_fold(chromium, full):
+    with served(full.application) as base, page(chromium) as opened:
+        for address in ("/", "/boards/generated"):
+            opened.set_viewport_size({"width": 1440, "height": 900})
+            opened.goto(base + address)
+            rows = opened.evaluate(MODEL_ROWS)
+            assert sum(bottom <= 900 for _, bottom in rows) >= 10, address
+            opened.set_viewport_size({"width": 390, "height": 844})
+            assert opened.evaluate(MODEL_ROWS)[0][0] <= 844, address
