@@ -98,6 +98,8 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "Who may read what, and who signs in: [accounts](accounts.md).",
         (
             "public_url",
+            "documentation_url",
+            "source_url",
             "trusted_proxies",
             "secret_key_file",
             "anonymous_reading",

@@ -114,6 +114,16 @@ class Settings(BaseSettings):
             "with https, cookies are sent over https only."
         ),
     )
+    documentation_url: str = Field(
+        default="",
+        pattern=r"^(https?://\S+)?$",
+        description="URL of the documentation, which the website's footer links to; empty: no link.",
+    )
+    source_url: str = Field(
+        default="",
+        pattern=r"^(https?://\S+)?$",
+        description="URL of the source code, which the website's footer links to; empty: no link.",
+    )
     trusted_proxies: int = Field(
         default=0,
         ge=0,

@@ -7,10 +7,9 @@ from typing import Any, Final
 from flask import Flask, url_for
 from werkzeug.routing import IntegerConverter
 
-from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, formats, identity, kept, links, problems, prometheus, responses, share_links
+from web import api, formats, frame, identity, kept, links, problems, prometheus, reference, responses, share_links
 from web.api import uploads
 from web.pages import (
     administration,
@@ -75,9 +74,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     app.url_map.converters["int"] = _Id
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(formats.FILTERS)
-    app.jinja_env.globals.update(
-        formats.GLOBALS, static=_static_urls(app), here=links.here, there=links.there, version=__version__
-    )
+    app.jinja_env.globals.update(formats.GLOBALS, static=_static_urls(app), here=links.here, there=links.there)
     app.jinja_env.globals.update(
         pictures_of=share_links.pictures_of,
         preview_of_page=share_links.preview_of_page,
@@ -86,8 +83,10 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     problems.install(app)
     responses.install(app)
     identity.install(app, settings)
+    frame.install(app, settings)
     kept.install(app)
-    for blueprint in (api.blueprint, prometheus.blueprint, *dict.fromkeys(page.blueprint for page in _PAGES)):
+    apart = (api.blueprint, frame.blueprint, prometheus.blueprint, reference.blueprint)
+    for blueprint in (*apart, *dict.fromkeys(page.blueprint for page in _PAGES)):
         app.register_blueprint(blueprint)
     return app
 

@@ -13,7 +13,6 @@ from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import structlog
 from flask import Flask, current_app, g, redirect, request, url_for
@@ -35,10 +34,12 @@ from registry.people import accounts
 from registry.people.accounts import Viewer
 from registry.settings import Settings
 from registry.untrusted import check
-from web import problems
+from web import links, problems
 
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
-OPEN: Final = frozenset({"static", "pages.healthz", "pages.readyz", "signing.sign_in", "api.openapi"})
+OPEN: Final = frozenset(
+    {"static", "pages.healthz", "pages.readyz", "signing.sign_in", "frame.choose_theme", "api.openapi"}
+)
 """Endpoints that answer anyone, even where anonymous reading is switched off."""
 SHARED: Final = frozenset(
     f"sharing.{view}"
@@ -165,14 +166,18 @@ def _check_request() -> ResponseReturnValue | None:
     """Before every request: checks who makes it, whether they may read at all, and the CSRF token."""
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request=_request_id(), method=request.method, path=request.path)
-    if request.endpoint is None or request.endpoint == "static":
+    if request.endpoint == "static":
+        return None
+    if request.endpoint is None:
+        with suppress(AuthenticationError):  # only so that the frame of the error's page knows who looks at it
+            viewer()
         return None
     asking = viewer()
     if request.endpoint not in OPEN and not asking.may("read"):
         # To sign in would not help with what is shared.
         if problems.wants_json() or asking.signed_in or request.method not in SAFE or request.endpoint in SHARED:
             asking.require("read")
-        return redirect(url_for("signing.sign_in", next=request.full_path.rstrip("?")))
+        return redirect(url_for("signing.sign_in", next=links.return_path()))
     _refuse_unstorable()
     if request.method not in SAFE:
         # A request to the API with neither token nor cookie has no rights that another site could abuse.
@@ -260,14 +265,6 @@ QUERIES: Final = "60 per minute"
 """Queries of a client to the SQL page."""
 
 
-def is_safe_target(target: str | None) -> bool:
-    """Whether a URL to continue to after signing in is on this site."""
-    if not target or not target.startswith("/") or target.startswith(("//", "/\\")):
-        return False
-    parts = urlsplit(target)
-    return not parts.scheme and not parts.netloc and "\\" not in target and target.isprintable()
-
-
 def secret_key(settings: Settings) -> bytes:
     """The key that signs cookies: from the file, which is created if missing.
 
@@ -341,4 +338,4 @@ def install(app: Flask, settings: Settings) -> None:
     app.register_error_handler(AuthenticationError, _refused)
     app.register_error_handler(ForbiddenError, _refused)
     app.register_error_handler(CSRFError, _forged)
-    app.jinja_env.globals.update(viewer=shown_viewer)
+    app.jinja_env.globals.update(viewer=shown_viewer, request_id=_request_id)

@@ -15,6 +15,7 @@ from typing import Final
 from flask import Flask, Response, current_app, g, request
 from sqlalchemy import Connection, Engine, event, text
 
+from web import frame
 from web.identity import viewer
 
 CAPACITY: Final = 64 * 2**20
@@ -147,7 +148,7 @@ def _key() -> tuple[str, ...] | None:
         request.host_url,
         request.full_path,
         request.headers.get("Accept", ""),
-        request.cookies.get("theme", ""),
+        frame.theme(),
     )
 
 

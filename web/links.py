@@ -1,7 +1,8 @@
-"""What a URL asks of the leaderboard, and links that keep it."""
+"""What a URL asks of the leaderboard, links that keep it, and the way back to a page."""
 
 from dataclasses import fields
 from typing import Any, Final
+from urllib.parse import quote, urlsplit
 
 from flask import request, url_for
 
@@ -72,3 +73,23 @@ def here(**changes: Any) -> str:
     query = {key: value for key, value in (kept | given).items() if key in PARAMETERS}
     assert request.endpoint is not None
     return url_for(request.endpoint, **{**(request.view_args or {}), **query})
+
+
+def return_path() -> str:
+    """Where to come back to from a detour, such as signing in: this page; for what is no page, the leaderboard."""
+    if request.method != "GET":
+        return url_for("pages.leaderboard")
+    asked = request.query_string.decode("ascii", "replace")
+    return quote(request.path) + (f"?{asked}" if asked else "")
+
+
+def safe_target(target: str | None) -> str:
+    """`target`, if it is a path of this site and nothing else; else the leaderboard's."""
+    home = url_for("pages.leaderboard")
+    if not target or not target.startswith("/") or target.startswith("//"):
+        return home
+    # Browsers read a backslash as a slash, and pass over tabs and line ends.
+    if "\\" in target or not target.isprintable():
+        return home
+    parts = urlsplit(target)
+    return home if parts.scheme or parts.netloc else target

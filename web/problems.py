@@ -1,7 +1,7 @@
 """Errors as pages, or as problem documents under the API."""
 
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from flask import Flask, Response, current_app, render_template, request
 from sqlalchemy.exc import InterfaceError, OperationalError
@@ -32,8 +32,8 @@ def wants_json() -> bool:
     return request.path.startswith(API) or request.path in ("/healthz", "/readyz")
 
 
-def problem(status: HTTPStatus, detail: str) -> AnyResponse:
-    """An error as an RFC 9457 document under the API, as a page elsewhere."""
+def problem(status: HTTPStatus, detail: str, **more: Any) -> AnyResponse:
+    """An error as an RFC 9457 document under the API, as a page elsewhere. more: what the page says besides."""
     if wants_json():
         document = {
             "type": "about:blank",
@@ -44,7 +44,7 @@ def problem(status: HTTPStatus, detail: str) -> AnyResponse:
         }
         body, kind = current_app.json.dumps(document), "application/problem+json"
     else:
-        body, kind = render_template("error.html", status=status, detail=detail), "text/html"
+        body, kind = render_template("error.html", status=status, detail=detail, **more), "text/html"
     return Response(body, status=int(status), content_type=f"{kind}; charset=utf-8" if kind == "text/html" else kind)
 
 
@@ -77,11 +77,12 @@ def _http_error(error: HTTPException) -> AnyResponse:
     """Unknown URLs, wrong methods, redirects, and unexpected errors (logged by Flask)."""
     if error.code is None or error.code < HTTPStatus.BAD_REQUEST:
         return error.get_response()
-    response = problem(HTTPStatus(error.code), error.description or HTTPStatus(error.code).phrase)
-    allowed = getattr(error, "valid_methods", None)
-    if allowed:
-        response.headers["Allow"] = ", ".join(sorted(allowed))
+    allowed = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
     wait = getattr(error, "retry_after", None)
+    detail = error.description or HTTPStatus(error.code).phrase
+    response = problem(HTTPStatus(error.code), detail, allowed=allowed, wait_s=wait)
+    if allowed:
+        response.headers["Allow"] = allowed
     if wait is not None:
         response.headers["Retry-After"] = str(wait)
     return response

@@ -95,6 +95,10 @@ def _named(what: str, name: str) -> str:
 class SuiteDefinition(_Strict):
     """A suite file. protocols, shots and variants are defaults of its tasks."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "short", "variants": ["full"], "tasks": [{"benchmark": "capitals"}]}]}
+    )
+
     name: str
     title: Text = ""
     text: Text = ""
@@ -226,6 +230,12 @@ def parse_column(text: str) -> Column:
 
 class BoardDefinition(_Strict):
     """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"name": "orders", "suite": "short", "columns": ["worst_accuracy@full", "accuracy@full"]}]
+        }
+    )
 
     name: str
     title: Text = ""

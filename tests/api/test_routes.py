@@ -1,5 +1,6 @@
 """Every route of the website, with what it takes to be answered: a new one must be put into the table."""
 
+import json
 import re
 from pathlib import Path
 
@@ -28,6 +29,8 @@ TABLE = {
     ("GET", "/accounts/<name>"): "admin",
     ("POST", "/accounts/<name>"): "admin",
     ("POST", "/accounts/tokens/<int:token_id>/revoke"): "admin",
+    ("GET", "/api"): "read",
+    ("GET", "/api/try/<operation>"): "read",
     ("GET", "/api/v1/accounts"): "admin",
     ("POST", "/api/v1/accounts"): "admin",
     ("PATCH", "/api/v1/accounts/<account>"): "admin",
@@ -138,6 +141,7 @@ TABLE = {
     ("POST", "/webhooks"): "admin",
     ("POST", "/webhooks/<webhook_id>/remove"): "admin",
     ("POST", "/webhooks/<webhook_id>/test"): "admin",
+    ("GET", "/theme"): "open",
     ("GET", "/withdrawn"): "read",
 }
 
@@ -242,3 +246,30 @@ def test_a_token_without_the_scope_is_refused_what_its_account_may(app: Flask, e
         if needed not in ("open", "read") and (status := ask(app, *key, narrow)) not in REFUSALS
     ]
     assert wrong == []
+
+
+def test_the_reference_shows_every_operation_with_examples_that_its_route_takes(app: Flask) -> None:
+    text = app.test_client().get("/api").text
+    for operation in OPERATIONS:
+        assert f'id="{operation.name}"' in text
+        if operation.body is not None:
+            (example,) = operation.body.model_json_schema()["examples"]
+            operation.body.model_validate_json(json.dumps(example))
+    assert "whole number, 1 to 1000; default 100" in text
+    assert "/api/v1/drift?left=1&amp;right=2" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "wanted"),
+    [
+        ("model?model=alpha&_anchor=x", 302, "/api/v1/models/alpha"),
+        ("model?model=../../theme", 400, "model='../../theme'"),
+        ("leaderboard?benchmark=mmlu&model=&unknown=x", 302, "/api/v1/leaderboard?benchmark=mmlu"),
+        ("model", 400, "parameter 'model' is missing"),
+        ("add_model?name=x", 404, "no operation 'add_model' that can be tried"),
+    ],
+)
+def test_trying_an_operation_leads_to_its_address(app: Flask, asked: str, status: int, wanted: str) -> None:
+    answer = app.test_client().get(f"/api/try/{asked}")
+    assert answer.status_code == status
+    assert wanted in (answer.headers["Location"] if status == 302 else answer.get_json()["detail"])

@@ -1,6 +1,9 @@
 """Signing in, tokens, roles: what works, what is refused, and what is written down of it."""
 
+import html
+import re
 from datetime import UTC, datetime, timedelta
+from urllib.parse import unquote
 
 import pytest
 from flask import Flask
@@ -173,21 +176,59 @@ def test_an_ipv6_subscriber_counts_as_one(address: str | None, counted: str) -> 
     assert throttle.network(address) == counted
 
 
+TARGETS = {
+    "/queue": "/queue",
+    "/?q=a%20b&page=2": "/?q=a%20b&page=2",
+    "https://elsewhere.example/": "/",
+    "//elsewhere.example/": "/",
+    "///elsewhere.example/": "/",
+    "/\\elsewhere.example": "/",
+    "/\t/elsewhere.example": "/",
+    "javascript:alert(1)": "/",
+    "queue": "/",
+    "/a\r\nSet-Cookie: x=1": "/",
+}
+"""Where somebody asks to be led → where they are led."""
+
+
 def test_signing_in_leads_on_to_a_page_of_this_site_only(app: Flask, engine: Engine) -> None:
-    for target, wanted in {
-        "/queue": "/queue",
-        "https://elsewhere.example/": "/",
-        "//elsewhere.example/": "/",
-        "/\\elsewhere.example": "/",
-        "javascript:alert(1)": "/",
-        "/a\r\nSet-Cookie: x=1": "/",
-    }.items():
+    for target, wanted in TARGETS.items():
         client = app.test_client()
         answer = client.post(
             "/sign-in",
             data={"csrf_token": csrf_of(client), "name": "reader", "password": PASSWORD, "next": target},
         )
         assert (answer.status_code, answer.headers["Location"]) == (303, wanted)
+
+
+def test_choosing_colours_leads_back_to_a_page_of_this_site_only_and_is_kept(app: Flask) -> None:
+    client = app.test_client()
+    for target, wanted in TARGETS.items():
+        answer = client.get("/theme", query_string={"theme": "dark", "next": target})
+        assert (answer.status_code, answer.headers["Location"]) == (303, wanted)
+    assert 'data-theme="system"' in app.test_client().get("/models").text
+    assert 'data-theme="dark"' in client.get("/models").text, "not the page that is kept for others"
+    assert client.get("/theme?theme=%22onload").status_code == 400
+    client.get("/theme?theme=system")
+    assert client.get_cookie("shuffleboard_theme") is None
+    client.set_cookie("shuffleboard_theme", '"><script>')
+    assert 'data-theme="system"' in client.get("/models").text
+
+
+def test_whoever_is_not_signed_in_is_led_to_sign_in_and_back(app: Flask, engine: Engine) -> None:
+    for path in ("/sql?q=SELECT%201", "/account", "/submit", "/models/nobody", "/nowhere"):
+        client = app.test_client()
+        page = client.get(path)
+        assert page.status_code in (401, 404)
+        (link,) = set(re.findall(r'href="(/sign-in\?next=[^"]*)"', page.text))
+        form = client.get(html.unescape(link)).text
+        form = form.partition("<main")[2]
+        target = html.unescape(re.search(r'name="next" value="([^"]*)"', form)[1])
+        token = re.search(r'name="csrf_token" value="([^"]*)"', form)[1]
+        data = {"csrf_token": token, "name": "submitter", "password": PASSWORD, "next": target}
+        answer = client.post("/sign-in", data=data, follow_redirects=True)
+        assert unquote(answer.request.full_path.rstrip("?")) == unquote(path)
+        assert ">submitter</a>" in answer.text, "the page of an error knows who looks at it, too"
 
 
 def test_a_session_that_began_before_signing_in_does_not_go_on(app: Flask, engine: Engine) -> None:
@@ -369,7 +410,9 @@ def test_with_anonymous_reading_off_everything_asks_who_it_is(closed: FlaskClien
         if rule.arguments or "GET" not in (rule.methods or ()) or rule.endpoint == "static":
             continue
         answer = closed.get(rule.rule)
-        if rule.rule in ("/healthz", "/readyz", "/sign-in", "/api/v1/openapi.json"):
+        if rule.rule == "/theme":
+            assert answer.headers["Location"] == "/"
+        elif rule.rule in ("/healthz", "/readyz", "/sign-in", "/api/v1/openapi.json"):
             assert answer.status_code == 200, rule.rule
         elif rule.rule.startswith("/api/"):
             assert answer.status_code == 401, rule.rule

@@ -127,28 +127,6 @@ def test_progress_moves_without_a_reload(chromium, address):
         expect(opened.locator("[data-field=prompts_done]")).to_have_text("16")
 
 
-@pytest.mark.parametrize("width", [320, 390, 768, 1280])
-def test_no_page_is_wider_than_its_window(chromium, address, width):
-    base, seeded = address
-    paths = (
-        "/",
-        "/?group=no",
-        "/?benchmark=capitals&subject=world&published=yes&sealed_from=2020-01-01",
-        "/overview",
-        "/models/alpha",
-        "/benchmarks/hostile",
-        f"/evaluations/{seeded.evaluations['hostile']}",
-        f"/evaluations/{seeded.evaluations['delta']}/questions/{seeded.questions['q7']}",
-        f"/questions/{seeded.questions['q7']}",
-        "/queue",
-        "/metrics-guide",
-    )
-    with page(chromium, viewport={"width": width, "height": 800}) as opened:
-        for path in paths:
-            opened.goto(base + path)
-            assert opened.evaluate("document.documentElement.scrollWidth") <= width, path
-
-
 def test_an_evaluation_shows_its_charts_at_once_and_its_questions_as_cards_on_a_phone(chromium, address):
     base, seeded = address
     with page(chromium, viewport={"width": 1440, "height": 900}) as opened:
@@ -194,3 +172,50 @@ def test_the_first_tab_stop_skips_to_the_content(chromium, address):
         assert opened.evaluate("document.activeElement.textContent") == "Skip to content"
         opened.keyboard.press("Enter")
         expect(opened.locator("main")).to_be_focused()
+
+
+GROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+def test_the_menu_goes_by_keys_and_the_chosen_colours_hold_with_scripts_and_without(chromium, address):
+    base, _ = address
+    with page(chromium, color_scheme="light") as opened:
+        opened.goto(f"{base}/queue?page=1")
+        light = opened.evaluate(GROUND)
+        opened.locator(".menu summary").press("Enter")
+        expect(opened.locator(".sheet [aria-current=page]")).to_have_text("Queue")
+        opened.get_by_role("button", name="Dark").click()
+        expect(opened.locator("[data-theme=dark]")).to_have_count(1)
+        dark = opened.evaluate(GROUND)
+        opened.keyboard.press("Escape")
+        expect(opened.locator(".menu summary")).to_be_focused()
+        expect(opened.locator(".sheet")).to_be_hidden()
+        opened.reload()
+        assert opened.evaluate(GROUND) == dark != light
+    with page(chromium, color_scheme="dark", java_script_enabled=False) as opened:
+        opened.goto(f"{base}/queue?page=1")
+        assert opened.evaluate(GROUND) == dark
+        opened.locator(".menu summary").click()
+        opened.get_by_role("button", name="Light").click()
+        assert opened.url == f"{base}/queue?page=1"
+        assert opened.evaluate(GROUND) == light
+
+
+def test_a_request_of_the_reference_is_tried_in_place_and_without_scripts_opens_its_address(chromium, address):
+    base, _ = address
+    for scripts in (True, False):
+        with page(chromium, errors=True, java_script_enabled=scripts) as opened:
+            opened.goto(f"{base}/api#model")
+            operation = opened.locator("#model")
+            if not scripts:
+                operation.locator("summary").first.click()
+            operation.get_by_label("model", exact=True).fill("alpha")
+            operation.get_by_role("button", name="Try it").click()
+            if scripts:
+                expect(operation.locator(".outcome p")).to_have_text("200 from /api/v1/models/alpha")
+                expect(operation.locator(".outcome pre")).to_contain_text('"model": "alpha"')
+                operation.get_by_label("model", exact=True).fill("nobody")
+                operation.get_by_role("button", name="Try it").click()
+                expect(operation.locator(".outcome p")).to_contain_text("404 from")
+            else:
+                assert opened.url == f"{base}/api/v1/models/alpha"

@@ -17,8 +17,7 @@ AXE = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
 RUN = """
 async () => {
   const { violations } = await axe.run(document, { resultTypes: ["violations"] });
-  return violations.filter(({ impact }) => ["serious", "critical"].includes(impact))
-    .flatMap(({ id, nodes }) => nodes.slice(0, 5).map((node) => `${id}: ${node.html.slice(0, 120)}`));
+  return violations.flatMap(({ id, nodes }) => nodes.slice(0, 5).map((node) => `${id}: ${node.html.slice(0, 120)}`));
 }
 """
 PLANTED = """
@@ -53,6 +52,13 @@ def seeded_pages(seeded):
         "/protocol",
         "/queue",
         "/metrics-guide",
+        "/api#leaderboard",
+        "/account",
+        "/sign-in",
+        "/submit",
+        "/nowhere",
+        "/chain",
+        "/withdrawn",
     )
 
 
@@ -83,7 +89,7 @@ def sites(sqlite_site, sqlite_drawn):
         ]
 
 
-def test_axe_finds_no_serious_barrier_on_any_page(chromium, sites):
+def test_axe_finds_no_barrier_of_any_level_on_any_page(chromium, sites):
     found = {}
     with page(chromium, errors=True) as opened:
         for address in sites:
@@ -91,6 +97,7 @@ def test_axe_finds_no_serious_barrier_on_any_page(chromium, sites):
             opened.goto(address)
             expect(opened.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0)
             opened.evaluate(AXE)
+            opened.locator(".menu summary").click()
             for size, scheme in LOOKS:
                 opened.set_viewport_size(size)
                 opened.emulate_media(color_scheme=scheme)
@@ -98,8 +105,9 @@ def test_axe_finds_no_serious_barrier_on_any_page(chromium, sites):
                     found[path, scheme] = barriers
         # What is planted is found: the check does check, under the page's policy and in its colours.
         opened.evaluate(PLANTED)
-        assert {barrier.partition(":")[0] for barrier in opened.evaluate(RUN)} == {"button-name", "color-contrast"}
+        planted = {barrier.partition(":")[0] for barrier in opened.evaluate(RUN)}
     assert found == {}
+    assert planted == {"button-name", "color-contrast"}
 
 
 def test_the_packaged_script_is_the_one_that_is_written_down():

@@ -43,6 +43,7 @@ def enter(opened: Page, base: str, name: str) -> None:
 
 
 def leave(opened: Page) -> None:
+    opened.get_by_text("Menu", exact=True).click()
     opened.get_by_role("button", name="Sign out").click()
     expect(opened.get_by_role("link", name="Sign in")).to_be_visible()
 
@@ -76,6 +77,7 @@ def test_from_the_first_admin_to_a_model_on_the_board(
         token = opened.locator("#secret").inner_text()
         headers = {"Authorization": f"Bearer {token}"}
         assert opened.request.get(f"{base}/api/v1/benchmarks/club", headers=headers).status == 200
+        opened.get_by_text("Menu", exact=True).click()
         opened.get_by_role("link", name="Submit", exact=True).click()
         opened.get_by_label(re.compile("Model on the Hugging Face hub")).fill("owner/tiny-model")
         opened.get_by_label("Test suite").select_option("core")

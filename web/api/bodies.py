@@ -1,6 +1,6 @@
 """What the API takes, as types: the schemas of its OpenAPI document, and what bodies are checked against."""
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -33,8 +33,17 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def _such_as(**example: Any) -> ConfigDict:
+    """An example of a body, for the OpenAPI document and the page that is made of it."""
+    return ConfigDict(json_schema_extra={"examples": [example]})
+
+
 class SubmissionBody(_Body):
     """A model to run a test suite on: one on the hub, or one on an endpoint that the registry allows."""
+
+    model_config = _such_as(
+        suite="robustness-core", hub="HuggingFaceTB/SmolLM2-135M", note="A small model to begin with."
+    )
 
     suite: Reference
     hub: HubName | None = None
@@ -50,6 +59,8 @@ class SubmissionBody(_Body):
 class ApprovalBody(_Body):
     """How an approved submission is queued."""
 
+    model_config = _such_as(reason="Welcome.", queue="cpu")
+
     reason: Text | None = None
     queue: Queue = "cpu"
     priority: Priority = 0
@@ -58,11 +69,17 @@ class ApprovalBody(_Body):
 class RejectionBody(_Body):
     """Why a submission is rejected: its submitter reads it."""
 
+    model_config = _such_as(reason="This model is on the boards already.")
+
     reason: Annotated[Text, Field(min_length=1)]
 
 
 class ModelBody(_Body):
     """A model revision. location: a name on the hub, or an address below an endpoint of the registry; never a path."""
+
+    model_config = _such_as(
+        name="SmolLM2-135M", kind="huggingface", location="HuggingFaceTB/SmolLM2-135M", parameters=134_515_008
+    )
 
     name: Name
     kind: Kind
@@ -83,12 +100,16 @@ class ModelBody(_Body):
 class VisibilityBody(_Body):
     """Who may see a benchmark: all of its versions, or one."""
 
+    model_config = _such_as(visibility="members")
+
     visibility: Visibility
     version: Name | None = None
 
 
 class EvaluationBody(_Body):
     """What is to be evaluated: a benchmark under variants, or all that a suite or a board lacks of the model."""
+
+    model_config = _such_as(model="SmolLM2-135M", benchmark="capitals", variants="cyclic")
 
     model: Reference
     benchmark: Reference | None = None
@@ -132,6 +153,8 @@ class EvaluationBody(_Body):
 class WebhookBody(_Body):
     """A URL that is sent notices. kinds: which; null: all."""
 
+    model_config = _such_as(url="https://example.org/hook")
+
     url: Url
     kinds: Annotated[list[Word] | None, Field(min_length=1, max_length=50)] = None
 
@@ -139,11 +162,15 @@ class WebhookBody(_Body):
 class QueryBody(_Body):
     """A question in SQL: one SELECT over the documented views."""
 
+    model_config = _such_as(query="SELECT model, accuracy, worst_accuracy FROM leaderboard")
+
     query: Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
 class SavedQueryBody(QueryBody):
     """A query to keep. public: everyone who may ask the SQL page may open it."""
+
+    model_config = _such_as(query="SELECT model, accuracy FROM leaderboard", name="Accuracies", public=True)
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     public: bool = False
@@ -152,6 +179,8 @@ class SavedQueryBody(QueryBody):
 class AccountBody(_Body):
     """A new account. Without a password it can only use tokens."""
 
+    model_config = _such_as(name="ada", role="submitter")
+
     name: Name
     role: Role
     password: Password | None = SECRET
@@ -159,6 +188,8 @@ class AccountBody(_Body):
 
 class AccountChangeBody(_Body):
     """What changes of an account; what is left out stays."""
+
+    model_config = _such_as(role="maintainer")
 
     role: Role | None = None
     password: Password | None = SECRET
@@ -173,6 +204,8 @@ class AccountChangeBody(_Body):
 
 class TokenBody(_Body):
     """A new token. days: until it expires; null: never."""
+
+    model_config = _such_as(name="nightly", scopes=["read"], days=90)
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=5)]

@@ -11,8 +11,8 @@ from registry.account_tables import Account, ApiToken
 from registry.db import database_now, read_session, write_session
 from registry.errors import AuthenticationError, NotFoundError, UsageError
 from registry.people import accounts
-from web import parameters, throttle
-from web.identity import SignedIn, engine, is_safe_target, limited, record, settings_of, viewer
+from web import links, parameters, throttle
+from web.identity import SignedIn, engine, limited, record, settings_of, viewer
 
 blueprint = Blueprint("signing", __name__)
 
@@ -25,8 +25,7 @@ PER_ACCOUNT = "10 per 5 minutes"
 @blueprint.route("/sign-in", methods=["GET", "POST"])
 def sign_in() -> ResponseReturnValue:
     """The sign-in form and its handler. The response does not reveal whether the account exists."""
-    target = request.values.get("next")
-    after = target if is_safe_target(target) and target is not None else url_for("pages.leaderboard")
+    after = links.safe_target(request.values.get("next"))
     if request.method == "GET":
         return render_template("sign_in.html", next=after, error=None, name="")
     name = request.form.get("name", "").strip()[:200]

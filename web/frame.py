@@ -1,0 +1,108 @@
+"""What surrounds every page: the menu, the colour scheme that the visitor chose, and what the footer names."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flask import Blueprint, Flask, redirect, request
+from flask.typing import ResponseReturnValue
+
+from registry.code_identity import code_identity
+from registry.settings import Settings
+from web import links, parameters
+from web.identity import shown_viewer
+
+blueprint = Blueprint("frame", __name__)
+
+THEMES: Final = {"light": "Light", "dark": "Dark", "system": "System"}
+"""Colour scheme → label. `system` follows the browser, and holds without a cookie."""
+COOKIE: Final = "shuffleboard_theme"
+_YEAR_S: Final = 365 * 24 * 3600
+
+
+@dataclass(frozen=True)
+class Place:
+    """An entry of the menu. below: endpoints of the pages that belong to it; scope: what seeing it takes."""
+
+    endpoint: str
+    label: str
+    below: tuple[str, ...] = ()
+    scope: str = "read"
+
+    @property
+    def current(self) -> str | None:
+        """The value of its `aria-current`: `page` where it is shown, `true` where a page below it is."""
+        return "page" if request.endpoint == self.endpoint else "true" if request.endpoint in self.below else None
+
+
+MENU: Final = {
+    "Results": (
+        Place("pages.leaderboard", "Leaderboard"),
+        Place("boards.boards", "Boards", ("boards.board", "boards.snapshot")),
+        Place("overview.overview", "Overview"),
+        Place("pages.models", "Models", ("pages.model",)),
+        Place("pages.benchmarks", "Benchmarks", ("pages.benchmark", "comparing.answer_moving")),
+    ),
+    "Analyses": (
+        Place("comparing.compare", "Compare"),
+        Place("assessing.protocol", "Assessment protocol"),
+        Place("sql.page", "SQL", ("sql.saved",), scope="sql"),
+    ),
+    "Work": (
+        Place("pages.queue", "Queue"),
+        Place("submitting.submit", "Submit", scope="submit"),
+        Place("submitting.submissions", "Submissions", ("submitting.submission",), scope="maintain"),
+    ),
+    "Reference": (
+        Place("pages.metrics_guide", "Metrics"),
+        Place("reference.reference", "API"),
+        Place("proof.chain", "Chain of seals"),
+        Place("proof.withdrawn", "Withdrawn"),
+    ),
+    "Administration": (
+        Place("administration.accounts_page", "Accounts", ("administration.account_page",), scope="admin"),
+        Place("administration.audit", "Audit trail", scope="admin"),
+        Place("submitting.webhooks", "Webhooks", scope="admin"),
+    ),
+}
+"""Everything that has an address of its own, by group."""
+BAR: Final = (*MENU["Results"], MENU["Analyses"][0])
+"""What also stands beside the menu where the window is wide enough."""
+
+
+def menu() -> dict[str, list[Place]]:
+    """The groups and places that the viewer may see."""
+    shown = {group: [place for place in places if shown_viewer().may(place.scope)] for group, places in MENU.items()}
+    return {group: places for group, places in shown.items() if places}
+
+
+def theme() -> str:
+    """The colour scheme that this browser asked for."""
+    chosen = request.cookies.get(COOKIE, "")
+    return chosen if chosen in THEMES else "system"
+
+
+@blueprint.get("/theme")
+def choose_theme() -> ResponseReturnValue:
+    """Keeps the colour scheme in a cookie and goes back to where it was chosen."""
+    chosen = parameters.choice(request.args, "theme", THEMES, "system")
+    response = redirect(links.safe_target(request.args.get("next")), 303)
+    if chosen == "system":
+        response.delete_cookie(COOKIE)
+    else:
+        response.set_cookie(COOKIE, chosen, max_age=_YEAR_S, secure=request.is_secure, samesite="Lax")
+    return response
+
+
+def install(app: Flask, settings: Settings) -> None:
+    """Gives the templates what the frame needs."""
+    given: dict[str, Any] = {
+        "menu": menu,
+        "BAR": BAR,
+        "THEMES": THEMES,
+        "theme": theme,
+        "return_path": links.return_path,
+        "code_identity": code_identity,
+        "documentation_url": settings.documentation_url,
+        "source_url": settings.source_url,
+    }
+    app.jinja_env.globals.update(given)
