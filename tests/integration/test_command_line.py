@@ -285,13 +285,25 @@ def test_a_misspelt_command_is_answered_with_the_likeliest() -> None:
 # Weight
 
 
-def modules_after(statement: str) -> set[str]:
-    """Top-level names of what is imported after a statement, in a process of its own."""
-    script = f"import sys\n{statement}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+LOADED = """
+import json, os, sys
+for statement in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        exec(statement)
+        print("loaded", *sorted({name.partition(".")[0] for name in sys.modules}), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def modules_after(*statements: str) -> list[set[str]]:
+    """Top-level names of what each of the statements imports, in a process in which nothing else was."""
     outcome = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", LOADED, json.dumps(statements)], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return set(outcome.stdout.splitlines()[-1].split())
+    found = [set(line.split()[1:]) for line in outcome.stdout.splitlines() if line.startswith("loaded ")]
+    assert len(found) == len(statements), outcome.stderr
+    return found
 
 
 HEAVY = {
@@ -300,37 +312,29 @@ HEAVY = {
 }
 
 
-def modules_of_command(*arguments: str) -> set[str]:
-    return modules_after(f"from shuffleboard.cli import cli\ncli.main({list(arguments)!r}, standalone_mode=False)")
+def modules_of_commands(*commands: str) -> dict[str, set[str]]:
+    run = "from shuffleboard.cli import cli\ncli.main({!r}, standalone_mode=False)"
+    return dict(zip(commands, modules_after(*(run.format(command.split()) for command in commands)), strict=True))
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_what_is_said_before_a_command_loads_neither_database_nor_settings(option: str) -> None:
-    assert modules_of_command(option) & (HEAVY | {"sqlalchemy", "pydantic"}) == set()
+def test_what_is_said_before_a_command_loads_neither_database_nor_settings() -> None:
+    for option, modules in modules_of_commands("--help", "--version").items():
+        assert modules & (HEAVY | {"sqlalchemy", "pydantic"}) == set(), option
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "models list",
-        "benchmarks list",
-        "evaluations list",
-        "evaluations show 1",
-        "metrics 1",
-        "leaderboard",
-        "db check",
-    ],
-)
-def test_a_command_that_shows_rows_loads_nothing_that_computes_or_serves(evaluation_id: int, command: str) -> None:
-    assert evaluation_id == 1
-    assert modules_of_command(*command.split()) & HEAVY == set()
+@pytest.mark.one_engine
+def test_a_command_that_shows_rows_loads_nothing_that_computes_or_serves(evaluation_id: int) -> None:
+    shown = f"evaluations show {evaluation_id}"
+    lists = ("models list", "benchmarks list", "evaluations list", "leaderboard", "db check")
+    for command, modules in modules_of_commands(*lists, shown, f"metrics {evaluation_id}").items():
+        assert "sqlalchemy" in modules, command
+        assert modules & HEAVY == set(), command
 
 
-@pytest.mark.parametrize(
-    "module", ["web", "shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "registry.results.reports"]
-)
-def test_web_and_registry_do_without_torch(module: str) -> None:
-    assert modules_after(f"import {module}") & {"torch", "transformers", "sentence_transformers"} == set()
+def test_web_and_registry_do_without_torch() -> None:
+    names = ("web", "shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "registry.results.reports")
+    for name, modules in zip(names, modules_after(*(f"import {name}" for name in names)), strict=True):
+        assert modules & {"torch", "transformers", "sentence_transformers"} == set(), name
 
 
 def test_help_answers_within_half_a_second_of_computing() -> None:
