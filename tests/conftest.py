@@ -47,6 +47,10 @@ ENGINES = ("sqlite", "postgresql")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Each commit on a disk waits for it, and thousands of databases would be written there.
+if (_memory := services.temporary()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_memory))
+
 # Tests that run side by side share the cores; read when torch is imported.
 _PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 if _PROCESSES > 1:
