@@ -1,4 +1,4 @@
-"""The command line as its users meet it: the whole path with the real model, and how light it is."""
+"""The command line as its users meet it: the whole path, which the tutorial takes with the real model, and how light it is."""
 
 import csv
 import io
@@ -23,17 +23,17 @@ from tests.population import MMLU, add_benchmark, add_model, question, queue_eva
 LIMIT = 4
 
 
-def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Path) -> None:
+def test_the_whole_path_with_a_worker_of_its_own(clean_environment: Path, tiny_folder: Path) -> None:
     imported = shuffleboard_json("benchmarks", "import", MMLU, "--name", "mmlu", "--licence", "MIT")
     assert (imported["benchmark"], imported["imported"]) == ("mmlu", True)
     assert imported["questions"] + imported["few_shot_examples"] == len(MMLU.read_text("utf-8").splitlines())
 
     added = shuffleboard_json(
-        "models", "add", "SmolLM2", "--kind", "gguf", "--location", smollm2_gguf, "--family", "SmolLM2"
+        "models", "add", "Tiny", "--kind", "huggingface", "--location", tiny_folder, "--family", "Random"
     )
     assert (added["state"], added["dtype"], added["added"]) == ("ready", "float32", True)
 
-    asked = ("--model", "SmolLM2", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
+    asked = ("--model", "Tiny", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
     (estimate,) = shuffleboard_json("evaluations", "estimate", *asked)["estimates"]
     assert (estimate["prompts"], estimate["prompts_sampled"], estimate["seconds"]) == (LIMIT * 4, LIMIT * 4, None)
     assert estimate["tokens_shared"] < estimate["tokens_naive"]
@@ -74,7 +74,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     assert metrics["metrics"]["average_accuracy"] is not None
 
     (row,) = shuffleboard_json("leaderboard")["rows"]
-    assert (row["model"], row["benchmark"], row["variants"]) == ("SmolLM2", "mmlu", "cyclic")
+    assert (row["model"], row["benchmark"], row["variants"]) == ("Tiny", "mmlu", "cyclic")
     assert (row["scored"], row["questions"], row["complete"]) == (LIMIT, LIMIT, True)
     for name in METRICS.keys() & row.keys():
         assert row[name] == pytest.approx(metrics["metrics"][name], abs=1e-9), name
@@ -83,7 +83,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     nested = [key for key, value in row.items() if isinstance(value, dict)]
     assert [key for key in row if key not in (*nested, "prompts", "not_ranked")] == [*from_csv]
     assert float(from_csv["average_accuracy"]) == row["average_accuracy"]
-    assert "SmolLM2" in shuffleboard("leaderboard").stdout
+    assert "Tiny" in shuffleboard("leaderboard").stdout
 
     provenance = shuffleboard_json("provenance", evaluation_id)
     assert provenance["model"]["weights_digest"] == added["weights_digest"]
@@ -103,7 +103,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     }
 
     # Somebody changes a stored number: verify names the question.
-    engine = get_engine(f"sqlite:///{smollm2_home / 'shuffleboard.db'}")
+    engine = get_engine(f"sqlite:///{clean_environment / 'shuffleboard.db'}")
     with write_session(engine) as session:
         connection = session.connection()
         # Whoever may write the file can take its triggers away.
