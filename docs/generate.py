@@ -43,12 +43,12 @@ Names of models and benchmarks consist of letters, digits, `.`, `_` and `-`. Whe
 benchmark, `NAME` means the newest one and `NAME@…` a certain revision number or version.
 
 Three options are the same everywhere and not repeated below. `--json` prints one JSON document; a thing's own name is
-under `name` in it, an evaluation's number under `evaluation` (older keys with the same value, such as `evaluation_id`,
-stay). `--columns NAME,…` chooses a table's columns, including some that are not shown otherwise; `--wide` shows all of
-them. Otherwise a table fits the terminal: names are shortened in the middle, what all rows share stands above the
-table, and the least important columns go first. In a pipe, a table is complete.
+under `name` in it, an evaluation's number under `evaluation`. `--columns NAME,…` chooses a table's columns, including
+some that are not shown otherwise; `--wide` shows all of them. Otherwise a table fits the terminal: names are shortened,
+what all rows share stands above the table, and the least important columns go first. In a pipe, a table is complete.
 
-`shuffleboard completion --install` makes the Tab key complete commands, options and values in bash, zsh and fish.
+`shuffleboard --version` shows the version. `shuffleboard completion --install` makes the Tab key complete commands,
+options and values in bash, zsh and fish.
 """
 
 COMMON_OPTIONS: Final = ("--json", "--columns", "--wide")
@@ -61,7 +61,7 @@ SETTINGS: Final = """\
 
 Settings are environment variables; an empty one counts as unset. All commands read them: a command line, a worker and a
 website that are to work together need the same database, and every host of a website the same key. A value that cannot
-be read is an error that names the variable. `shuffleboard doctor` looks over what a deployment has set.
+be read is an error that names the variable. `shuffleboard doctor` checks what a deployment has set.
 
 Any of them can be read from a file instead, which is where passwords belong: the name with `_FILE` appended names the
 file, as in `SHUFFLEBOARD_DATABASE_URL_FILE=/run/secrets/database`. Surrounding whitespace is removed.
@@ -119,7 +119,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "sql_at_once",
         ),
     ),
-    "Webhooks": ("[Who is told of what](submissions.md#webhooks).", ("private_webhooks",)),
+    "Webhooks": ("[Which events are sent](submissions.md#webhooks).", ("private_webhooks",)),
 }
 """Heading → what stands below it, and its settings."""
 
@@ -129,39 +129,39 @@ METRICS: Final = """\
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
 What each number on a board means; the website shows the same under `/metrics-guide`. The definitions are Python
-functions. The SQL views [`question_metrics`](views.md#question_metrics), [`scope_metrics`](views.md#scope_metrics) and
-[`run_metrics`](views.md#run_metrics) serve the same numbers. The rules that hold for all of them:
+functions; the SQL views [`question_metrics`](views.md#question_metrics), [`scope_metrics`](views.md#scope_metrics) and
+[`run_metrics`](views.md#run_metrics) serve the same numbers. For all of them:
 
-- **Answers are contents.** A variant shows the options in some order. What counts is the option behind the label that
-  was chosen, never the label.
+- **Answers are contents.** What counts is the option behind the label that was chosen, never the label.
 - **No valid answer** is wrong, and equal to nothing, not even to another missing answer.
 - **Undefined is null**, never zero. While variants of a question are still missing, it has no values over variants.
+- **Range**, unless stated: 0 … 1, higher is better.
 - **From questions to a benchmark** it is a plain mean over the questions that have a value; how many they are (`n`) is
   stored with the value. Formulas are for one question unless they say otherwise.
 - **Orders** are the variants that show the question with exactly its own options. The **original** is the lowest
   variant that shows the question as the benchmark has it.
-- **Equations before programs.** Where a paper's released program and its equations differ, the equations hold, as far
-  as the printed tables bear them out ([decision 0010](decisions/0010-where-the-papers-disagree.md)). "Published
-  otherwise" says where.
+- **Equations before programs.** Where a paper's released program and its equations differ, the equations hold
+  ([decision 0010](decisions/0010-where-the-papers-disagree.md)). "Published otherwise" says where.
 """
 
+
+USUAL_RANGE: Final = "0 … 1, higher is better"
+"""Stated above, for the metrics of which it is true."""
 
 VIEWS: Final = """\
 # Views
 
 <!-- Written by docs/generate.py: edit the code it reads, then run it again. -->
 
-The views are how people and programs read a registry with SQL, and the website and the command line read the same ones.
-They have the same names and columns on PostgreSQL and on SQLite. Columns are added at the end; none is renamed or moved
-within a release series. How to query them: [sql.md](sql.md). What the metrics mean: [metrics.md](metrics.md).
+The views have the same names and columns on PostgreSQL and on SQLite. Columns are added at the end; none is renamed or
+moved within a release series. How to query them: [sql.md](sql.md). What the metrics mean: [metrics.md](metrics.md).
 
-NULL always means *not known* or *undefined*, never zero. The last column below says when a column is NULL; *never*
-means never. Types: an **id** is a number that only this database gives meaning to; a **count** is a whole number; a
-**flag** is a boolean (0 and 1 on SQLite); a **time** is in UTC (text such as `2026-05-01T12:00:00.000000Z` on SQLite);
-a **list** is an array on PostgreSQL and a JSON list as text on SQLite, and runs by position; a **digest** is the 32
-bytes of a SHA-256; **nats** are natural logarithms. A **position** is a place among the options as they were shown, an
-**option** is the ordinal of an answer in the benchmark's own order; both count from 0, and inserted options are −1, −2,
-….
+NULL always means *not known* or *undefined*, never zero; the last column below says when. Types: an **id** is a number
+that only this database gives meaning to; a **count** is a whole number; a **flag** is a boolean (0 and 1 on SQLite); a
+**time** is in UTC (text such as `2026-05-01T12:00:00.000000Z` on SQLite); a **list** is an array on PostgreSQL and a
+JSON list as text on SQLite, and runs by position; a **digest** is the 32 bytes of a SHA-256; **nats** are natural
+logarithms. A **position** is a place among the options as they were shown, an **option** is the ordinal of an answer in
+the benchmark's own order; both count from 0, and inserted options are −1, −2, ….
 """
 
 ANSWER_ROWS: Final = '''\
@@ -228,24 +228,30 @@ def _command_line() -> Iterator[str]:
 
 
 def _command(words: tuple[str, ...], command: click.Command) -> Iterator[str]:
-    group = isinstance(command, click.Group)
-    if words and group:
+    if isinstance(command, click.Group):
         return  # its commands follow, each under a heading of its own
     name = " ".join(("shuffleboard", *words))
     yield from (f"## {name}", "")
     with click.Context(command, info_name=name) as context:
-        usage = " ".join((name, *command.collect_usage_pieces(context)))
+        # What the heading says already is left out, and [OPTIONS]: their table follows.
+        usage = " ".join((name, *(piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]")))
         example = (command.epilog or "").rpartition("\n")[2].strip()
-        yield from ("```text", usage, *(("", f"Example: {example}") if example else ()), "```", "")
+        lines = [line for line in (usage, example and f"Example: {example}") if line.removeprefix("Example: ") != name]
+        yield from ("```text", *filter(None, lines), "```", "") if any(lines) else ()
         yield from _help_text(command)
         options = [
             parameter
             for parameter in command.params
             if isinstance(parameter, click.Option) and not is_common(parameter)
         ]
-        yield from ("| Option | Default | Meaning |", "|---|---|---|") if options else ()
+        defaults = any(map(_default, options))
+        heading = (
+            ("| Option | Default | Meaning |", "|---|---|---|") if defaults else ("| Option | Meaning |", "|---|---|")
+        )
+        yield from heading if options else ()
         for option in options:
-            yield f"| {_option_name(option, context)} | {_default(option)} | {_cell(option.help or '')} |"
+            default = f"{_default(option)} | " if defaults else ""
+            yield f"| {_option_name(option, context)} | {default}{_cell(option.help or '')} |"
         yield from ("",) if options else ()
 
 
@@ -336,9 +342,9 @@ def _takes(field: Any) -> str:
 def _metrics() -> Iterator[str]:
     catalogue, guide = import_module("registry.metrics.catalogue"), import_module(GUIDE)
     yield METRICS
-    yield from ("| Metric | Heading | Better |", "|---|---|---|")
-    for entry in (*catalogue.METRICS.values(), *guide.BETWEEN):
-        yield f"| [`{entry.name}`](#{entry.name}) | {entry.label} | {entry.better} |"
+    listed = [(family.title, family.metrics) for family in catalogue.FAMILIES]
+    for title, entries in (*listed, ("Between protocols", guide.BETWEEN)):
+        yield f"- {title}: {', '.join(f'[`{entry.name}`](#{entry.name})' for entry in entries)}"
     yield from ("", "## Notation", "")
     yield from (f"- ${symbol}$: {meaning}" for symbol, meaning in guide.NOTATION)
     yield from ("", "## Examples", "")
@@ -347,17 +353,22 @@ def _metrics() -> Iterator[str]:
         yield f"- **{dataset.title}.** {dataset.text}"
     for family in catalogue.FAMILIES:
         yield from ("", f"## {family.title}", "", _linked(family.text))
+        needs = _shared(metric.needs for metric in family.metrics)
+        wheres = {metric.name: _where(metric) for metric in family.metrics}
+        where = _shared(wheres.values())
+        yield from ("", f"- **Needs**, unless stated: {_linked(needs)}") if needs else ()
+        yield f"- **Definition**{'' if set(wheres.values()) == {where} else ', unless stated'}: {where}"
+        said: set[str] = set()
         for metric in family.metrics:
-            path = f"{_module_of(metric).replace('.', '/')}.py"
-            where = f"[`{path}`](../{path}), version {metric.definition_version}; view `{metric.view}`"
-            yield from _entry(metric, metric.formula_is_for, where)
+            elsewhere = "" if wheres[metric.name] == where else wheres[metric.name]
+            yield from _entry(metric, metric.formula_is_for, elsewhere, needs, said)
     yield from ("", "## Between protocols", "", _linked(guide.BETWEEN_TEXT))
     compared = (
         "[`registry/studies/protocol_comparison.py`](../registry/studies/protocol_comparison.py); "
         "[how to](comparing-protocols.md)"
     )
     for comparison in guide.BETWEEN:
-        yield from _entry(comparison, "two evaluations", compared)
+        yield from _entry(comparison, "two evaluations", compared, "", set())
     yield from ("", "## Guessing", "", *_formulas(guide.GUESSING.formulas))
     for paragraph in guide.GUESSING.text:
         yield from (_linked(paragraph), "")
@@ -373,24 +384,48 @@ def _metrics() -> Iterator[str]:
         yield f"- {paper.authors}: *{paper.title}*, {paper.year}, {address}."
 
 
-def _entry(entry: Any, formula_is_for: str, where: str) -> Iterator[str]:
-    """The section of a metric, or of a comparison. where: its definition."""
+def _where(metric: Any) -> str:
+    """The file and the view of a metric."""
+    path = f"{_module_of(metric).replace('.', '/')}.py"
+    return f"[`{path}`](../{path}); view `{metric.view}`"
+
+
+def _shared(texts: Iterable[str]) -> str:
+    """What most of the texts begin with, of these texts; empty where fewer than three do."""
+    found = list(texts)
+    begun = {text: sum(other.startswith(text) for other in found) for text in found}
+    most = max(begun, key=lambda text: begun[text])
+    return most if begun[most] > 2 else ""
+
+
+def _entry(entry: Any, formula_is_for: str, where: str, needs: str, said: set[str]) -> Iterator[str]:
+    """The section of a metric, or of a comparison.
+
+    where: its definition; empty: its family's. needs: what its family has said already. said: remarks of metrics
+    before it, which are not repeated; grows.
+    """
     better = "" if entry.better == "neither" else f", {entry.better} is better"
     example = entry.example
     against = "" if example.against is None else f" against {example.against.title.lower()}"
     yield from ("", f"### `{entry.name}`", "", f"**{entry.label}.** {entry.summary}", "", *_formulas(entry.formulas))
     range_text = import_module(GUIDE).range_text(entry.low, entry.high, entry.unit)
     formula = "" if formula_is_for == "each question" else f"; the formula is for {formula_is_for}"
-    yield f"- **Range:** {range_text}{better}{formula}"
-    yield f"- **Needs:** {_linked(entry.needs)}"
+    if (stated := f"{range_text}{better}{formula}") != USUAL_RANGE:
+        yield f"- **Range:** {stated}"
+    own_needs = entry.needs.removeprefix(needs).strip()
+    if own_needs:
+        also = "Needs also" if needs and entry.needs.startswith(needs) else "Needs"
+        yield f"- **{also}:** {_linked(own_needs)}"
     yield (
         f"- **Example**, [{example.dataset.title.lower()}](#examples){against}: {_linked(example.arithmetic)} "
         f"Value: **{example.value}**"
     )
     if entry.differs is not None:
-        yield f"- **Published otherwise:** {_linked(entry.differs)}"
-    yield f"- **Source:** {_sources(entry)}"
-    yield f"- **Definition:** {where}"
+        yield f"- **Published otherwise:** {'as above' if entry.differs in said else _linked(entry.differs)}"
+        said.add(entry.differs)
+    version = getattr(entry, "definition_version", 1)
+    yield f"- **Source:** {_sources(entry)}{f'; definition version {version}' if version > 1 else ''}"
+    yield from (f"- **Definition:** {where}",) if where else ()
 
 
 def _formulas(formulas: Iterable[str]) -> Iterator[str]:

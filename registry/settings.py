@@ -68,7 +68,7 @@ class Settings(BaseSettings):
         default=300.0,
         gt=0,
         description=(
-            "After how long without progress a worker gives its shard up and exits, at the least; it is ten times what "
+            "After how long without progress a worker gives its shard up and exits, at least; usually ten times what "
             "the shard takes at its model's measured rate."
         ),
     )
@@ -76,8 +76,7 @@ class Settings(BaseSettings):
         default=3600.0,
         gt=0,
         description=(
-            "The same at the most, and while a model is loaded or its rate was never measured; less than the least "
-            "counts as the least."
+            "The same at most, and while a model is loaded or its rate was never measured; never less than the minimum."
         ),
     )
     endpoints: str = Field(
@@ -139,12 +138,12 @@ class Settings(BaseSettings):
         default=12.0, gt=0, description="After how long without a request a browser must sign in again."
     )
     session_hours: float = Field(
-        default=168.0, gt=0, description="How long after signing in a browser must do so again, whatever it did."
+        default=168.0, gt=0, description="How long after signing in a browser must do so again in any case."
     )
     rate_limits: bool = Field(
         default=True,
         description=(
-            "Whether clients that ask too much are told to wait; counted in Redis where there is a broker, else in "
+            "Whether clients that send too many requests must wait; counted in Redis where there is a broker, else in "
             "each process."
         ),
     )

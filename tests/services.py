@@ -15,6 +15,7 @@ import os
 import pwd
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -79,6 +80,51 @@ def _apt_install(*packages: str) -> str | None:
     return None if outcome.returncode == 0 else f"apt-get install {' '.join(packages)}: {outcome.stdout[-400:].strip()}"
 
 
+@lru_cache(maxsize=1)
+def _unpacked() -> Path | str:
+    """Chromium, curl and sqlite3 as Debian packages, unpacked into the virtual environment: that needs no root.
+
+    The folder of their programs; a text when they cannot be had. A program is a script that starts the unpacked one
+    with the libraries and fonts beside it.
+    """
+    if shutil.which("apt-get") is None:
+        return "apt-get: not on this system"
+    place = Path(sys.prefix) / "debian"
+    programs = place / "bin"
+    if programs.exists():
+        return programs
+    shutil.rmtree(place, ignore_errors=True)
+    for folder in ("lists/partial", "cache/archives/partial"):
+        (place / folder).mkdir(parents=True)
+    shutil.copy("/var/lib/dpkg/status", place / "status")
+    own = [f"Dir::State::Lists={place}/lists", f"Dir::State::status={place}/status", f"Dir::Cache={place}/cache"]
+    options = [word for option in (*own, "Debug::NoLocking=true", "APT::Sandbox::User=") for word in ("-o", option)]
+    wanted = ["chromium", "fonts-dejavu-core", "libatomic1", "curl", "sqlite3"]
+    fetch = ["--no-install-recommends", "--download-only", "install", *wanted]
+    for step in (["update"], fetch):
+        outcome = _output(["apt-get", "-q", "-y", *options, *step])
+        if outcome.returncode != 0:
+            return f"apt-get {step[0]} into {place}: {outcome.stdout[-400:].strip()}"
+    files = place / "files"
+    for package in sorted((place / "cache" / "archives").glob("*.deb")):
+        subprocess.run(["dpkg-deb", "-x", package, files], check=True)
+    for folder in ("cache", "lists"):
+        shutil.rmtree(place / folder)
+    libraries = sorted({str(found.parent) for found in files.rglob("lib*.so*")})
+    settings = {"LD_LIBRARY_PATH": ":".join(libraries), "FONTCONFIG_SYSROOT": str(files)}
+    prefix = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
+    # Complete under another name first: what is there under its own name is whole.
+    making = place / "making"
+    making.mkdir()
+    node = metadata.distribution("playwright").locate_file("playwright/driver/node")
+    commands = {name: str(files / "usr/bin" / name) for name in ("curl", "sqlite3")}
+    commands |= {"chromium": str(files / "usr/lib/chromium/chromium"), "node": str(node)}
+    for name, command in commands.items():
+        (making / name).write_text(f'#!/bin/sh\n{prefix} exec {shlex.quote(command)} "$@"\n', encoding="utf-8")
+        (making / name).chmod(0o755)
+    return making.rename(programs)
+
+
 def _wheel_folder(name: str, version: str, package: str) -> Path | str:
     """The folder of an installed package, pip-installing it on demand; a text when there is none.
 
@@ -103,9 +149,12 @@ def program(name: str) -> Path:
         return Path(found)
     refused = _apt_install(name)
     found = shutil.which(name)
-    if found is None:
-        raise ServiceError(f"no {name} for the tests; install it. Tried PATH; {refused}")
-    return Path(found)
+    if found is not None:
+        return Path(found)
+    unpacked = _unpacked()
+    if isinstance(unpacked, Path):
+        return unpacked / name
+    raise ServiceError(f"no {name} for the tests; install it. Tried PATH; {refused}; {unpacked}")
 
 
 @lru_cache(maxsize=1)
@@ -243,12 +292,16 @@ def chromium_program() -> Path:
     found = shutil.which("chromium")
     if found is not None:
         return Path(found)
+    unpacked = _unpacked()
+    if isinstance(unpacked, Path):
+        os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(unpacked / "node")  # its own may lack a library, too
+        return unpacked / "chromium"
     downloaded = _playwright_chromium()
     if isinstance(downloaded, Path):
         return downloaded
     raise ServiceError(
         "no browser for the tests; install Chromium, or name one in SHUFFLEBOARD_TEST_CHROMIUM. "
-        f"Tried PATH; {refused}; {downloaded}"
+        f"Tried PATH; {refused}; {unpacked}; {downloaded}"
     )
 
 

@@ -10,7 +10,7 @@ from werkzeug.routing import IntegerConverter
 from registry import __version__
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, formats, identity, links, problems, prometheus, responses
+from web import api, formats, identity, kept, links, problems, prometheus, responses
 from web.api import uploads
 from web.pages import (
     administration,
@@ -77,6 +77,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     problems.install(app)
     responses.install(app)
     identity.install(app, settings)
+    kept.install(app)
     for blueprint in (api.blueprint, prometheus.blueprint, *dict.fromkeys(page.blueprint for page in _PAGES)):
         app.register_blueprint(blueprint)
     return app

@@ -23,7 +23,7 @@ from registry.errors import NotFoundError
 from registry.metrics import METRICS
 from registry.prompting.prompts import Prompt
 from registry.prompting.variants import VARIANT_KINDS
-from registry.queue.progress import progress_of_several
+from registry.queue.progress import ACTIVE, progress_of_several
 from registry.queue.shards import prompts_of
 from registry.results.asked import ASKED
 from registry.results.computed import computed_metrics
@@ -48,11 +48,14 @@ from registry.tables import (
     QuestionScore,
     VariantSet,
 )
+from web.kept import changes_with_time
 
 
 def progress(session: Session, evaluation_ids: Iterable[int]) -> dict[int, Row]:
     """Progress documents of some evaluations, as `shuffleboard evaluations show --json` has them, less the error."""
     found = progress_of_several(session, evaluation_ids)
+    if any(item.state in ACTIVE for item in found.values()):
+        changes_with_time()
     # An error may name a file on a worker's disk.
     return {evaluation_id: replace(item, error=None).document() for evaluation_id, item in found.items()}
 

@@ -63,10 +63,12 @@ def _finish(response: Response) -> Response:
         response.headers.setdefault("Strict-Transport-Security", "max-age=31536000")
     if request.endpoint != "static":
         _mark_personal(response)
-    if request.path.startswith(API) and response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
-        # Of the content, so that it is right whatever the source of a number; 304 if the client already has it.
-        response.add_etag()
-        response.make_conditional(request)
+    if response.status_code == HTTPStatus.OK and request.method in ("GET", "HEAD"):
+        if request.path.startswith(API):
+            # Of the content, so that it is right whatever the source of a number.
+            response.add_etag()
+        if "ETag" in response.headers and request.endpoint != "static":
+            response.make_conditional(request)
     return response
 
 

@@ -357,7 +357,7 @@ class MetricChange(TypedDict):
 
 
 class Drift(TypedDict):
-    """What changed from one evaluation to another that put the same prompts to the same model."""
+    """What changed from one evaluation to another of the same prompts on the same model."""
 
     evaluations: list[int]
     prompts: int
@@ -1068,7 +1068,7 @@ class SubmissionEstimate(TypedDict):
 
 
 class Webhook(TypedDict):
-    """An address that is told of notices. `kinds`: which; null: all."""
+    """A URL that is sent notices. `kinds`: which; null: all."""
 
     webhook: int
     url: str
@@ -1181,7 +1181,7 @@ class TokenList(TypedDict):
 
 
 class AuditEvent(TypedDict):
-    """Who did what, or was refused it."""
+    """What was done, or refused, and by whom."""
 
     id: int
     at: Time

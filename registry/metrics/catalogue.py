@@ -22,8 +22,7 @@ FAMILIES: Final = (
     Family(
         "orders",
         "Accuracies over orders",
-        "The same question with its options in other orders: how often is the answer right, and does it stay the "
-        "same? All of these but the first need more than the original order to say anything new.",
+        "The same question with its options in other orders: how often is the answer right, and does it stay the same?",
         permutation.METRICS,
     ),
     Family(
@@ -36,9 +35,8 @@ FAMILIES: Final = (
     Family(
         "consistency",
         "Response consistency and CoRA",
-        "Not only the order changes: distractors are replaced or left out while the right option stays. Every variant "
-        "that shows the question counts, the original among them, and thresholds are compared on whole numbers of "
-        "hits.",
+        "Not only the order changes: distractors are replaced or left out while the right option stays. Thresholds are "
+        "compared on whole numbers of hits.",
         cora.METRICS,
     ),
     Family(

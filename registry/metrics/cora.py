@@ -56,8 +56,8 @@ def cora(mcqa: Any, bmca_100: Any) -> Any:
 
 
 _ALTERED: Final = (
-    "All variants that show the question, whatever its options. The paper's are those of `divergent`: 2 + 6(A − 1) "
-    "for A options, the original among them. At least two prompts must be distinct."
+    "All variants that show the question, whatever its options; at least two prompts must be distinct. The paper's are "
+    "those of `divergent`."
 )
 _UNTESTED: Final = "variants missing, or fewer than two distinct prompts"
 _BOTH_MEANS: Final = {"accuracy": accuracy, "bmca_100": bmca(100)}
@@ -80,8 +80,7 @@ def _bmca(percent: int, value: str, reached: str) -> Metric:
         sources=_cavalin("BMCA(c)"),
         needs=_ALTERED,
         example=Example(examples.FOUR_VARIANTS, f"RC is 1 and .5. At least {c} {reached}.", value),
-        differs="The text says “greater than” c, the equation “at least”; we follow the equation, on whole numbers of "
-        "hits.",
+        differs="The text says “greater than” c, the equation “at least”.",
         definition_version=2,
         averaging=MeanOverQuestions(
             bmca(percent),
@@ -100,7 +99,7 @@ METRICS: Final = (
         summary="Right answers over all variants of a question, altered options included.",
         formulas=(r"\text{RC} = \frac{h}{M}",),
         sources=_cavalin("RC and MCQA+"),
-        needs=f"{_ALTERED} MCQA+ is the mean of RC over the questions, also where their M differ.",
+        needs=f"{_ALTERED} The mean of RC over the questions, also where their M differ.",
         example=Example(examples.FOUR_VARIANTS, "RC is 4/4 and 2/4: (1 + .5)/2.", "0.75"),
         definition_version=2,
         averaging=MeanOverQuestions(mcqa_plus, "question_score.shown_correct * 1.0 / question_score.shown", TESTED),

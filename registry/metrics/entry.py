@@ -131,9 +131,6 @@ TESTED: Final = "question_score.distinct_prompts > 1"
 """SQL: the question was asked in at least two distinct prompts. Untested is not robust."""
 
 ORDERS: Final = "Orders of the question's own options, such as `cyclic`."
-TWO_PROMPTS: Final = (
-    "Orders of the question's own options, such as `cyclic`, and at least two distinct prompts: repeats of one prompt "
-    "are not orders."
-)
+TWO_PROMPTS: Final = "Orders of the question's own options, such as `cyclic`, that make at least two distinct prompts."
 TWO_ORDERS: Final = "At least two orders of the question's own options, such as `cyclic`."
 """What metrics of several families need."""

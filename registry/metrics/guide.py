@@ -42,9 +42,8 @@ class Comparison(Entry):
 
 BETWEEN_TEXT: Final = (
     "Two evaluations of one model on one benchmark with the same variants, which differ in the protocol alone. In the "
-    "paper these are S&L, selected and lettered: the model answers with a letter; and M&D, matched and dashed: it "
-    "writes the answer out, which is then matched to an option. A comparison here takes any two protocols; the first "
-    "stands for S&L, the second for M&D."
+    "paper the first is S&L (the model answers with a letter), the second M&D (it writes the answer out, which is then "
+    "matched to an option); here they are any two protocols."
 )
 
 BETWEEN: Final = (
@@ -138,15 +137,14 @@ ABOVE_CHANCE: Final = Guessing(
         ),
         (
             "Guessing is one draw among the options for each prompt, so a question is right in every order by luck "
-            "once in k to the power of M: in four options and four orders, .004. A model that draws an answer once and "
-            "keeps it in every order is above that: it knows the options apart, and that is what worst accuracy asks. "
-            "Where questions differ in their numbers of options, c is the mean over the questions, never the "
-            "value of a mean number of options: of two and ten options it is (.5 + .1)/2 = .3, not 1/6."
+            "once in k to the power of M: in four options and four orders, .004. "
+            "Where questions differ in their numbers of options, c is the mean over the questions: of two and ten "
+            "options it is (.5 + .1)/2 = .3."
         ),
         (
             "Example: an accuracy of .625 in four options is (.625 − .25)/(1 − .25) = 0.5. Intervals are those of the "
             "metric on the new scale, since c is known exactly. Ranks do not change: whoever was asked the same has "
-            "the same c. It is a way of reading, shown only where it is asked for, and is not stored."
+            "the same c."
         ),
     ),
 )

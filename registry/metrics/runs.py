@@ -60,10 +60,7 @@ def accuracy_range(runs: Runs) -> float | None:
     return max(values) - min(values) if len(values) > 1 else None
 
 
-_RUNS: Final = (
-    "Orders of the question's own options, such as `answer-moving`, and at least two distinct prompts: repeats of one "
-    "prompt are not orders."
-)
+_RUNS: Final = "Orders of the question's own options, such as `answer-moving`, that make at least two distinct prompts."
 _MOVED: Final = "The original order and at least one other, such as `answer-moving`."
 _TABLES: Final = (nowak("Tables 5–11"),)
 _UNTESTED: Final = "no question was asked in at least two distinct prompts"

@@ -25,7 +25,7 @@ COMMANDS: Final = {
     "evaluations": "Submit, watch and control evaluations.",
     "suites": "Fetch, import and list suites: what is asked of every model.",
     "boards": "Import and list boards: the tables you publish.",
-    "apply": "Bring about what a file describes: benchmarks, models, suites, boards.",
+    "apply": "Set up what a file describes: benchmarks, models, suites, boards.",
     "metrics": "Show an evaluation's metrics.",
     "leaderboard": "Show the leaderboard.",
     "compare-protocols": "Compare two ways of asking.",

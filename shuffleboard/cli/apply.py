@@ -129,10 +129,10 @@ class Step:
 @table_options
 @json_option
 def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
-    """Bring about what FILE (TOML) describes: benchmarks, models, suites, boards, submissions.
+    """Set up what FILE (TOML) describes: benchmarks, models, suites, boards, submissions.
 
-    The plan is shown first. What is here already stays as it is, so that applying a file twice changes nothing, and one
-    that was interrupted goes on where it ended. Nothing is ever removed.
+    The plan is shown first. What exists already stays as it is, so a file can be applied again, and an interrupted run
+    resumed. Nothing is ever removed.
 
     \b
       [[benchmarks]]

@@ -212,7 +212,7 @@ def _progress(engine: Engine, ids: Sequence[int]) -> list[Progress]:
     "--column",
     "columns",
     multiple=True,
-    help="Only this column of a table of letters; may be repeated.  [default: all, each the model of its name]",
+    help="Only this column of a table of letters; may be repeated.  [default: all; each is named after its column]",
 )
 @json_option
 def import_command(

@@ -25,7 +25,7 @@ _folder = click.Path(path_type=Path, file_okay=False)
 @click.option("--revision", default=None, help="Branch, tag or commit of the dataset, instead of the recipe's.")
 @click.option("--as", "as_name", default=None, help="Name in the registry.  [default: the recipe's]")
 @click.option("--to", "to_folder", type=_folder, default=None, help="Only download into this folder.")
-@click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written; ask no hub.")
+@click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written, without the hub.")
 @click.option("--repo", default=None, metavar="OWNER/NAME", help="A dataset without a recipe; see --columns.")
 @click.option("--files", default=None, metavar="PATTERN", help="Files of --repo, such as 'data/test-*.parquet'.")
 @click.option(
@@ -214,7 +214,7 @@ def _list(as_json: bool) -> None:
 
 @click.command("fetch")
 @click.argument("name")
-@click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written; ask no hub.")
+@click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written, without the hub.")
 @click.option("--to", "to_folder", type=_folder, default=None, help="Only download into this folder.")
 @json_option
 def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | None, as_json: bool) -> None:

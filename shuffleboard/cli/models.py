@@ -171,7 +171,7 @@ def show_command(name: str, as_json: bool) -> None:
 def prefetch_command(name: str, as_json: bool) -> None:
     """Download the files of model NAME (or NAME@NUMBER) now, so that workers of this host find them.
 
-    What breaks off is resumed by the next call. The files must have the digests that were registered.
+    Interrupted downloads are resumed. The files must have the digests that were registered.
     """
     settings = settings_of()
     with read_session(engine_of(settings)) as session:

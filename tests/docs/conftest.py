@@ -36,13 +36,13 @@ def filled(database: str, tmp_path: Path) -> str:
 @pytest.fixture(scope="session")
 def page_servers() -> Iterator[Servers]:
     """What all pages share; servers are started when the first page needs them."""
-    for name in ("curl", "sqlite3"):
-        services.program(name)
     # A path of its own: pytest's are too long for a socket.
     folder = Path(tempfile.mkdtemp(prefix="shuffleboard-docs-"))
     client = [sys.executable, "-IS", str(Path(preloaded.__file__))]
     (folder / "shuffleboard").write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n', encoding="utf-8")
     (folder / "shuffleboard").chmod(0o755)
+    for name in ("curl", "sqlite3"):
+        (folder / name).symlink_to(services.program(name))
     command = [sys.executable, "-m", "tests.docs.preloaded", str(folder / "socket")]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
     with (

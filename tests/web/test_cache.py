@@ -1,6 +1,19 @@
-"""What is kept of sealed evaluations."""
+"""What is kept of sealed evaluations, and of pages while the database has not changed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Engine, event, update
+
+from registry.db import write_session
+from registry.tables import BenchmarkVersion
+from tests.web.accounts import add_one_of_each_role, signed_in, token_of
+from tests.web.conftest import Site
+from tests.web.seed import add_model
 from web.cache import OfSealed
+from web.kept import Kept, Pages, State
+
+PAGES = ("/models/alpha", "/models", "/benchmarks", "/compare?a=alpha&b=beta", "/api/v1/models", "/metrics-guide")
 
 
 def test_a_sealed_evaluation_is_computed_once_and_another_each_time() -> None:
@@ -16,3 +29,96 @@ def test_what_was_not_asked_for_longest_is_dropped() -> None:
     for seal in ("a", "b", "a", "c"):
         kept.get(seal, lambda seal=seal: seal)  # type: ignore[misc]
     assert [kept.get(seal, lambda: "computed again") for seal in ("a", "c", "b")] == ["a", "c", "computed again"]
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """Every statement that reaches any database."""
+    seen: list[str] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if statement != "BEGIN":
+            seen.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(Engine, "before_cursor_execute", note)
+
+
+def test_a_kept_page_costs_one_statement_until_anything_is_written(own: Site) -> None:
+    for page in PAGES:
+        first = own.client.get(page)
+        assert (first.status_code, first.headers["Cache-Control"]) == (200, "public, no-cache")
+        with counted() as seen:
+            again = own.client.get(page)
+            unchanged = own.client.get(page, headers={"If-None-Match": first.headers["ETag"]})
+        assert (again.data, again.headers["ETag"]) == (first.data, first.headers["ETag"])
+        assert again.headers["Content-Security-Policy"] == first.headers["Content-Security-Policy"]
+        assert again.headers["X-Request-Id"] != first.headers["X-Request-Id"]
+        assert (unchanged.status_code, unchanged.data) == (304, b"")
+        assert len(seen) == 2, seen
+        assert own.client.head(page).headers["Content-Length"] == str(len(first.data))
+    assert "epsilon" not in own.client.get("/models").text
+    with write_session(own.engine) as session:
+        add_model(session, "epsilon")
+    assert "epsilon" in own.client.get("/models").text
+
+
+def test_a_transaction_that_is_not_finished_changes_no_state_and_its_end_does(own: Site) -> None:
+    state = State(own.engine)
+    with write_session(own.engine) as session:
+        before = state.now()
+        add_model(session, "epsilon")
+        session.flush()
+        during = state.now()
+    assert len({before, during, state.now()}) >= 2
+    assert state.now() not in (before, during)
+    assert state.now() == state.now()
+
+
+def test_what_becomes_hidden_is_no_longer_served(own: Site) -> None:
+    assert "capitals" in own.client.get("/benchmarks").text
+    with write_session(own.engine) as session:
+        session.execute(update(BenchmarkVersion).values(visibility="hidden"))
+    assert "capitals" not in own.client.get("/benchmarks").text
+    assert own.client.get("/benchmarks/capitals").status_code == 404
+
+
+def test_no_page_crosses_from_one_audience_to_another(own: Site) -> None:
+    add_one_of_each_role(own.engine)
+    with write_session(own.engine) as session:
+        session.execute(update(BenchmarkVersion).values(visibility="members"))
+    app = own.client.application
+    address = "/benchmarks/capitals"
+    for _ in range(2):
+        assert own.client.get(address).status_code == 404
+        member = signed_in(app, "reader")
+        seen = member.get(address)
+        assert (seen.status_code, seen.headers["Cache-Control"]) == (200, "private, no-cache")
+        assert "capitals" in member.get("/benchmarks").text
+        token = {"Authorization": f"Bearer {token_of(own.engine, 'admin')}"}
+        assert "capitals" in own.client.get("/api/v1/benchmarks", headers=token).text
+        public = own.client.get("/benchmarks")
+        assert "capitals" not in public.text
+        assert "reader" not in public.text
+        assert "capitals" not in own.client.get("/api/v1/benchmarks").text
+
+
+def test_work_in_progress_and_failures_are_not_kept(site: Site) -> None:
+    page = f"/evaluations/{site.seeded.evaluations['slow']}"
+    for address, status in ((page, 200), ("/models/nobody", 404)):
+        assert "ETag" not in site.client.get(address).headers
+        with counted() as seen:
+            assert site.client.get(address).status_code == status
+        assert len(seen) > 1
+
+
+def test_the_least_used_pages_make_room() -> None:
+    pages = Pages(capacity=10)
+    for name in "abcd":
+        pages.put((name,), Kept("1", b"1234", ()))
+        pages.get(("a",), "1")
+    assert [name for name in "abcd" if pages.get((name,), "1")] == ["a", "d"]
+    pages.put(("a",), Kept("2", b"12", ()))
+    pages.put(("e",), Kept("2", b"1234", ()))
+    assert [name for name in "ade" if pages.get((name,), "1") or pages.get((name,), "2")] == ["a", "d", "e"]

@@ -93,5 +93,5 @@ def snapshots(board: BoardName) -> Response:
 
 @get("/snapshots/<digest>", documents.Board, tag="boards")
 def snapshot(digest: SnapshotDigest) -> Response:
-    """A board as it once stood."""
+    """A snapshot of a board."""
     return answer(snapshot_document(shown_snapshot(digest)), unchanging=True)

@@ -128,7 +128,7 @@ class EvaluationBody(_Body):
 
 
 class WebhookBody(_Body):
-    """An address that is told of notices. kinds: which; null: all."""
+    """A URL that is sent notices. kinds: which; null: all."""
 
     url: Url
     kinds: Annotated[list[Word] | None, Field(min_length=1, max_length=50)] = None

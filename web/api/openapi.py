@@ -44,9 +44,9 @@ _TAGS: Final = {
     "results": "Evaluations: what was measured, question by question, and where it comes from.",
     "registry": "What is registered: models, benchmarks, protocols, metrics, and the queue.",
     "boards": "Suites, boards and their snapshots.",
-    "submissions": "Asking that a model be put to a suite, and deciding on it.",
+    "submissions": "Submitting models for evaluation on a suite, and deciding on submissions.",
     "webhooks": "URLs that are notified of events.",
-    "sql": "The SQL page, and the queries that are kept.",
+    "sql": "The SQL page, and saved queries.",
     "accounts": "Accounts, their tokens, and the audit trail.",
 }
 _HEADERS: Final = {

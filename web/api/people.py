@@ -40,7 +40,7 @@ def query(body: bodies.QueryBody) -> Response:
 
 @get("/queries", documents.SavedQueryList, tag="sql", scope="sql")
 def queries() -> Response:
-    """Saved queries: one's own, and those that are public."""
+    """Saved queries: the viewer's own, and public ones."""
     with read_session(engine()) as database:
         items = [_saved(found, owner) for found, owner in sql.readable(database)]
     return answer({"items": items})
@@ -66,7 +66,7 @@ def _saved(found: SavedQuery, owner: str) -> dict[str, Any]:
     statuses={201: "Kept."},
 )
 def save_query(body: bodies.SavedQueryBody) -> Response:
-    """Keeps a query under a permanent address. It must be one that would be run."""
+    """Saves a query under a permanent URL, if the SQL page allows it."""
     slug = sql.save(body.name, body.query, public=body.public)
     with read_session(engine()) as database:
         found = sql.find_saved(database, slug)
@@ -100,7 +100,7 @@ def list_accounts() -> Response:
     statuses={201: "Made."},
 )
 def add_account(body: bodies.AccountBody) -> Response:
-    """Makes an account."""
+    """Creates an account."""
     with write_session(engine()) as database:
         made = accounts.create_account(database, body.name, body.role, body.password)
         audited(database, "account.make", body.name, role=body.role)
@@ -151,7 +151,7 @@ def tokens(account: AccountName) -> Response:
     statuses={201: "Made; its secret is in this answer and nowhere else."},
 )
 def add_token(account: AccountName, body: bodies.TokenBody) -> Response:
-    """Makes a token of an account."""
+    """Creates a token for an account."""
     with write_session(engine()) as database:
         found = accounts.find_account(database, account)
         token, secret = accounts.issue_token(database, found, body.name, body.scopes, body.days)
@@ -190,7 +190,7 @@ class AuditQuery(Paged):
 
 @get("/audit", documents.AuditList, tag="accounts", scope="admin")
 def audit(query: AuditQuery) -> Response:
-    """Who did what, or was refused it, newest first."""
+    """The audit trail, newest first."""
     wanted = {AuditEvent.outcome: query.outcome, AuditEvent.actor: query.actor}
     conditions = [column == value for column, value in wanted.items() if value is not None]
     with read_session(engine()) as database:

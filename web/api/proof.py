@@ -33,14 +33,14 @@ class DriftQuery(Query):
 
 @get("/drift", documents.Drift, tag="results", conflicts=True)
 def drift(query: DriftQuery) -> Response:
-    """What changed between two evaluations that put the same prompts to the same model."""
+    """What changed between two evaluations of the same prompts on the same model."""
     left, right = (queries.evaluation(session(), item) for item in (query.left, query.right))
     return answer(drift_of(left, right))
 
 
 @get("/chain", documents.ChainPage, tag="results")
 def chain(query: Paged) -> Response:
-    """The chain of seals, withdrawals and snapshots, the newest link first. Its head stands for all of it."""
+    """The chain of seals, withdrawals and snapshots, the newest link first."""
     total = session().scalar(select(func.count()).select_from(chain_links)) or 0
     newest = select(chain_links).order_by(chain_links.c.position.desc())
     links = rows_of(session(), newest.limit(query.per_page).offset(query.offset))

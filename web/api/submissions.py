@@ -53,7 +53,7 @@ class SubmissionsQuery(Paged):
 
 @get("/submissions", documents.SubmissionList, tag="submissions", scope="submit")
 def submissions(query: SubmissionsQuery) -> Response:
-    """Submissions, those that wait for a decision first: one's own, and everybody's for those who maintain."""
+    """Submissions, pending ones first: the viewer's own, or all for maintainers."""
     with read_session(engine()) as database:
         found, total = listed_submissions(
             database,
@@ -77,7 +77,7 @@ def submissions(query: SubmissionsQuery) -> Response:
     conflicts=True,
 )
 def request_evaluation(body: bodies.SubmissionBody) -> Response:
-    """Asks that a model be put to a suite; a maintainer decides."""
+    """Submits a model for evaluation on a suite; a maintainer decides."""
     requested = ModelRequest(body.hub, body.endpoint, body.revision, body.dtype, body.name)
     with write_session(engine()) as database:
         submission, new = request_submission(
@@ -96,7 +96,7 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
 
 @get("/submissions/<submission_id>", documents.Submission, tag="submissions", scope="submit")
 def submission(submission_id: SubmissionId) -> Response:
-    """One submission: what was asked, what was decided, and the evaluations that came of it."""
+    """One submission: the request, the decision, and the resulting evaluations."""
     with read_session(engine()) as database:
         return answer(document_of(database, find_submission(database, viewer(), submission_id)))
 
@@ -161,7 +161,7 @@ def reject_submission(submission_id: SubmissionId, body: bodies.RejectionBody) -
     conflicts=True,
 )
 def withdraw_submission(submission_id: SubmissionId) -> Response:
-    """Takes one's own submission back while it waits for a decision."""
+    """Withdraws the viewer's own submission while it is pending."""
     with write_session(engine()) as database:
         return answer(document_of(database, withdraw(database, viewer(), submission_id, address=request.remote_addr)))
 
@@ -171,7 +171,7 @@ def withdraw_submission(submission_id: SubmissionId) -> Response:
 
 @get("/webhooks", documents.WebhookList, tag="webhooks", scope="admin")
 def webhooks() -> Response:
-    """Every webhook, and what became of the newest deliveries."""
+    """Every webhook, with its newest deliveries."""
     with read_session(engine()) as database:
         items = [webhook_document(item) for item in current_webhooks(database)]
         return answer({"items": items, "deliveries": recent_deliveries(database)})
@@ -186,7 +186,7 @@ def webhooks() -> Response:
     statuses={201: "Added. The secret is shown this once."},
 )
 def make_webhook(body: bodies.WebhookBody) -> Response:
-    """Adds an address that is told of notices. It must not be one of a private network."""
+    """Adds a webhook. Its URL must not be in a private network."""
     asking = viewer()
     if asking.account_id is None:
         raise AuthenticationError("a webhook belongs to an account; sign in or send a token")
@@ -208,7 +208,7 @@ def make_webhook(body: bodies.WebhookBody) -> Response:
     statuses={204: "Removed."},
 )
 def delete_webhook(webhook_id: WebhookId) -> Response:
-    """Removes a webhook: nothing more is sent, what waits included."""
+    """Removes a webhook; pending deliveries are dropped."""
     with write_session(engine()) as database:
         remove_webhook(database, viewer(), webhook_id, address=request.remote_addr)
     return nothing()
@@ -220,9 +220,9 @@ def delete_webhook(webhook_id: WebhookId) -> Response:
     documents.DeliveryOutcome,
     tag="webhooks",
     scope="admin",
-    statuses={200: "Tried; the document says what came of it."},
+    statuses={200: "Tried; the document has the result."},
 )
 def test_webhook(webhook_id: WebhookId) -> Response:
-    """Sends a webhook a notice of kind `webhook.test` now, and says what came of it."""
+    """Sends a webhook a notice of kind `webhook.test` now, and reports the result."""
     outcome = try_webhook(engine(), viewer(), webhook_id, settings_of(), address=request.remote_addr)
     return answer({"delivered": outcome.delivered, "status": outcome.status, "error": outcome.error})

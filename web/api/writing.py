@@ -162,7 +162,7 @@ def _benchmark(row: BenchmarkVersion) -> dict[str, Any]:
     statuses={200: "Changed."},
 )
 def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> Response:
-    """Changes who may see a benchmark with all that was measured on it: everybody, members, or maintainers alone."""
+    """Changes who may see a benchmark and all that was measured on it: everyone, members, or only maintainers."""
     reference = benchmark if body.version is None else f"{benchmark}@{body.version}"
     with write_session(engine()) as database:
         versions = [row.version for row in set_visibility(database, reference, body.visibility)]
@@ -213,7 +213,7 @@ def submit_evaluations(body: bodies.EvaluationBody) -> Response:
     conflicts=True,
 )
 def estimate_evaluations(body: bodies.EvaluationBody) -> Response:
-    """Counts what queueing the same would ask; nothing is queued. What is not known is null, with the reason."""
+    """Estimates what queueing the same would cost; nothing is queued. Unknown values are null, with the reason."""
     return answer(estimates(engine(), _plan(body), body.queue, _no_tokeniser))
 
 
@@ -238,7 +238,7 @@ def _move(evaluation_id: int, action: str) -> Response:
     conflicts=True,
 )
 def pause_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Begins no further shard; those being scored finish."""
+    """Pauses an evaluation; shards that are being scored finish."""
     return _move(evaluation_id, "pause")
 
 
@@ -252,7 +252,7 @@ def pause_evaluation(evaluation_id: EvaluationId) -> Response:
     conflicts=True,
 )
 def resume_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Goes on with a paused evaluation."""
+    """Resumes a paused evaluation."""
     return _move(evaluation_id, "resume")
 
 
@@ -266,7 +266,7 @@ def resume_evaluation(evaluation_id: EvaluationId) -> Response:
     conflicts=True,
 )
 def cancel_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Gives an evaluation up; what is stored stays."""
+    """Cancels an evaluation; what is stored stays."""
     return _move(evaluation_id, "cancel")
 
 
@@ -280,7 +280,7 @@ def cancel_evaluation(evaluation_id: EvaluationId) -> Response:
     conflicts=True,
 )
 def retry_evaluation(evaluation_id: EvaluationId) -> Response:
-    """Queues the parked and cancelled shards of an evaluation again, their counts at zero."""
+    """Queues the parked and cancelled shards of an evaluation again."""
     return _move(evaluation_id, "retry")
 
 
@@ -309,7 +309,7 @@ class OutputsQuery(Query):
     conflicts=True,
 )
 def import_outputs_file(query: OutputsQuery, files: dict[str, Path]) -> Response:
-    """Imports other people's outputs; importing again makes a new replicate. The file is checked as a whole first."""
+    """Imports recorded outputs; importing again makes a new replicate. The whole file is checked first."""
     # numpy comes with it.
     from registry.exchange.outputs import Comparison, ImportRequest, import_outputs
 
@@ -357,7 +357,7 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
 
 @get("/evaluations/<evaluation_id>/verification", documents.Verification, tag="results", scope="maintain")
 def verification(evaluation_id: EvaluationId) -> Response:
-    """Computes anew what is stored of a sealed evaluation and lists what does not match, as `shuffleboard verify` does.
+    """Recomputes what is stored of a sealed evaluation and lists what differs, as `shuffleboard verify` does.
 
     This takes as long as the evaluation is large.
     """

@@ -1,0 +1,186 @@
+"""Keeps the pages of anonymous visitors, and serves them again while the database has not changed.
+
+A page is a function of its address and of what the database holds. Both engines say cheaply whether anything was
+written since: PostgreSQL by its current snapshot, SQLite by its data version. A kept page is served only if that is as
+it was before the page was made; one statement is all that the database is asked. Only what an anonymous visitor sees is
+kept, and never a page with a form's CSRF token or a cookie in it.
+"""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+from flask import Flask, Response, current_app, g, request
+from sqlalchemy import Connection, Engine, event, text
+
+from web.identity import viewer
+
+CAPACITY: Final = 64 * 2**20
+"""Bytes of bodies that a process keeps, the least recently used dropped first."""
+LARGEST: Final = 2 * 2**20
+"""Bytes of the largest body that is kept."""
+
+ENDPOINTS: Final = frozenset(
+    {
+        "api.benchmark",
+        "api.benchmarks",
+        "api.board",
+        "api.boards",
+        "api.evaluation",
+        "api.evaluation_metric_values",
+        "api.evaluation_question",
+        "api.evaluation_questions",
+        "api.evaluations",
+        "api.leaderboard",
+        "api.model",
+        "api.models",
+        "api.question",
+        "api.snapshot",
+        "api.snapshots",
+        "boards.board",
+        "boards.boards",
+        "boards.snapshot",
+        "comparing.answer_moving",
+        "comparing.compare",
+        "feed.feed",
+        "overview.overview",
+        "pages.benchmark",
+        "pages.benchmarks",
+        "pages.evaluation",
+        "pages.evaluation_question",
+        "pages.leaderboard",
+        "pages.leaderboard_csv",
+        "pages.metrics_guide",
+        "pages.model",
+        "pages.models",
+        "pages.question",
+        "proof.drift",
+        "proof.provenance",
+        "proof.withdrawn",
+    }
+)
+"""What depends on its address and the database alone: not on the clock, a file, a query, or who asks."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A body with its headers, and what the database's state was before it was made."""
+
+    state: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...]
+
+
+class Pages:
+    """Bodies by request, at most `CAPACITY` bytes of them. Safe between threads."""
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._capacity = capacity
+        self._bytes = 0
+        self._kept: OrderedDict[tuple[str, ...], Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, ...], state: str) -> Kept | None:
+        """What was kept for this request, if the database's state is still the same."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None or found.state != state:
+                return None
+            self._kept.move_to_end(key)
+            return found
+
+    def put(self, key: tuple[str, ...], kept: Kept) -> None:
+        """Keeps a body in place of an older one."""
+        with self._lock:
+            older = self._kept.pop(key, None)
+            self._bytes += len(kept.body) - (0 if older is None else len(older.body))
+            self._kept[key] = kept
+            while self._bytes > self._capacity:
+                _, dropped = self._kept.popitem(last=False)
+                self._bytes -= len(dropped.body)
+
+
+class State:
+    """Tells whether anything was written to the database: equal texts mean that nothing was."""
+
+    def __init__(self, over: Engine) -> None:
+        self._engine = over
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        event.listen(over, "engine_disposed", self._close)
+
+    def _close(self, _engine: Engine) -> None:
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def now(self) -> str:
+        """The state of the database before what is read next."""
+        if self._engine.dialect.name == "postgresql":
+            with self._engine.connect() as connection:
+                return str(connection.scalar(text("SELECT CAST(pg_current_snapshot() AS text)")))
+        # SQLite counts what other connections wrote, so that this one must stay open and write nothing.
+        with self._lock:
+            if self._connection is None:
+                self._connection = self._engine.execution_options(read_only=True).connect()
+            version = self._connection.scalar(text("PRAGMA data_version"))
+            self._connection.rollback()
+            return str(version)
+
+
+def _key() -> tuple[str, ...] | None:
+    """What the page depends on beside the database; None for a request whose answer is not kept."""
+    if request.method not in ("GET", "HEAD") or request.endpoint not in ENDPOINTS or viewer().signed_in:
+        return None
+    return (
+        viewer().audience,
+        request.host_url,
+        request.full_path,
+        request.headers.get("Accept", ""),
+        request.cookies.get("theme", ""),
+    )
+
+
+def changes_with_time() -> None:
+    """Called by a page that shows work being done, whose rate depends on the clock: it is not kept."""
+    g.pop("keep_as", None)
+
+
+def _serve() -> Response | None:
+    """Answers with the kept page, if there is one."""
+    key = _key()
+    if key is None:
+        return None
+    state = current_app.extensions["shuffleboard_state"].now()
+    found = current_app.extensions["shuffleboard_pages"].get(key, state)
+    if found is None:
+        g.keep_as = (key, state)
+        return None
+    return Response(found.body, headers=list(found.headers))
+
+
+def _keep(response: Response) -> Response:
+    """Keeps the page that was just made. Runs before the headers that belong to one request are added."""
+    if "keep_as" not in g or response.status_code != HTTPStatus.OK or response.is_streamed:
+        return response
+    if "csrf_token" in g or "Set-Cookie" in response.headers or response.direct_passthrough:
+        return response
+    body = response.get_data()
+    if request.method == "HEAD" or len(body) > LARGEST:
+        return response
+    key, state = g.keep_as
+    response.headers.setdefault("Cache-Control", "public, no-cache")
+    response.add_etag()
+    current_app.extensions["shuffleboard_pages"].put(key, Kept(state, body, tuple(response.headers)))
+    return response
+
+
+def install(app: Flask) -> None:
+    """Hangs the kept pages onto the application, behind the checks of who asks."""
+    app.extensions["shuffleboard_state"] = State(app.extensions["shuffleboard_engine"])
+    app.extensions["shuffleboard_pages"] = Pages()
+    app.before_request(_serve)
+    app.after_request(_keep)
