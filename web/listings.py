@@ -15,7 +15,7 @@ from web.queries import hub_name
 
 
 def benchmarks(session: Session, name: str | None = None) -> list[Row]:
-    """Benchmark versions, newest first within each name; of one benchmark if `name` is given."""
+    """Benchmark versions by name without regard to letter case, newest first within each; of one if `name` is given."""
     asked_for = (
         select(Evaluation.benchmark_version_id, func.count().label("evaluations"))
         .where(Evaluation.state != "cancelled")
@@ -42,7 +42,7 @@ def benchmarks(session: Session, name: str | None = None) -> list[Row]:
         )
         .join(BenchmarkVersion, BenchmarkVersion.benchmark_id == Benchmark.id)
         .outerjoin(asked_for, asked_for.c.benchmark_version_id == BenchmarkVersion.id)
-        .order_by(Benchmark.name, BenchmarkVersion.id.desc())
+        .order_by(func.lower(Benchmark.name), Benchmark.name, BenchmarkVersion.id.desc())
     )
     if name is not None:
         query = query.where(Benchmark.name == name)
@@ -123,14 +123,14 @@ def _plain(name: str) -> str:
 
 
 def model_choices(session: Session) -> dict[str, list[str]]:
-    """What models can be filtered by: every family, and every kind of revision."""
-    query = select(Model.family, ModelRevision.kind).join(ModelRevision, ModelRevision.model_id == Model.id).distinct()
-    rows = rows_of(session, query)
-    return {key: sorted({row[key] for row in rows} - {None}) for key in ("family", "kind")}
+    """What models can be filtered by: every family and licence, and every kind of revision."""
+    columns = (Model.family, Model.licence, ModelRevision.kind)
+    rows = rows_of(session, select(*columns).join(ModelRevision, ModelRevision.model_id == Model.id).distinct())
+    return {key: sorted({row[key] for row in rows} - {None}) for key in ("family", "licence", "kind")}
 
 
 def models(session: Session) -> list[Row]:
-    """Models by name, with their revisions and evaluations counted."""
+    """Models by name without regard to letter case, with their revisions and evaluations counted."""
     revisions = (
         select(ModelRevision.model_id, func.count().label("revisions")).group_by(ModelRevision.model_id).subquery()
     )
@@ -156,7 +156,7 @@ def models(session: Session) -> list[Row]:
         )
         .outerjoin(revisions, revisions.c.model_id == Model.id)
         .outerjoin(asked_for, asked_for.c.model_id == Model.id)
-        .order_by(Model.name)
+        .order_by(func.lower(Model.name), Model.name)
     )
     return rows_of(session, query)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from sqlalchemy import (
+    JSON,
     ColumnElement,
     Select,
     and_,
@@ -16,6 +17,7 @@ from sqlalchemy import (
     not_,
     select,
     tuple_,
+    type_coerce,
 )
 from sqlalchemy.orm import Session
 
@@ -121,6 +123,26 @@ def evaluations(
     rows = rows_of(session, query.order_by(Evaluation.id.desc()).limit(limit).offset(offset))
     states_of = progress(session, [row["evaluation_id"] for row in rows])
     return [row | {"progress": states_of[row["evaluation_id"]]} for row in rows], total
+
+
+def sealed_evaluations(session: Session, conditions: Iterable[ColumnElement[bool]], *, limit: int) -> list[Row]:
+    """Sealed evaluations, newest first, with what tells whether two of them were asked the same.
+
+    of_questions: questions of the whole benchmark. question_filter: which of them are asked, where that is not all.
+    """
+    query = (
+        _evaluations()
+        .add_columns(
+            Evaluation.seal,
+            Evaluation.benchmark_version_id,
+            Evaluation.protocol_id,
+            Evaluation.variant_set_id,
+            BenchmarkVersion.questions.label("of_questions"),
+            type_coerce(Evaluation.specification, JSON())["questions"].label("question_filter"),
+        )
+        .where(Evaluation.seal.is_not(None), *conditions)
+    )
+    return rows_of(session, query.order_by(Evaluation.id.desc()).limit(limit))
 
 
 def evaluation(session: Session, evaluation_id: int) -> Row:

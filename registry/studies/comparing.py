@@ -1,4 +1,4 @@
-"""Comparing two evaluations on the questions that both have; CoRA over resampled variants."""
+"""Comparing evaluations on the questions that all of them have; CoRA over resampled variants."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -70,6 +70,64 @@ def compare_evaluations(session: Session, first_id: int, second_id: int) -> dict
     }
 
 
+def compare_several(session: Session, evaluation_ids: Sequence[int], metric: str) -> dict[str, Any]:
+    """Each of several evaluations minus each other in one metric, with paired intervals; all of their values beside it.
+
+    metric: one that every question has a value of, none that is made of two means. `values`: metric to the value of
+    each evaluation in the order given, over the `n` questions that all of them have a value for, None where that is no
+    question. `differences`: row minus column with its `interval`, None on the diagonal. The draws are those of
+    `compare_evaluations`, and so are the numbers where all have the same questions.
+    Raises QueueError for one that is not sealed, UsageError where they are of different benchmark versions, fewer than
+    two, or one stands twice.
+    """
+    found = [find_sealed(session, number) for number in evaluation_ids]
+    if len(found) < 2 or len({item.id for item in found}) < len(found):
+        raise UsageError(f"evaluations {', '.join(map(str, evaluation_ids))}: give at least two, each once")
+    if len({item.benchmark_version_id for item in found}) > 1:
+        raise UsageError("the evaluations ask different questions; compare those of one benchmark version")
+    ids = _common_questions(session, *evaluation_ids)
+    values = [question_values(session, item.id, ids) for item in found]
+    return {
+        "evaluations": [_described(item) for item in found],
+        "questions": len(ids),
+        "resamples": RESAMPLES,
+        "seed": SEED,
+        "metric": metric,
+        "values": {name: _several_values([side[name] for side in values]) for name in METRICS if name in values[0]},
+        "differences": several_differences(np.stack([side[metric] for side in values], axis=1)),
+    }
+
+
+def _several_values(columns: Sequence[Array]) -> dict[str, Any]:
+    table = np.stack(columns, axis=1)
+    known = table[~np.isnan(table).any(axis=1)]
+    return {"n": len(known), "values": known.mean(axis=0).tolist() if len(known) else [None] * table.shape[1]}
+
+
+def several_differences(values: Array) -> list[list[dict[str, Any] | None]]:
+    """Row minus column of a metric, each `difference` with its `interval`; None on the diagonal.
+
+    values: shape (questions, evaluations); only questions that are defined for all count, NaN being undefined.
+    """
+    undefined = np.logical_or.reduce(np.isnan(values), axis=1)
+    values = np.where(undefined[:, np.newaxis], np.nan, values)
+    questions, columns = int(np.count_nonzero(~undefined)), values.shape[1]
+    samples = resampled_means(values) if questions >= MINIMUM_QUESTIONS else np.full((1, columns), np.nan)
+    found: list[list[dict[str, Any] | None]] = [[None] * columns for _ in range(columns)]
+    for one in range(columns):
+        for other in range(one + 1, columns):
+            difference = _mean(values[:, one] - values[:, other])
+            interval = percentile_interval(samples[:, one] - samples[:, other], questions)
+            # The other way round is the same question: its interval is turned around, not computed again.
+            ends = None if interval is None or difference is None else [interval.low, interval.high]
+            found[one][other] = {"difference": difference, "interval": ends}
+            found[other][one] = {
+                "difference": None if difference is None else -difference,
+                "interval": None if ends is None else [-ends[1], -ends[0]],
+            }
+    return found
+
+
 def _described(evaluation: Evaluation) -> dict[str, Any]:
     return {
         "evaluation": evaluation.id,
@@ -84,12 +142,12 @@ def _described(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _common_questions(session: Session, first_id: int, second_id: int) -> list[int]:
+def _common_questions(session: Session, *evaluation_ids: int) -> list[int]:
     asked = [
         set(session.scalars(select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)))
-        for evaluation_id in (first_id, second_id)
+        for evaluation_id in evaluation_ids
     ]
-    return sorted(asked[0] & asked[1])
+    return sorted(set.intersection(*asked))
 
 
 def _mean(values: Array) -> float | None:

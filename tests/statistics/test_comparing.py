@@ -17,8 +17,10 @@ from registry.results.reports import evaluation_metrics
 from registry.statistics.bootstrap import mean_intervals
 from registry.studies.comparing import (
     compare_evaluations,
+    compare_several,
     cora_document,
     metric_differences,
+    several_differences,
 )
 from registry.tables import QuestionPride
 from registry.verification import verify_evaluation
@@ -38,6 +40,32 @@ def two_models(registry):
         registry.model(name)
         found += import_all(registry, name, "b", QUESTIONS, ["cyclic"], skill=skill, liking=0.8, seed=len(name))
     return found
+
+
+def test_several_are_compared_as_each_pair_of_them_is(registry):
+    one, two = two_models(registry)
+    with read_session(registry.engine) as session:
+        pair = compare_evaluations(session, one, two)["metrics"]["worst_accuracy"]
+        several = compare_several(session, [one, two], "worst_accuracy")
+        with pytest.raises(UsageError, match="at least two, each once"):
+            compare_several(session, [one, one], "worst_accuracy")
+    assert several["values"]["worst_accuracy"] == {
+        "n": 60,
+        "values": [pytest.approx(pair["first"]), pytest.approx(pair["second"])],
+    }
+    ((nothing, found), (turned, _)) = several["differences"]
+    assert nothing is None
+    assert found["difference"] == pytest.approx(pair["difference"])
+    assert found["interval"] == pytest.approx(pair["interval"])
+    assert turned == {"difference": -found["difference"], "interval": [-end for end in reversed(found["interval"])]}
+
+
+def test_several_differ_over_the_questions_that_all_of_them_have():
+    values = np.random.default_rng(1).integers(0, 2, (80, 3)).astype(float)
+    values[:5, 2] = np.nan
+    expected = np.nanmean(values[5:, 0]) - np.nanmean(values[5:, 1])
+    assert several_differences(values)[0][1]["difference"] == pytest.approx(expected)
+    assert several_differences(values[:30])[0][1]["interval"] is None  # 25 questions are too few
 
 
 def test_a_comparison_is_what_the_questions_say(registry):

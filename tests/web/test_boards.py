@@ -101,19 +101,29 @@ def test_a_board_says_how_its_numbers_and_ranks_moved(own, monkeypatch):
 
 def moved(own):
     load(own, benchmarks=("capitals",))
-    assert "How it changed" not in body(own.client, "/boards/main")
+    assert "The board's history begins" in body(own.client, "/boards/main")
     with write_session(own.engine) as session:
         add_model(session, "aaa")
     evaluate(own.engine, "aaa", "capitals", right)
     refresh_boards(own.engine)
     page = body(own.client, "/boards/main")
     rows = {row[0].split(" ")[0]: row[1:] for row in cells(page, "Worst accuracy of every model over the board")}
-    assert rows["beta"][1:5] == ["75.0%", "75.0%", "3", "4"]
-    assert rows["alpha"][1:5] == ["100.0%", "100.0%", "1", "1"]
-    points = re.findall(r'<polyline points="([^"]*)"/>', page)
-    # All but the newcomer are on both snapshots; the best value is on top.
-    assert sorted(len(line.split()) for line in points) == [1, 2, 2, 2, 2, 2]
-    assert "0.0,0.0 100.0,0.0" in points
+    assert rows["beta"][:4] == ["75.0%", "75.0%", "3", "4"]
+    assert rows["alpha"][:4] == ["100.0%", "100.0%", "1", "1"]
+    ranks = re.sub(r" from \S+ \S+", "", rows["beta"][4])
+    assert ranks == "3 4"
+    # Every model has a line that leads to it; the newcomer's begins with the second snapshot.
+    drawn = page.split('class="ranks"')[1].split("</svg>")[0]
+    lines = re.findall(r'<a href="/models/(\w+)"><title>\w+: rank ([^<]*)</title>(.*?)</a>', drawn, re.DOTALL)
+    assert {model: rank for model, rank, _ in lines} == {
+        "aaa": "1",
+        "alpha": "1",
+        "beta": "3, then 4",
+        "gamma": "3, then 4",
+        "silent": "2, then 3",
+        "delta": "5, then 6",
+    }
+    assert {model for model, _, line in lines if "course" not in line} == {"aaa"}
     as_of = own.client.get("/api/v1/boards/main").get_json()["as_of"]
     assert f'as of <time datetime="{as_of}"' in body(own.client, "/boards")
 
@@ -182,7 +192,9 @@ def test_a_board_of_models_without_a_seal_is_empty(own, tmp_path):
     with write_session(own.engine) as session:
         add_benchmark(session, tmp_path, "new", lines)
     load(own, "new", ("new",))
-    assert "No model has a sealed evaluation of this board yet" in body(own.client, "/boards/new")
+    page = body(own.client, "/boards/new")
+    assert "No model has a sealed evaluation of this board yet" in page
+    assert "shuffleboard evaluations submit --model NAME --suite orders" in page
 
 
 def test_links_to_evaluations_name_the_protocol_where_there_are_several(own):

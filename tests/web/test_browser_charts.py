@@ -44,7 +44,7 @@ def drawn_address(sqlite_drawn):
 
 
 def paths(outputs):
-    """Pages with charts, and how many charts each has."""
+    """Pages with charts that the browser draws, and how many each has."""
     evaluations = outputs.evaluations
     return {
         "/benchmarks/mixed/answer-moving": 1,
@@ -52,7 +52,6 @@ def paths(outputs):
         f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}": 4,
         f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}/questions/{outputs.questions['m4']}": 1,
         f"/evaluations/{outputs.parted}": 5,
-        "/boards/order": 1,
         "/compare?left=leaning&right=steady&benchmark=mixed": 1,
     }
 
@@ -142,6 +141,30 @@ def test_where_a_chart_cannot_be_drawn_its_table_opens(chromium, drawn_address):
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         opened = browser.new_page()
         opened.route("**/vega-lite.min.js*", lambda route: route.abort())
-        opened.goto(base + "/boards/order")
+        opened.goto(base + "/compare?left=leaning&right=steady&benchmark=mixed")
         expect(opened.locator("figure[data-chart=failed] table")).to_be_visible()
         browser.close()
+
+
+def test_points_that_the_server_draws_are_links_for_the_keyboard_and_say_their_numbers_without_scripts(
+    chromium, drawn_address
+):
+    base, _ = drawn_address
+    looks = {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark", "java_script_enabled": False}
+    with page(chromium, **looks) as opened:
+        opened.goto(base + "/boards/order")
+        opened.get_by_role("link", name="Skip the 2 points").focus()
+        opened.keyboard.press("Tab")
+        point = opened.locator(".scatter a").first
+        expect(point).to_be_focused()
+        expect(opened.locator(".tip:visible")).to_have_count(1)
+        expect(opened.locator(".tip:visible .who")).to_have_text("steady")
+        # Nothing is cut off, and nothing keeps the black that SVG begins with.
+        frame = opened.locator(".scatter").bounding_box()
+        for text in opened.locator(".scatter text:visible").all():
+            box = text.bounding_box()
+            assert frame["x"] - 1 <= box["x"]
+            assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 1
+            assert text.evaluate("(text) => getComputedStyle(text).fill") != "rgb(0, 0, 0)"
+        opened.keyboard.press("Enter")
+        opened.wait_for_url("**/models/steady")

@@ -4,17 +4,20 @@ import hashlib
 import json
 import math
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import mean, median, pstdev, pvariance
 
 import pytest
 from sqlalchemy import text
 
-from registry.db import read_session
+from registry.db import read_session, write_session
 from tests.web.outputs import MODELS, PARTED_QUESTIONS, PROTOCOLS, QUESTIONS
-from tests.web.seed import HOSTILE
+from tests.web.seed import HOSTILE, add_model, evaluate
+from tests.web.seed import right as answered_right
 from tests.web.test_pages import counted, parsed
 from web import chart_data, charts
+from web.charts import board
 
 PAGES = (
     "/benchmarks/mixed",
@@ -30,6 +33,7 @@ PAGES = (
     "/compare",
     "/compare?left={cyclic}",
     "/compare?left={cyclic}&right={steady}",
+    "/drift",
 )
 ANSWERS = {question["id"]: question["answer"] for question in QUESTIONS}
 VENDOR = Path(charts.__file__).parents[1] / "static" / "vendor"
@@ -388,8 +392,31 @@ def test_the_overview_shows_the_way_with_the_most_evaluations_unless_told(drawn)
     assert drawn.client.get("/overview?metric=nonsense").status_code == 400
 
 
+@pytest.mark.one_engine
+def test_a_benchmark_that_few_were_asked_leaves_the_others_their_mean(own):
+    with write_session(own.engine) as session:
+        add_model(session, "elsewhere")
+    evaluate(own.engine, "elsewhere", "hostile", answered_right)
+    address = "/overview?variants=cyclic&metric=accuracy"
+    page = own.client.get(address).text
+    assert "over 1 of 2 benchmarks, those on which at least half of the models have a value: capitals" in page
+    rows = cells(page, "Accuracy of every model on every benchmark")
+    assert [row[:3] for row in rows[:2]] == [["alpha", "100.0%", "100.0%"], ["silent", "87.5%", "87.5%"]]
+    # Whoever lacks a benchmark of the mean stands apart, and the reason beside it.
+    assert page.index("Without a mean") < page.index(">elsewhere<")
+    assert rows[-1][0] == "elsewhere"
+    assert "No mean without a value on capitals" in page
+    by_benchmark = cells(own.client.get(f"{address}&sort=hostile&order=asc").text, "Accuracy of every model")
+    assert {row[0] for row in by_benchmark[:2]} == {"alpha", "elsewhere"}
+    by_name = cells(own.client.get(f"{address}&sort=model").text, "Accuracy of every model")
+    assert [row[0] for row in by_name] == ["alpha", "beta", "delta", "elsewhere", "gamma", "silent"]
+    assert "use one of mean, model, capitals, hostile" in own.client.get(f"{address}&sort=nothing").text
+
+
 def test_an_empty_registry_has_no_overview_yet(empty_client):
-    assert "Nothing has been evaluated yet" in empty_client.get("/overview").text
+    page = empty_client.get("/overview").text
+    assert "Nothing has been evaluated yet" in page
+    assert "shuffleboard evaluations submit" in page
 
 
 def test_a_question_s_probabilities_stand_by_option_and_order(drawn):
@@ -436,19 +463,20 @@ def test_a_question_without_probabilities_has_no_heat_map():
     assert charts.probabilities([known, known], ["a", "b"], 0) is not None
 
 
+@pytest.mark.one_engine
 def test_a_board_s_scatter_has_a_point_per_complete_model(drawn):
     page = drawn.client.get("/boards/order").text
-    (specification,) = specifications(page)
-    points = {value["model"]: value for value in specification["data"]["values"]}
-    for model in MODELS:
+    scatter = page.split('class="scatter"')[1].split("</svg>")[0]
+    points = re.findall(r'<a href="/models/(\w+)"><title>([^<]*)</title>', scatter)
+    assert [model for model, _ in points] == ["steady", "leaning"]
+    for model, title in points:
         by_question = {}
         for line in drawn.outputs.lines[model, "cyclic", "symbols"]:
             by_question.setdefault(line["question_id"], []).append(right(line))
-        worst = mean(map(all, by_question.values()))
-        original = mean(hits[0] for hits in by_question.values())
-        assert points[model]["accuracy"] == pytest.approx(original)
-        assert points[model]["worst_accuracy"] == pytest.approx(worst)
-        assert [model, f"{100 * original:.1f}%", f"{100 * worst:.1f}%"] in [
+        worst = f"{100 * mean(map(all, by_question.values())):.1f}\u202f%"
+        original = f"{100 * mean(hits[0] for hits in by_question.values()):.1f}\u202f%"
+        assert title.startswith(f"{model}: accuracy {original}, worst accuracy {worst}, ")
+        assert [model, *(text.replace("\u202f", "") for text in (original, worst))] in [
             row[:3] for row in cells(page, "Accuracy and worst accuracy")
         ]
 
@@ -459,21 +487,52 @@ def test_names_in_the_scatter_cover_no_point_and_no_name():
     # To the left of this one stands another model, to its right the plot ends.
     rows += [
         {"model": "squeezed", "accuracy": 0.79, "worst_accuracy": 0.2},
-        {"model": "beside", "accuracy": 0.7, "worst_accuracy": 0.2},
+        {"model": "beside", "accuracy": 0.75, "worst_accuracy": 0.2},
     ]
-    values = charts.accuracy_and_worst(rows).spec["data"]["values"]
-    named = {value["name"]: "left" if value["left"] else "right" for value in values if "name" in value}
+    points = board.accuracy_and_worst(rows).points
     # Five stand on each other: one name goes to the right of them, one to the left, and three have no room.
-    assert named == {"model-0": "right", "model-1": "left", "far": "right", "beside": "left"}
+    assert {point.row["model"]: point.narrow[1] for point in points if point.narrow} == {
+        "model-0": False,
+        "model-1": True,
+        "far": False,
+        "beside": True,
+    }
+    assert {point.row["model"] for point in points if point.wide} >= {"model-0", "model-1", "far", "beside"}
 
 
 def test_models_that_are_all_alike_still_have_axes():
     for value in (0.0, 0.3, 1.0):
         row = {"model": "m", "accuracy": value, "worst_accuracy": value}
-        specification = charts.accuracy_and_worst([row, row]).spec
-        low, high = specification["layer"][1]["encoding"]["x"]["scale"]["domain"]
-        assert 0 <= low < high <= 1
-        assert low <= value <= high
+        scatter = board.accuracy_and_worst([row, row])
+        ticks = [tick for _, tick in scatter.across]
+        assert 0 <= ticks[0] < ticks[-1] <= 1
+        assert ticks[0] <= value <= ticks[-1]
+        # All of it is lost to nothing: the point is on the diagonal.
+        assert scatter.points[0].up == scatter.points[0].y
+
+
+def test_ranks_are_drawn_over_real_time_and_held_until_they_change():
+    start = datetime(2026, 3, 1, tzinfo=UTC)
+    times = [start + timedelta(days=days) for days in (0, 10, 80, 100)]
+    ranks = {"falls": (1, 1, 3, 3), "joins": (None, 2, 1, 1), "stays": (2, 3, 3, 3), "leaves": (3, 4, 4, None)}
+    rows = [{"model": model, "ranks": list(zip(times, of, strict=True))} for model, of in ranks.items()]
+    drawn = board.ranks_over_time(rows, times[0], times[-1])
+    lines = {line.row["model"]: line for line in drawn.lines}
+    assert list(lines) == ["joins", "falls", "stays"]
+    left, right_ = board.PLOT
+    at = [round(left + (right_ - left) * days / 100, 2) for days in (0, 10, 80, 100)]
+    places = {rank: place for place, rank in drawn.ranks}
+    # Held for eighty days, then a short slope: no rank in between was ever held.
+    assert lines["falls"].segments[0] == (at[0], places[1], round(at[2] - board.SLOPE, 2), places[1])
+    assert lines["falls"].segments[1:] == [
+        (round(at[2] - board.SLOPE, 2), places[1], at[2], places[3]),
+        (at[2], places[3], at[3], places[3]),
+    ]
+    assert lines["joins"].dots[0] == (at[1], places[2])
+    # Two share the third rank; their names stand apart.
+    assert lines["falls"].end == lines["stays"].end
+    assert abs(lines["falls"].name_at - lines["stays"].name_at) >= 16
+    assert board.ranks_over_time(rows, times[0], times[0]) is None
 
 
 def test_a_benchmark_without_moved_answers_says_how_to_get_them(client):
@@ -501,7 +560,7 @@ def test_pages_with_charts_are_well_formed_and_keep_to_the_policy(drawn, path):
     # Every chart says what it shows, has a caption, and stands beside a table.
     figures = re.findall(r"<figure.*?</figure>", response.text, re.DOTALL)
     for figure in figures:
-        assert re.search(r'role="img" aria-label="[^"]{20,}"', figure)
+        assert re.search(r'role="(img|group)" aria-label="[^"]{20,}"', figure)
         assert "<figcaption>" in figure
         assert "<table" in figure
     for link in {given["href"].partition("#")[0] for tag, given in tags.tags if tag == "a"} - {""}:

@@ -5,16 +5,17 @@ from statistics import mean
 
 import pytest
 
-from registry.db import read_session
+from registry.db import read_session, write_session
 from registry.metrics import METRICS
 from registry.studies.comparing import compare_evaluations
 from tests.proof.commands import run
 from tests.web.outputs import MODELS
-from tests.web.seed import HOSTILE, evaluate, right
+from tests.web.seed import HOSTILE, add_model, evaluate, right
 from tests.web.test_charts import cells, specifications
 from tests.web.test_charts import right as answered_right
 from tests.web.test_pages import counted
 from web.pages.comparing import COMPARED
+from web.pages.comparing import _verdict as verdict_of
 
 pytestmark = pytest.mark.one_engine
 
@@ -144,11 +145,97 @@ def test_an_evaluation_offers_those_that_ask_the_same_questions(drawn):
     assert not set(offered) & {str(hidden) for hidden in drawn.outputs.hidden.values()}
 
 
-def test_the_form_offers_models_and_public_benchmarks(drawn):
+def test_the_choice_begins_with_what_several_models_were_asked_in_the_same_way(drawn):
     page = drawn.client.get("/compare").text
-    assert page.count("<option>leaning</option>") == 2
-    assert "<option>mixed</option>" in page
+    for model in MODELS:
+        assert f'<input type="checkbox" name="model" value="{model}">' in page
+    ways = re.findall(
+        r"/compare\?benchmark=(\w+)&amp;version=\w+&amp;variants=([\w:=-]+|[^&]+)&amp;protocol=(\w+)", page
+    )
+    assert {(benchmark, protocol) for benchmark, _, protocol in ways} == {("mixed", "symbols"), ("mixed", "cloze")}
+    assert "parted" not in page  # asked of one model alone
     assert "veiled" not in page
+    # A model that is chosen already narrows the ways to its own, and stays chosen.
+    assert 'value="steady" checked' in drawn.client.get("/compare?model=steady").text
+
+
+def test_models_are_compared_where_a_url_names_them_and_no_benchmark(drawn):
+    assert "verdict" in drawn.client.get("/compare?model=leaning&model=steady&variants=cyclic").text
+    assert cells(
+        drawn.client.get("/compare?model=leaning&model=steady&variants=cyclic").text, "Left and right"
+    ) == cells(compared(drawn), "Left and right")
+    assert drawn.client.get("/compare?left=leaning&right=steady").status_code == 200
+
+
+def test_a_verdict_says_who_is_better_by_how_much_and_on_how_many_questions(drawn):
+    with read_session(drawn.engine) as session:
+        row = compare_evaluations(session, *pair(drawn))["metrics"]["worst_accuracy"]
+    low, high = (-end for end in reversed(row["interval"]))
+    known = {model: known_everywhere(drawn, model) for model in MODELS}
+    verdict = " ".join(re.sub("<[^>]*>", "", compared(drawn).split("verdict")[1].split("</p>")[0]).split())
+    assert low > 0
+    assert (
+        f"steady is better by {-100 * row['difference']:.1f} ± {50 * (high - low):.1f} points of worst accuracy "
+        f"(95 % interval {100 * low:.1f} to {100 * high:.1f})" in verdict
+    )
+    only = len(known["steady"] - known["leaning"])
+    assert f"{only} questions only steady." in verdict
+
+
+def test_a_verdict_does_not_choose_where_the_interval_includes_zero():
+    metrics = {
+        "worst_accuracy": {
+            "first": 0.4,
+            "second": 0.45,
+            "difference": -0.05,
+            "interval": [-0.12, 0.02],
+            "n": 100,
+            "mcnemar": {"only_first": 5, "only_second": 10, "p_value": 0.3},
+        }
+    }
+    found = verdict_of(metrics)
+    assert (found["better"], found["told_apart"], found["low"], found["high"]) == (1, False, -0.02, 0.12)
+    certain = metrics["worst_accuracy"] | {"difference": 0.05, "interval": [0.01, 0.09]}
+    assert verdict_of({"accuracy": metrics["worst_accuracy"], "worst_accuracy": certain})["told_apart"]
+    assert verdict_of({}) is None
+
+
+def test_several_models_are_compared_by_every_pair_s_paired_difference(own):
+    names = ("alpha", "beta", "delta")
+    query = "&".join(f"model={name}" for name in names)
+    page = own.client.get(f"/compare?{query}&benchmark=capitals").text
+    # Best first: worst accuracies of 1, ¾ and 0. Eight questions are too few for an interval.
+    assert [row[:2] for row in cells(page, "Metrics of every model")] == [
+        ["1. alpha", "100.0%"],
+        ["2. beta", "75.0%"],
+        ["3. delta", "25.0%"],
+    ]
+    matrix = cells(page, "Row minus column in worst accuracy")
+    assert matrix[0][2:] == ["+25.0", "+100.0"]
+    assert matrix[2][1:3] == ["-100.0", "-75.0"]
+    assert "too few to say how certain that is" in page
+    assert "Row minus column in fluctuation rate" in own.client.get(f"/compare?{query}&by=fluctuation_rate").text
+    # Every pair leads to its questions.
+    ids = own.seeded.evaluations
+    assert f"/compare?left={ids['alpha']}&amp;right={ids['delta']}" in page
+    assert 'value="beta" checked' in own.client.get(f"/compare?{query}&choose=yes").text
+
+
+def test_models_without_a_shared_way_of_asking_are_told_what_to_run(own):
+    with write_session(own.engine) as session:
+        add_model(session, "newcomer")
+    evaluate(own.engine, "newcomer", "capitals", right, variants="original")
+    response = own.client.get("/compare?model=alpha&model=newcomer")
+    assert response.status_code == 404
+    assert "shuffleboard evaluations submit --model newcomer@1 --benchmark capitals --variants cyclic" in response.text
+    # Nothing of slow is complete.
+    response = own.client.get("/compare?left=alpha&right=slow&benchmark=capitals")
+    assert "shuffleboard evaluations submit --model slow@1 --benchmark capitals --variants cyclic" in response.text
+
+
+def test_an_empty_registry_says_how_to_get_something_to_compare(empty_client):
+    assert "shuffleboard evaluations submit" in empty_client.get("/compare").text
+    assert "--replicate" in empty_client.get("/drift").text
 
 
 def test_a_hidden_benchmark_is_compared_nowhere(drawn):
@@ -165,7 +252,9 @@ def test_what_cannot_be_compared_is_refused_by_name(site):
         f"left={evaluations['alpha']}&right={evaluations['alpha']}": "itself",
         f"left={evaluations['alpha']}&right={evaluations['hostile']}": "different questions",
         f"left={evaluations['alpha']}&right={evaluations['slow']}": "complete",
-        "left=alpha&right=beta": "benchmark",
+        "&".join(f"model=m{number}" for number in range(21)): "at most 20",
+        f"model=alpha&model={HOSTILE}": "model",
+        "model=alpha&model=beta&model=delta&by=entropy": "by",
         f"left={evaluations['alpha']}&right={evaluations['beta']}&only=some": "only",
         f"left={evaluations['alpha']}&right={evaluations['beta']}&by=entropy": "by",
         f"left={HOSTILE}&right=beta&benchmark=capitals": "model",
@@ -175,7 +264,12 @@ def test_what_cannot_be_compared_is_refused_by_name(site):
         assert response.status_code == 400, query
         assert named in response.text
         assert "<script>alert" not in response.text
-    for query in ("left=1&right=4711", "left=alpha&right=slow&benchmark=capitals", "left=4711"):
+    for query in (
+        "left=1&right=4711",
+        "left=alpha&right=slow&benchmark=capitals",
+        "left=4711",
+        "model=alpha&model=nobody",
+    ):
         assert client.get(f"/compare?{query}").status_code == 404, query
 
 
@@ -201,7 +295,15 @@ def test_another_way_of_asking_is_pointed_out(own):
 
 def test_a_comparison_asks_the_database_a_bounded_number_of_times(drawn):
     left, right_ = pair(drawn)
-    for query in (f"left={left}&right={right_}", "left=leaning&right=steady&benchmark=mixed", f"left={left}", ""):
+    models = "model=leaning&model=steady"
+    for query in (
+        f"left={left}&right={right_}",
+        f"{models}&benchmark=mixed",
+        models,
+        f"left={left}",
+        "model=steady",
+        "",
+    ):
         with counted(drawn.engine) as seen:
             assert drawn.client.get(f"/compare?{query}").status_code == 200
         assert len(seen) <= 16, query

@@ -5,14 +5,15 @@ from html.parser import HTMLParser
 import pytest
 from sqlalchemy import event
 
-from tests.web.seed import HOSTILE, SECRET, evaluate, right
+from registry.db import write_session
+from tests.web.seed import HOSTILE, SECRET, add_model, evaluate, right
 from web.parameters import MAX_PAGE
 
 PAGES = (
     "/",
     "/?group=no",
     "/?sort=fluctuation_rate",
-    "/?metrics=accuracy",
+    "/?metrics=accuracy,cora&pin=cora&density=details&chart=size",
     "/?benchmark=capitals&subject=world&published=yes",
     "/overview",
     "/overview?metric=fluctuation_rate",
@@ -117,7 +118,9 @@ def test_every_link_on_a_page_leads_somewhere(client, seeded, pattern):
 
 
 def test_the_board_ranks_equal_values_equally_and_shows_how_many_questions_stand_behind_a_number(client, seeded):
-    text = text_of(client.get("/?benchmark=capitals&metrics=worst_accuracy,average_accuracy"))
+    address = "/?benchmark=capitals&metrics=worst_accuracy,average_accuracy"
+    assert "8/8" not in text_of(client.get(address))  # n and interval are one hover, or one link, away
+    text = text_of(client.get(f"{address}&density=details"))
     ranked = re.findall(r"(\d) (alpha|beta|gamma|delta|silent) rev", text)
     assert ranked == [("1", "alpha"), ("2", "silent"), ("3", "beta"), ("3", "gamma"), ("5", "delta")]
     assert "87.5 % 8/8" in text
@@ -335,10 +338,39 @@ def test_a_wrong_method_is_answered_with_the_right_ones(client):
     assert "GET" in response.headers["Allow"]
 
 
+@pytest.mark.one_engine
+def test_lists_are_sorted_by_any_column_without_regard_to_case_and_narrowed_by_part_of_a_name(own):
+    with write_session(own.engine) as session:
+        for name, parameters in (("Beta-2", 7_000_000_000), ("ALPHA-small", 1_000_000)):
+            add_model(session, name).model.parameters = parameters
+
+    def listed(path, kind="models"):
+        response = own.client.get(path)
+        assert response.status_code == 200, response.text
+        return re.findall(rf'<th scope="row"><a href="/{kind}/([^"?]+)"', response.text)
+
+    names = ["alpha", "ALPHA-small", "beta", "Beta-2", "delta", "gamma", "silent", "slow"]
+    assert listed("/models") == names
+    assert listed("/models?order=desc") == names[::-1]
+    assert listed("/models?sort=parameters")[0] == "Beta-2"
+    assert listed("/models?sort=parameters&order=asc")[0] == "ALPHA-small"
+    assert listed("/models?q=BETA") == ["beta", "Beta-2"]
+    assert listed("/models?q=toy") == names  # the family of all
+    assert listed("/models?q=nothing") == []
+    assert "Show all 8 models" in own.client.get("/models?q=nothing").text
+    assert 'href="/models?q=beta&amp;sort=family&amp;order=asc"' in own.client.get("/models?q=beta").text
+    assert own.client.get("/models?sort=nothing").status_code == 400
+    assert listed("/benchmarks?sort=questions", "benchmarks") == ["capitals", "hostile"]
+    assert listed("/benchmarks?sort=questions&order=asc", "benchmarks") == ["hostile", "capitals"]
+    assert listed("/benchmarks?q=CAP", "benchmarks") == ["capitals"]
+
+
 def test_an_empty_registry_says_how_to_begin(empty_client):
     assert "Nothing has been evaluated yet" in empty_client.get("/").text
-    for page in ("/models", "/benchmarks", "/queue"):
-        assert empty_client.get(page).status_code == 200
+    for page, command in (("/models", "models add NAME"), ("/benchmarks", "benchmarks import FILE"), ("/queue", "")):
+        response = empty_client.get(page)
+        assert response.status_code == 200
+        assert command in response.text
 
 
 @contextmanager

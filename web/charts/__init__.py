@@ -7,7 +7,7 @@ A chart is never the only place for its numbers: the page also has a table of th
 from web.charts.answers import PART_METRICS, adversarial, parts, positions, probabilities
 from web.charts.changes import drift
 from web.charts.drawing import Chart
-from web.charts.models import accuracy_and_worst, differences
+from web.charts.models import differences
 from web.charts.moved import SPREAD_COLUMNS, answer_moving, spread
 from web.charts.orders import SHARES, bmca_curve, noise, shuffles
 from web.charts.subsets import agreement
@@ -17,7 +17,6 @@ __all__ = [
     "SHARES",
     "SPREAD_COLUMNS",
     "Chart",
-    "accuracy_and_worst",
     "adversarial",
     "agreement",
     "answer_moving",

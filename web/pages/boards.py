@@ -1,5 +1,7 @@
 """Boards on the web: what an organisation publishes, now and in the past."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 from flask import Blueprint, render_template, request, url_for
@@ -17,17 +19,19 @@ from registry.metrics import METRICS
 from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
 from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
-from web import charts, parameters, queries
+from web import parameters, queries
 from web.cache import OfSealed
+from web.charts import board as charts
 from web.pages import luck
 from web.responses import session
+from web.sorting import Order, Sorting, read_sorting
 
 blueprint = Blueprint("boards", __name__)
 
 SNAPSHOTS: Final = 20
 """How many past snapshots a board's page shows."""
 DRAWN: Final = 100
-"""How many points a line of a board's history has at most, about."""
+"""At how many moments a board's history is drawn at most, about."""
 
 
 def shown_board(name: str) -> Board:
@@ -49,16 +53,16 @@ def snapshot_sql(snapshot: BoardSnapshot) -> str:
     return f"SELECT * FROM board_standings WHERE snapshot = {snapshot.id} ORDER BY column_name, rank, model"  # noqa: S608
 
 
-def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], str, str]:
+def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
     """Rows by the column asked for, the complete ones first; with that column and its direction."""
-    columns = {column["name"]: column for column in document["columns"]}
-    sort = parameters.choice(request.args, "sort", columns, document["sort"])
-    natural = "asc" if columns[sort]["better"] == "lower" else "desc"
-    order = parameters.choice(request.args, "order", ("asc", "desc"), natural)
-    known = [row for row in rows if row["values"][sort]["value"] is not None]
-    known.sort(key=lambda row: row["values"][sort]["value"], reverse=order == "desc")
-    unknown = [row for row in rows if row["values"][sort]["value"] is None]
-    return sorted(known + unknown, key=lambda row: not row["complete"]), sort, order
+    natural: dict[str, Order] = {
+        column["name"]: "asc" if column["better"] == "lower" else "desc" for column in document["columns"]
+    }
+    sorting = read_sorting(natural, document["sort"])
+    known = [row for row in rows if row["values"][sorting.sort]["value"] is not None]
+    known.sort(key=lambda row: row["values"][sorting.sort]["value"], reverse=sorting.order == "desc")
+    unknown = [row for row in rows if row["values"][sorting.sort]["value"] is None]
+    return sorted(known + unknown, key=lambda row: not row["complete"]), sorting
 
 
 def in_progress(database: Session, board: Board) -> list[Row]:
@@ -83,14 +87,15 @@ def in_progress(database: Session, board: Board) -> list[Row]:
 
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
-    rows, sort, order = _sorted(document["rows"], document)
+    rows, sorting = _sorted(document["rows"], document)
+    sort = sorting.sort
     known = moments(session(), snapshot.board.name)
     return render_template(
         "board.html",
         document=document,
         rows=rows,
+        sorting=sorting,
         sort=sort,
-        order=order,
         current=current,
         as_of=request.args.get("as_of", ""),
         waiting=in_progress(session(), snapshot.board) if current else [],
@@ -99,6 +104,8 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         moved=_moved(snapshot, sort),
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document),
+        shorten=charts.shorten,
+        lines_of=charts.lines_of,
         lucky=_lucky(document),
         unranked=_unranked(document, sort),
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
@@ -123,13 +130,16 @@ def _listed(known: list[Moment]) -> list[Row]:
 
 _moves: Final[OfSealed[Row]] = OfSealed()
 """A snapshot's history never changes."""
+_plots: Final[OfSealed[charts.Scatter]] = OfSealed()
+"""Nor do its points."""
 
 
 def _moved(snapshot: BoardSnapshot, column: str) -> Row:
-    """How the models' values in a column changed since the board's first snapshot, in the order of its rows.
+    """How the models' values and ranks in a column changed since the board's first snapshot, in the order of its rows.
 
-    since: the time of that snapshot. rows: with the points of a small line, 0 to 100 along, by time; 0 to 20 down, from
-    the highest value of all models to the lowest. Empty for a board's first snapshot.
+    begin, end: the times of the first moment and of this one. rows: of the models with a value now; `changes`: the
+    times at which a rank began, with the rank, None for none. chart: their ranks over time, None where nothing is
+    ranked or there is one moment.
     """
     key = f"{snapshot.id}:{snapshot.digest}:{column}"
     return _moves.get(key, lambda: _computed_moves(snapshot, column))
@@ -137,27 +147,17 @@ def _moved(snapshot: BoardSnapshot, column: str) -> Row:
 
 def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
     known = moments(session(), snapshot.board.name, until=snapshot.id)
-    if sum(moment.snapshots for moment in known) < 2:
-        return {"rows": []}
     # The first and the last, and evenly between them.
     steps = max(1, -(-len(known) // DRAWN))
     places = sorted({*range(0, len(known), steps), len(known) - 1})
-    begin, end = known[0].as_of, known[-1].as_of
-    span = (end - begin).total_seconds() or 1.0
     found = courses(session(), snapshot.board.name, known, column, places)
-    values = [one.value for course in found.values() for one in course.values.values()]
-    low, high = min(values, default=0.0), max(values, default=1.0)
     rows = []
     for row in board_rows(snapshot):
         course, standing = found.get((row["model"], row["revision"])), row["values"][column]
         if course is None or standing["value"] is None:
             continue
-        points = [
-            (
-                100 * (known[place].as_of - begin).total_seconds() / span,
-                20 * (high - one.value) / ((high - low) or 1.0),
-            )
-            for place, one in sorted(course.values.items())
+        ranks = [
+            (known[place].as_of, course.values[place].rank if place in course.values else None) for place in places
         ]
         rows.append(
             {
@@ -166,11 +166,27 @@ def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
                 "first": course.first,
                 "last": standing,
                 "since": course.since,
-                "points": " ".join(f"{x:.1f},{y:.1f}" for x, y in points),
-                "end": points[-1],
+                "ranks": ranks,
+                "changes": _changes(ranks),
             }
         )
-    return {"rows": rows, "begin": begin, "end": end, "moments": len(known)}
+    begin, end = known[0].as_of, known[-1].as_of
+    return {
+        "rows": rows,
+        "begin": begin,
+        "end": end,
+        "moments": len(known),
+        "chart": charts.ranks_over_time(rows, begin, end),
+    }
+
+
+def _changes(ranks: Sequence[tuple[datetime, int | None]]) -> list[tuple[datetime, int | None]]:
+    """The times at which a rank was another than before, from the first rank on."""
+    found: list[tuple[datetime, int | None]] = []
+    for moment, rank in ranks:
+        if rank != (found[-1][1] if found else None):
+            found.append((moment, rank))
+    return found
 
 
 def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
@@ -230,7 +246,8 @@ def _scatters(document: Row) -> list[Row]:
             left_out.setdefault(reason, []).append(model)
         if len(points) > 1:
             asked = variants if protocol is None else f"{variants}, {protocol}"
-            chart = charts.accuracy_and_worst(points)
+            key = f"{document['digest']}:{asked}"
+            chart = _plots.get(key, lambda drawn=points: charts.accuracy_and_worst(drawn))  # type: ignore[misc]
             found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
     return found
 

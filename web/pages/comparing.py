@@ -1,4 +1,4 @@
-"""Pages that compare evaluations: with moved answers, and two of them question by question."""
+"""Pages that compare evaluations: with moved answers, two of them question by question, several models at once."""
 
 import json
 from collections.abc import Sequence
@@ -10,12 +10,16 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError, UsageError
 from registry.metrics import METRICS
+from registry.results.leaderboard import Ordering, complete_rows, count_groups
 from registry.results.selectables import Row
+from registry.results.selection import Selection
 from web import chart_data, charts, listings, parameters, queries
 from web.cache import OfSealed
+from web.formats import telling_names
 from web.pages import leaderboard
 from web.paging import QUESTIONS_PER_PAGE, paged
 from web.responses import session
+from web.shared_ways import WAY, asking_the_others, sealed_by_way, way_key
 
 blueprint = Blueprint("comparing", __name__)
 
@@ -94,7 +98,7 @@ def _spread_group(rows: Sequence[Row], runs: dict[int, list[Row]]) -> Row:
     }
 
 
-# Two evaluations
+# Evaluations against each other
 
 COMPARED: Final = (
     "accuracy",
@@ -114,15 +118,59 @@ RIGHT_OR_WRONG: Final = {
 
 LISTED: Final = 200
 """Evaluations offered to compare with, newest first."""
+MOST_MODELS: Final = 20
+"""Models side by side: more than a matrix can show."""
+STATED: Final = ("worst_accuracy", "accuracy")
+"""What a verdict is about: the first that both have."""
 
 
 @blueprint.get("/compare")
 def compare() -> ResponseReturnValue:
-    """Two evaluations of one benchmark: paired differences, and the questions on which they differ."""
-    sides = [parameters.text(request.args, side) for side in ("left", "right")]
-    if None in sides:
-        return _choose(next((side for side in sides if side is not None), None))
-    left, right, others = _sides(*(side or "" for side in sides))
+    """Evaluations of one benchmark against each other: a verdict, paired differences, questions on which two differ.
+
+    Given as the ids of two evaluations, `left` and `right`, or as models, whose evaluations are found: those that were
+    asked the same questions in the same way.
+    """
+    models = parameters.names(request.args, "model", MOST_MODELS)
+    left, right = (parameters.text(request.args, side) for side in ("left", "right"))
+    if not models and left is not None and right is not None:
+        if left.isdecimal() and right.isdecimal():
+            sides = [queries.evaluation(session(), parameters.identifier("evaluation", side)) for side in (left, right)]
+            for row in sides:
+                if not row["complete"]:
+                    raise UsageError(f"evaluation {row['evaluation_id']} is {row['state']}; wait until it is complete")
+            return _two(sides[0], sides[1], [])
+        models = [parameters.name("model", side) for side in (left, right)]
+    if not models and (left or right or "").isdecimal():
+        return _with(left or right or "")
+    wanted = _wanted_way()
+    if len(models) < 2 or parameters.choice(request.args, "choose", ("yes", "no"), "no") == "yes":
+        return _choose(models or [side for side in (left, right) if side], wanted)
+    ways = sealed_by_way(session(), models, wanted)
+    shared = [[way[model] for model in models] for way in ways if len(way) == len(models)]
+    if not shared:
+        commands = asking_the_others(session(), models, ways[0]) if ways else []
+        return render_template("compare_nothing.html", models=models, ways=ways, wanted=wanted, commands=commands), 404
+    if len(models) > 2:
+        return _several(shared[0], shared)
+    pair = [queries.evaluation(session(), row["evaluation_id"]) for row in shared[0]]
+    return _two(pair[0], pair[1], shared)
+
+
+def _wanted_way() -> dict[str, str]:
+    """What the URL says of the way of asking. Raises NotFoundError for a benchmark that the viewer cannot see."""
+    named = {key: "version" if key == "benchmark_version" else key for key in WAY}
+    wanted = {key: value for key, name in named.items() if (value := parameters.text(request.args, name)) is not None}
+    if "benchmark" in wanted:
+        listings.benchmarks(session(), parameters.name("benchmark", wanted["benchmark"]))
+    return wanted
+
+
+# Two
+
+
+def _two(left: Row, right: Row, shared: list[list[Row]]) -> ResponseReturnValue:
+    """Two evaluations. shared: all ways in which their models were both asked, this one first; empty if given by id."""
     document = _document(left, right)
     differences = {name: row for name in COMPARED if (row := document["metrics"][name])["n"]}
     countable = [name for name in RIGHT_OR_WRONG if differences.get(name, {}).get("mcnemar")]
@@ -136,7 +184,9 @@ def compare() -> ResponseReturnValue:
         "compare.html",
         left=left,
         right=right,
-        others=others,
+        names=telling_names(left, right),
+        verdict=_verdict(differences),
+        others=shared[1:],
         questions=document["questions"],
         resamples=document["resamples"],
         differences=differences,
@@ -159,17 +209,94 @@ def compare() -> ResponseReturnValue:
     )
 
 
+def _verdict(differences: dict[str, Row]) -> Row | None:
+    """Which side is better in the first metric of STATED that both have, by how much, and whether that is certain.
+
+    better: 0 for the left side, 1 for the right, None where neither has more. difference, low, high: fractions, of the
+    better minus the other; low and high are None without an interval. told_apart: whether the interval excludes zero.
+    only: on how many questions only the left, only the right is right. None where no metric of STATED has a value.
+    """
+    metric = next(
+        (name for name in STATED if name in differences and differences[name]["difference"] is not None), None
+    )
+    if metric is None:
+        return None
+    row = differences[metric]
+    ends = row["interval"]
+    if row["difference"] < 0 and ends is not None:
+        ends = [-ends[1], -ends[0]]
+    low, high = ends or (None, None)
+    return {
+        "metric": metric,
+        "better": None if row["difference"] == 0 else int(row["difference"] < 0),
+        "difference": abs(row["difference"]),
+        "low": low,
+        "high": high,
+        "told_apart": low is not None and low > 0,
+        "values": (row["first"], row["second"]),
+        "only": (row["mcnemar"]["only_first"], row["mcnemar"]["only_second"]),
+        "n": row["n"],
+    }
+
+
 def _drawn(name: str, row: Row) -> Row:
     low, high = row["interval"] or (None, None)
     return {"label": METRICS[name].label, "difference": row["difference"], "low": low, "high": high}
 
 
-def _choose(side: str | None) -> ResponseReturnValue:
-    """What can be compared: any two evaluations or, given the id of one, the others of its benchmark."""
-    if side is None or not side.isdecimal():
-        benchmarks = list(dict.fromkeys(row["benchmark"] for row in listings.benchmarks(session())))
-        models = [row["model"] for row in listings.models(session()) if row["evaluations"]]
-        return render_template("compare_choice.html", given=None, benchmarks=benchmarks, models=models)
+# Several
+
+
+def _several(rows: list[Row], shared: list[list[Row]]) -> ResponseReturnValue:
+    """Several models that were asked in one way: a matrix of differences. shared: all such ways, this one first."""
+    document = _several_document(rows, STATED[0])
+    known = [name for name in COMPARED if document["values"][name]["n"]]
+    if not known:
+        raise NotFoundError("these models have no question with a value in common; choose others or another benchmark")
+    by = parameters.choice(request.args, "by", known, next(name for name in (*STATED, *known) if name in known))
+    if by != document["metric"]:
+        document = _several_document(rows, by)
+    values = document["values"][by]["values"]
+    lower = METRICS[by].better == "lower"
+    order = sorted(range(len(rows)), key=lambda place: values[place] if lower else -values[place])
+    shown: list[Row] = [
+        {
+            "row": rows[place],
+            "metrics": {name: document["values"][name]["values"][place] for name in known},
+            "cells": [_cell(document["differences"][place][other], lower=lower) for other in order],
+        }
+        for place in order
+    ]
+    best = shown[0]["cells"][1:]
+    return render_template(
+        "compare_several.html",
+        first=rows[0],
+        shown=shown,
+        others=shared[1:],
+        known={name: document["values"][name]["n"] for name in known},
+        by=by,
+        n=document["values"][by]["n"],
+        resamples=document["resamples"],
+        apart=sum(cell["side"] == "ahead" for cell in best),
+        level=[(item["row"], cell) for item, cell in zip(shown[1:], best, strict=True) if cell["side"] != "ahead"],
+        stated=any(cell["interval"] for cell in best),
+    )
+
+
+def _cell(difference: Row | None, *, lower: bool) -> Row | None:
+    """A difference with its side: `ahead` or `behind` where its interval excludes zero, else `level`."""
+    if difference is None:
+        return None
+    low, high = difference["interval"] or (0.0, 0.0)
+    positive, negative = ("behind", "ahead") if lower else ("ahead", "behind")
+    return difference | {"side": positive if low > 0 else negative if high < 0 else "level"}
+
+
+# What to compare
+
+
+def _with(side: str) -> ResponseReturnValue:
+    """Given the id of one evaluation, the others of its benchmark."""
     given = queries.evaluation(session(), parameters.identifier("evaluation", side))
     found, _ = queries.evaluations(session(), states=("complete",), benchmark=given["benchmark"], limit=LISTED)
     offered = [
@@ -179,57 +306,77 @@ def _choose(side: str | None) -> ResponseReturnValue:
     ]
     # Those asked in the same way first: only then is the model the only difference.
     offered.sort(key=lambda row: _way(row) != _way(given))
-    return render_template("compare_choice.html", given=given, offered=offered, way=_way)
+    return render_template("compare_with.html", given=given, offered=offered, way=_way)
 
 
 def _way(row: Row) -> tuple[Any, ...]:
     """How a benchmark was asked."""
-    return (row["benchmark_version"], row["variants"], row["protocol"], row["shots"])
+    return tuple(row[key] for key in WAY)
 
 
-def _sides(left: str, right: str) -> tuple[Row, Row, list[tuple[Row, Row]]]:
-    """Two evaluations by their ids, or by their models; then also the other pairs that these models have in common."""
-    if left.isdecimal() and right.isdecimal():
-        pair = [queries.evaluation(session(), parameters.identifier("evaluation", side)) for side in (left, right)]
-        others = []
-    else:
-        benchmark = parameters.text(request.args, "benchmark")
-        if benchmark is None:
-            raise UsageError(
-                "left and right are models: give a benchmark to compare them on, such as &benchmark=mmlu; or give the "
-                "ids of two evaluations"
-            )
-        others = _pairs(left, right, parameters.name("benchmark", benchmark))
-        if not others:
-            raise NotFoundError(
-                f"no complete evaluations of {parameters.shorten(left)} and {parameters.shorten(right)} on "
-                f"{parameters.shorten(benchmark)} that were asked in the same way; submit what is missing"
-            )
-        pair = [queries.evaluation(session(), row["evaluation_id"]) for row in others[0]]
-    for row in pair:
-        if not row["complete"]:
-            raise UsageError(f"evaluation {row['evaluation_id']} is {row['state']}; wait until it is complete")
-    return pair[0], pair[1], others
+def _choose(picked: list[str], wanted: dict[str, str]) -> ResponseReturnValue:
+    """The ways in which two models or more were asked, and the models of one of them to choose from.
+
+    picked: models that are chosen already; then only ways in which all of them were asked are offered.
+    """
+    groups = [group for group in count_groups(session(), Selection()) if group["evaluations"] > 1]
+    if picked:
+        asked = {
+            way_key(next(iter(way.values()))) for way in sealed_by_way(session(), picked, {}) if len(way) == len(picked)
+        }
+        groups = [group for group in groups if _group_key(group) in asked]
+    groups.sort(key=lambda group: (-group["evaluations"], group["benchmark"].casefold(), group["variants"]))
+    fitting = [group for group in groups if all(str(group[key]) == value for key, value in wanted.items())]
+    chosen = next(iter(fitting or groups), None)
+    return render_template(
+        "compare_choice.html",
+        groups=groups,
+        chosen=chosen,
+        metric=STATED[0],
+        models=[] if chosen is None else _models_of(chosen),
+        picked=picked,
+        most=MOST_MODELS,
+    )
 
 
-def _pairs(left: str, right: str, benchmark: str) -> list[tuple[Row, Row]]:
-    """Complete evaluations of two models on a benchmark that were asked in the same way, the newest of each way."""
-    wanted = {key: parameters.text(request.args, key) for key in ("variants", "protocol")}
-    by_way: list[dict[tuple[Any, ...], Row]] = []
-    for model in (left, right):
-        rows, _ = queries.evaluations(
-            session(),
-            states=("complete",),
-            model=parameters.name("model", model),
-            benchmark=benchmark,
-            limit=LISTED,
-        )
-        kept = [row for row in rows if all(value in (None, row[key]) for key, value in wanted.items())]
-        by_way.append({_way(row): row for row in reversed(kept)})
-    return [(row, by_way[1][way]) for way, row in reversed(by_way[0].items()) if way in by_way[1]]
+def _group_key(group: Row) -> tuple[Any, ...]:
+    part = group["part"]
+    return (
+        group["benchmark_version_id"],
+        group["protocol_id"],
+        group["variant_set_id"],
+        "" if part is None else str(sorted(part.items())),
+    )
+
+
+def _models_of(group: Row) -> list[Row]:
+    """The models that were asked in one way, by name, each with the metrics of STATED of its newest evaluation."""
+    selection = Selection(**{key: group[key] for key in ("benchmark", "variants", "protocol", "shots")})
+    rows, _ = complete_rows(
+        session(), selection, Ordering(STATED, "model", "asc"), limit=parameters.MAX_PER_PAGE, offset=0, metrics=STATED
+    )
+    kept = {key: group[key] for key in ("benchmark_version", "part")}
+    newest: dict[str, Row] = {}
+    for row in rows:
+        if all(row[key] == value for key, value in kept.items()):
+            before = newest.get(row["model"])
+            if before is None or before["evaluation_id"] < row["evaluation_id"]:
+                newest[row["model"]] = row
+    return list(newest.values())
 
 
 _compared: OfSealed[Row] = OfSealed(64)
+_several_compared: OfSealed[Row] = OfSealed(64)
+
+
+def _several_document(rows: list[Row], metric: str) -> Row:
+    """What `compare_several` says of sealed evaluations; the draws may take a few seconds."""
+    from registry.studies.comparing import compare_several
+
+    key = " ".join([metric, *(row["seal"] for row in rows)])
+    return _several_compared.get(
+        key, lambda: compare_several(session(), [row["evaluation_id"] for row in rows], metric)
+    )
 
 
 def _document(left: Row, right: Row) -> Row:

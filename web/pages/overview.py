@@ -14,6 +14,7 @@ from registry.results.selection import Selection
 from web import parameters
 from web.formats import chosen_questions
 from web.responses import session
+from web.sorting import Order, in_order, read_sorting
 
 blueprint = Blueprint("overview", __name__)
 
@@ -31,18 +32,30 @@ def overview() -> ResponseReturnValue:
     way = _way(groups)
     choices = {key: sorted({str(group[key]) for group in groups}) for key in WAY}
     if way is None:
-        return render_template("overview.html", metric=metric, way=None, choices=choices, rows=[], benchmarks=[])
-    selection = Selection(**way)
+        return render_template("overview.html", metric=metric, way=None, choices=choices)
     asked = Ordering((metric,), metric, natural_order(metric))
-    found, total = complete_rows(session(), selection, asked, limit=MOST, offset=0, metrics=(metric,))
-    benchmarks = [members[0] for members in split_by_group(found)]
+    found, total = complete_rows(session(), Selection(**way), asked, limit=MOST, offset=0, metrics=(metric,))
+    columns = _columns(found, metric)
+    natural: Order = "asc" if METRICS[metric].better == "lower" else "desc"
+    keys = [column["key"] for column in columns]
+    sorting = read_sorting(
+        {"mean": natural, "model": "asc", **dict.fromkeys(keys, natural)}, "mean" if len(keys) > 1 else keys[0]
+    )
+    rows, apart = _by_model(found, columns, metric), []
+    if sorting.sort == "mean":
+        # What lacks a number would not be comparable: it stands apart, those that lack the least first.
+        apart = sorted((row for row in rows if row["mean"] is None), key=lambda row: len(row["lacking"]))
+        rows = [row for row in rows if row["mean"] is not None]
     return render_template(
         "overview.html",
         metric=metric,
         way=way,
         choices=choices,
-        benchmarks=[row | {"part": chosen_questions(row["question_filter"])} for row in benchmarks],
-        rows=_by_model(found, benchmarks, metric),
+        columns=columns,
+        averaged=[column["label"] for column in columns if column["averaged"]],
+        sorting=sorting,
+        rows=in_order(rows, sorting, lambda row: row["numbers"].get(sorting.sort, row.get(sorting.sort))),
+        apart=apart,
         left_out=total - len(found),
     )
 
@@ -71,34 +84,79 @@ def _way(groups: list[Row]) -> dict[str, Any] | None:
     return None
 
 
-def _by_model(found: list[Row], benchmarks: list[Row], metric: str) -> list[Row]:
-    """One row per model revision with a cell per benchmark, None where it was not asked; best mean first.
+def _columns(found: list[Row], metric: str) -> list[Row]:
+    """The benchmarks, by name: `key` and `label` to sort and to name one by, and whether the mean is over it.
 
-    mean: unweighted, None unless every benchmark has a value.
+    The mean is over the benchmarks on which at least half of the models have a value, so that one that was asked of few
+    does not leave the others without a mean.
     """
-    keys = [group_key(row) for row in benchmarks]
+    groups = split_by_group(found)
+    names = Counter(members[0]["benchmark"] for members in groups)
+    versions = Counter((members[0]["benchmark"], members[0]["benchmark_version"]) for members in groups)
+    models = {_revision(row) for row in found if row[metric] is not None}
+    columns: list[Row] = []
+    for members in groups:
+        first = members[0]
+        name, version = first["benchmark"], first["benchmark_version"]
+        part = chosen_questions(first["question_filter"])
+        label = name if names[name] == 1 and name not in ("mean", "model") else f"{name}@{version}"
+        if versions[name, version] > 1 and part is not None:
+            label = f"{label} ({part})"
+        valued = {_revision(row) for row in members if row[metric] is not None}
+        # Parts of one version can have one name where their filters say the same in other words.
+        key = label if label not in {column["key"] for column in columns} else f"{label} {len(columns)}"
+        columns.append(
+            first
+            | {
+                "key": key,
+                "label": label,
+                "part": part,
+                "models": len(valued),
+                "averaged": bool(valued) and 2 * len(valued) >= len(models),
+            }
+        )
+    return columns
+
+
+def _revision(row: Row) -> tuple[str, int]:
+    return row["model"], row["revision"]
+
+
+def _by_model(found: list[Row], columns: list[Row], metric: str) -> list[Row]:
+    """One row per model revision, by name, with a cell per benchmark, None where it was not asked.
+
+    numbers: by the columns' keys. mean: unweighted over the columns that are averaged, None unless each has a
+    value; covered: how many of them do; lacking: the names of the others.
+    """
     cells: dict[tuple[str, int], dict[Any, Row]] = {}
     for row in found:
-        cells.setdefault((row["model"], row["revision"]), {})[group_key(row)] = row
+        cells.setdefault(_revision(row), {})[group_key(row)] = row
     values = [row[metric] for row in found if row[metric] is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
     if METRICS[metric].unit == "fraction":
         low, high = 0.0, 1.0
+    averaged = [column["key"] for column in columns if column["averaged"]]
+    revisions = Counter(model for model, _ in cells)
     rows = []
     for (model, revision), of_model in cells.items():
-        shown = [of_model.get(key) for key in keys]
-        numbers = [row[metric] for row in shown if row is not None and row[metric] is not None]
-        whole = len(numbers) == len(keys)
+        shown = [of_model.get(group_key(column)) for column in columns]
+        numbers = {
+            column["key"]: None if row is None else row[metric] for column, row in zip(columns, shown, strict=True)
+        }
+        known = [value for key in averaged if (value := numbers[key]) is not None]
         rows.append(
             {
                 "model": model,
                 "revision": revision,
-                "mean": sum(numbers) / len(numbers) if whole else None,
+                "several_revisions": revisions[model] > 1,
+                "mean": sum(known) / len(known) if known and len(known) == len(averaged) else None,
+                "covered": len(known),
+                "lacking": [one["label"] for one in columns if one["averaged"] and numbers[one["key"]] is None],
+                "numbers": numbers,
                 "cells": [None if row is None else _cell(row, metric, low, high) for row in shown],
             }
         )
-    sign = 1 if METRICS[metric].better == "lower" else -1
-    return sorted(rows, key=lambda row: (row["mean"] is None, sign * (row["mean"] or 0), row["model"].casefold()))
+    return sorted(rows, key=lambda row: (row["model"].casefold(), row["revision"]))
 
 
 def _cell(row: Row, metric: str, low: float, high: float) -> Row:

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
-from sqlalchemy import func, select
+from sqlalchemy import func, select, tuple_
 
 from registry.errors import UsageError
 from registry.proof.provenance import GROUPS, compare_provenance
@@ -19,6 +19,8 @@ blueprint = Blueprint("proof", __name__)
 
 LINKS_PER_PAGE: Final = 100
 FLIPS_PER_PAGE: Final = 50
+MOST_AGAIN: Final = 500
+"""Evaluations that the page offers to choose from, the newest."""
 
 
 def remarks(evaluation_id: int) -> Row:
@@ -82,12 +84,33 @@ def _under_other_names(row: Row) -> list[Row]:
     return found
 
 
+def _asked_again() -> list[list[Row]]:
+    """Sealed evaluations that gave one model the same prompts, together, newest first; at most MOST_AGAIN of them."""
+    key = (ModelRevision.model_id, Evaluation.benchmark_version_id, Evaluation.protocol_id, Evaluation.variant_set_id)
+    several = (
+        select(*key)
+        .select_from(Evaluation)
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .where(Evaluation.seal.is_not(None))
+        .group_by(*key)
+        .having(func.count() > 1)
+    )
+    rows = queries.sealed_evaluations(session(), (tuple_(*key).in_(several),), limit=MOST_AGAIN)
+    found: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        same = (row["model"], row["benchmark_version_id"], row["protocol_id"], row["variant_set_id"])
+        found.setdefault(same, []).append(row)
+    return [members for members in found.values() if len(members) > 1]
+
+
 @blueprint.get("/drift")
 def drift() -> ResponseReturnValue:
     """What changed between two runs of the same prompts on one model."""
     sides = [parameters.text(request.args, side) for side in ("left", "right")]
     if sides[0] is None:
-        raise UsageError("left is missing: give the ids of two evaluations, such as /drift?left=1&right=2")
+        if sides[1] is not None:
+            raise UsageError("left is missing: give the ids of two evaluations, such as /drift?left=1&right=2")
+        return render_template("drift_overview.html", groups=_asked_again())
     if sides[1] is None:
         row = _evaluation(sides[0])
         kept = ("benchmark_version", "protocol", "shots", "variants")

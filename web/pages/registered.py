@@ -1,22 +1,46 @@
 """What is registered: models, benchmarks, and their parts of the leaderboard."""
 
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Final
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import NotFoundError
+from registry.results.selectables import Row
 from web import chart_data, listings, parameters
 from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
 from web.paging import QUESTIONS_PER_PAGE, paged
 from web.responses import session
+from web.sorting import Order, in_order, read_sorting
+
+MODELS: Final[Mapping[str, Order]] = {
+    **dict.fromkeys(("model", "family", "developer"), "asc"),
+    "parameters": "desc",
+    "licence": "asc",
+    **dict.fromkeys(("revisions", "evaluations"), "desc"),
+}
+"""The columns of the list of models, and the direction in which each is sorted first."""
+BENCHMARKS: Final[Mapping[str, Order]] = {
+    **dict.fromkeys(("benchmark", "version", "language", "split", "licence"), "asc"),
+    **dict.fromkeys(("questions", "few_shot_examples", "evaluations"), "desc"),
+}
+
+
+def _matching(rows: Sequence[Row], q: str | None, columns: Sequence[str]) -> list[Row]:
+    """Rows that contain `q` in one of their columns; letter case does not count."""
+    wanted = (q or "").casefold()
+    return [row for row in rows if any(wanted in (row[name] or "").casefold() for name in columns)]
 
 
 @blueprint.get("/models")
 def models() -> ResponseReturnValue:
-    """Every model."""
-    return render_template("models.html", models=listings.models(session()))
+    """Every model, or those whose name, family or developer contains `q`."""
+    known, q, sorting = listings.models(session()), parameters.text(request.args, "q"), read_sorting(MODELS, "model")
+    shown = in_order(_matching(known, q, ("model", "family", "developer")), sorting)
+    return render_template("models.html", models=shown, known=len(known), q=q, sorting=sorting)
 
 
 @blueprint.get("/models/<model>")
@@ -35,10 +59,19 @@ def model(model: str) -> ResponseReturnValue:
 
 @blueprint.get("/benchmarks")
 def benchmarks() -> ResponseReturnValue:
-    """Every benchmark version."""
-    rows = listings.benchmarks(session())
-    by_name = {name: list(versions) for name, versions in groupby(rows, key=lambda row: row["benchmark"])}
-    return render_template("benchmarks.html", benchmarks=by_name)
+    """Every benchmark, or those whose name contains `q`, with their versions, newest first.
+
+    Benchmarks are sorted by their newest version.
+    """
+    known, q, sorting = (
+        listings.benchmarks(session()),
+        parameters.text(request.args, "q"),
+        read_sorting(BENCHMARKS, "benchmark"),
+    )
+    by_name = {name: list(versions) for name, versions in groupby(known, key=lambda row: row["benchmark"])}
+    newest = in_order(_matching([versions[0] for versions in by_name.values()], q, ("benchmark",)), sorting)
+    shown = {row["benchmark"]: by_name[row["benchmark"]] for row in newest}
+    return render_template("benchmarks.html", benchmarks=shown, known=len(by_name), q=q, sorting=sorting)
 
 
 @blueprint.get("/benchmarks/<benchmark>")
