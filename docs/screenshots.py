@@ -79,7 +79,7 @@ PICTURES: Final[dict[str, tuple[str, str | None, str | None]]] = {
     "curve": ("/evaluations/{half-reader cyclic mmlu-sample}", "#bmca", "#bmca"),
     "subjects": ("/evaluations/{half-reader shuffle mmlu-sample}", "#shuffles", "#shuffles"),
     "adversarial": ("/evaluations/{half-reader adversarial csqa-sample}", "#adversarial", "#adversarial"),
-    "question": ("/evaluations/{first-place cyclic mmlu-sample}/questions/{question}", None, "figure"),
+    "question": ("/evaluations/{first-place cyclic mmlu-sample}/questions/{question}", None, "#orders"),
     "answer-moving": ("/benchmarks/mmlu-sample/answer-moving", None, "figure"),
     "compare": ("/compare?left=reader&right=half-reader&benchmark=mmlu-sample&variants=cyclic", None, "figure"),
 }

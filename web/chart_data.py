@@ -187,6 +187,25 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
     return rows, {"prompts": sum(by_position.values()), "invalid": by_position.get(None, 0)}
 
 
+# Flips
+
+
+def right_in(session: Session, evaluation_id: int) -> list[Row]:
+    """How many completely scored questions are right in how many of their variants, which show their own options.
+
+    `variants`, `correct`, `steady` (the answer is the same in all of them), `questions`; only of two variants or more.
+    """
+    o = QuestionScore
+    steady = (o.agreeing == o.variants).label("steady")
+    query = (
+        select(o.variants, o.correct, steady, func.count().label("questions"))
+        .where(o.evaluation_id == evaluation_id, o.stored >= o.expected, o.variants > 1)
+        .group_by(o.variants, o.correct, steady)
+        .order_by(o.variants, o.correct, steady)
+    )
+    return rows_of(session, query)
+
+
 # Two evaluations
 
 _left, _right = question_metrics.alias("left_metrics"), question_metrics.alias("right_metrics")

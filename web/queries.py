@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     and_,
+    case,
     func,
     not_,
     select,
@@ -44,6 +45,7 @@ from registry.tables import (
     EvaluationQuestion,
     Model,
     ModelRevision,
+    Prediction,
     Protocol,
     Question,
     QuestionOption,
@@ -244,6 +246,9 @@ QUESTION_FILTERS: Final[dict[str, tuple[str, ColumnElement[bool] | None]]] = {
 }
 """Filter → label and condition. A question without a valid answer somewhere may be among the flips as well."""
 
+# The filter "flips", of the counts alone.
+_FLIPS: Final = (_o.stored >= _o.expected, _o.variants > 1, _o.agreeing < _o.variants)
+
 
 def question_counts(
     session: Session, evaluation_id: int, among: Select[*tuple[Any, ...]] | None = None
@@ -284,6 +289,81 @@ def questions(
     if condition is not None:
         query = query.where(condition)
     return rows_of(session, query.order_by(Question.ordinal).limit(limit).offset(offset))
+
+
+def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:
+    """The flipping questions of an evaluation before and after one, in the benchmark's order: `previous`, `next`.
+
+    asked: a question, of which the ids are None where there is no such one. `flips`: how many flip in all; `place`: the
+    number of the question among them, None where it does not flip itself.
+    """
+    place = asked["ordinal"]
+    beside = (
+        select(
+            func.count().label("flips"),
+            func.count().filter(Question.ordinal <= place).label("up_to"),
+            func.count().filter(Question.ordinal == place).label("own"),
+            func.max(case((Question.ordinal < place, Question.ordinal))).label("previous"),
+            func.min(case((Question.ordinal > place, Question.ordinal))).label("next"),
+        )
+        .select_from(_o)
+        .join(Question, Question.id == _o.question_id)
+        .where(_o.evaluation_id == evaluation_id, *_FLIPS)
+    )
+    found = rows_of(session, beside)[0]
+    near = [found[side] for side in ("previous", "next") if found[side] is not None]
+    ids: dict[int, int] = {}
+    if near:
+        query = select(Question.ordinal, Question.id).where(
+            Question.benchmark_version_id == asked["benchmark_version_id"],
+            Question.ordinal.in_(near),
+            ~Question.few_shot,
+        )
+        ids = {row.ordinal: row.id for row in session.execute(query)}
+    return {
+        "flips": found["flips"],
+        "place": found["up_to"] if found["own"] else None,
+        **{side: ids.get(found[side]) for side in ("previous", "next")},
+    }
+
+
+def flipping_parts(session: Session, evaluation_ids: Sequence[int], *, limit: int) -> list[Row]:
+    """The subjects on which the answers of sealed evaluations flip most: rows of the view `evaluation_metrics`.
+
+    By the lower end of the interval of their fluctuation rate, so that a few questions do not come first by luck. A
+    subject that is the whole evaluation is left out.
+    """
+    c = evaluation_metrics.c
+    query = (
+        select(c.evaluation_id, c.scope, c.value, c.n, c.interval_low, c.interval_high)
+        .join(Evaluation, Evaluation.id == c.evaluation_id)
+        .where(
+            c.evaluation_id.in_(evaluation_ids),
+            c.metric == "fluctuation_rate",
+            c.scope.like("subject:%"),
+            c.value > 0,
+            c.n < Evaluation.questions,
+        )
+        .order_by(c.interval_low.desc().nulls_last(), c.value.desc(), c.n.desc(), c.evaluation_id, c.scope)
+        .limit(limit)
+    )
+    return rows_of(session, query)
+
+
+def flipping_questions(session: Session, evaluation_id: int, *, limit: int) -> list[Row]:
+    """The questions whose answers agree least over the orders of an evaluation: `agreement`, in [0, 1], and counts."""
+    pairs = _o.variants * (_o.variants - 1) / 2.0
+    agreement = (_o.equal_pairs / pairs).label("agreement")
+    query = (
+        select(
+            _o.question_id, _o.correct, _o.variants, agreement, Question.external_id, Question.subject, Question.text
+        )
+        .join(Question, Question.id == _o.question_id)
+        .where(_o.evaluation_id == evaluation_id, *_FLIPS, _o.equal_pairs.is_not(None))
+        .order_by(agreement, Question.ordinal)
+        .limit(limit)
+    )
+    return rows_of(session, query)
 
 
 def predictions(session: Session, evaluation_id: int, question_id: int) -> list[Row]:
@@ -379,3 +459,20 @@ def question_everywhere(session: Session, question_id: int, *, limit: int, offse
     named = rows_of(session, _evaluations().where(Evaluation.id.in_(ids)).order_by(Evaluation.id.desc()))
     # Nested, since "variants" is a number in the one and a name in the other.
     return [row | {"outcome": outcomes[row["evaluation_id"]]} for row in named], total
+
+
+def choices(session: Session, question_id: int, evaluation_ids: Sequence[int]) -> dict[int, dict[int | None, int]]:
+    """Evaluation to how often each option of a question was chosen, None for no valid answer.
+
+    Over the variants that show the question with exactly its own options.
+    """
+    p = Prediction
+    query = (
+        select(p.evaluation_id, p.chosen_option, func.count())
+        .where(p.evaluation_id.in_(evaluation_ids), p.question_id == question_id, p.question_shown, p.own_options)
+        .group_by(p.evaluation_id, p.chosen_option)
+    )
+    found: dict[int, dict[int | None, int]] = {}
+    for evaluation_id, option, prompts in session.execute(query):
+        found.setdefault(evaluation_id, {})[option] = prompts
+    return found

@@ -578,3 +578,59 @@ def leaderboard_page(
     room = None if limit is None else limit - len(rows)
     more, waiting = incomplete_rows(session, asked, limit=room, offset=max(0, offset - sealed))
     return Page(rows + more, sealed + waiting)
+
+
+# Others that were asked the same
+
+
+def asked_the_same(
+    session: Session, rows: Sequence[Row], metrics: Sequence[str], *, min_parameters: int, max_parameters: int
+) -> dict[int, list[Row]]:
+    """Evaluation of `rows` to those of other models of a size that were asked the same questions in the same way.
+
+    rows: of `complete_rows`. min_parameters, max_parameters: inclusive; models of unknown size are left out, except
+    where the first is 0. Each row has `evaluation_id`, `model`, `parameters`, and of the metrics that have a value
+    `counts`: metric to value, n and interval over all questions. Of a model it is the newest revision's newest.
+    """
+    if not rows:
+        return {}
+    of, size = EvaluationMetric, func.coalesce(Model.parameters, 0)
+    query = (
+        _standing(
+            Evaluation.id.label("evaluation_id"),
+            Model.name.label("model"),
+            Model.parameters,
+            *_KEY,
+            case((~_WHOLE, _FILTER), else_=null()).label("part"),
+            of.metric,
+            of.value,
+            of.n,
+            of.interval_low,
+            of.interval_high,
+        )
+        .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
+        .join(Model, Model.id == ModelRevision.model_id)
+        .join(of, of.evaluation_id == Evaluation.id)
+        .where(
+            _SEALED,
+            tuple_(*_KEY).in_({_key(row) for row in rows}),
+            size.between(min_parameters, max_parameters),
+            _scope(of.scope, "all"),
+            of.metric.in_(metrics),
+            of.value.is_not(None),
+        )
+        .order_by(ModelRevision.number, Evaluation.id, of.definition_version)
+    )
+    # The newest comes last and stays.
+    found: dict[tuple[Any, ...], dict[str, Row]] = {}
+    for row in rows_of(session, query):
+        members = found.setdefault(_place(row), {})
+        counts = {key: row.pop(key) for key in ("value", "n", "interval_low", "interval_high")}
+        metric = row.pop("metric")
+        if members.get(row["model"], {}).get("evaluation_id") != row["evaluation_id"]:
+            members[row["model"]] = row | {"counts": {}}
+        members[row["model"]]["counts"][metric] = counts
+    return {
+        row["evaluation_id"]: [peer for name, peer in found.get(_place(row), {}).items() if name != row["model"]]
+        for row in rows
+    }

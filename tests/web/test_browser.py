@@ -149,6 +149,43 @@ def test_no_page_is_wider_than_its_window(chromium, address, width):
             assert opened.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
+def test_an_evaluation_shows_its_charts_at_once_and_its_questions_as_cards_on_a_phone(chromium, address):
+    base, seeded = address
+    with page(chromium, viewport={"width": 1440, "height": 900}) as opened:
+        opened.goto(f"{base}/evaluations/{seeded.evaluations['beta']}")
+        expect(opened.locator("#charts figure[data-chart=drawn]")).to_have_count(2)
+        for chart in opened.locator("#charts figure").all():
+            assert chart.locator(".chart").bounding_box()["y"] < 700
+        opened.set_viewport_size({"width": 390, "height": 800})
+        for cell in opened.locator("table.cardlike tbody tr").first.locator("> *").all():
+            box = cell.bounding_box()
+            assert 0 <= box["x"] < box["x"] + box["width"] <= 390
+
+
+def test_keys_lead_from_one_question_that_flips_to_the_next(chromium, address):
+    base, seeded = address
+    first, second = (f"**/questions/{seeded.questions[name]}" for name in ("q7", "q8"))
+    with page(chromium) as opened:
+        opened.goto(f"{base}/evaluations/{seeded.evaluations['beta']}/questions/{seeded.questions['q1']}")
+        opened.keyboard.press("n")
+        opened.wait_for_url(first)
+        expect(opened.locator("#announcer")).to_have_text("Question q7")
+        opened.keyboard.press("j")
+        opened.wait_for_url(second)
+        opened.keyboard.press("n")
+        expect(opened.locator("#announcer")).to_have_text("No later question flips")
+        opened.keyboard.press("p")
+        opened.wait_for_url(first)
+        # A single key must not act where somebody types, and can be turned off (WCAG 2.2, 2.1.4).
+        opened.evaluate("document.querySelector('main').append(document.createElement('input'))")
+        opened.locator("main input").press("n")
+        opened.get_by_role("button", name="Keys on").click()
+        opened.keyboard.press("n")
+        assert opened.url.endswith(f"/{seeded.questions['q7']}")
+        opened.reload()
+        expect(opened.get_by_role("button", name="Keys off")).to_be_visible()
+
+
 def test_the_first_tab_stop_skips_to_the_content(chromium, address):
     base, _ = address
     with page(chromium) as opened:

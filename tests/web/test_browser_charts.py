@@ -49,9 +49,9 @@ def paths(outputs):
     return {
         "/benchmarks/mixed/answer-moving": 1,
         f"/evaluations/{evaluations['leaning', 'adversarial', 'symbols']}": 3,
-        f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}": 4,
-        f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}/questions/{outputs.questions['m4']}": 1,
-        f"/evaluations/{outputs.parted}": 5,
+        f"/evaluations/{evaluations['leaning', 'cyclic', 'symbols']}": 5,
+        f"/evaluations/{outputs.parted}": 6,
+        "/models/leaning": 1,
         "/compare?left=leaning&right=steady&benchmark=mixed": 1,
     }
 

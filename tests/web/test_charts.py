@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from registry.db import read_session, write_session
 from tests.web.outputs import MODELS, PARTED_QUESTIONS, PROTOCOLS, QUESTIONS
-from tests.web.seed import HOSTILE, add_model, evaluate
+from tests.web.seed import add_model, evaluate
 from tests.web.seed import right as answered_right
 from tests.web.test_pages import counted, parsed
 from web import chart_data, charts
@@ -280,7 +280,7 @@ def test_effects_of_inserted_options_are_counted_from_the_lines(drawn):
             gains = [(one - other) / -other for one, other in zip(line["logprobs"], alone["logprobs"], strict=True)]
             by_npsq.append(isinstance(line["order"][gains.index(max(gains))], str))
         assert row[5] == f"{100 * mean(by_npsq):.1f}%"
-    adversarial = titled(page, "Bars for")
+    adversarial = titled(page, f"Bars for {len(names)} inserted texts")
     assert [value["label"] for value in adversarial["data"]["values"]] == names
 
 
@@ -419,48 +419,86 @@ def test_an_empty_registry_has_no_overview_yet(empty_client):
     assert "shuffleboard evaluations submit" in page
 
 
-def test_a_question_s_probabilities_stand_by_option_and_order(drawn):
+def test_the_matrix_of_a_question_is_what_the_imported_lines_say(drawn):
     page = drawn.client.get(address(drawn, "/evaluations/{cyclic}/questions/{question}")).text
     lines = [line for line in drawn.outputs.lines["leaning", "cyclic", "symbols"] if line["question_id"] == "m4"]
-    expected = {}
-    for line in lines:
+    chosen = {variant: line["order"][line["position"]] for variant, line in enumerate(lines)}
+    count, mean_row, *rows = cells(page, "What was chosen in each variant")
+    assert count[1:] == [str(list(chosen.values()).count(option)) for option in range(5)]
+    for variant, (line, row) in enumerate(zip(lines, rows, strict=True)):
         shares = [math.exp(value) for value in line["logprobs"]]
-        for position, option in enumerate(line["order"]):
-            expected[option, line["variant"]] = (shares[position] / sum(shares), "ABCDE"[position])
-    (specification,) = specifications(page)
-    found = {
-        (value["option"], value["order"]): (pytest.approx(value["probability"]), value["position"])
-        for value in specification["data"]["values"]
-    }
-    assert found == expected
-    chosen = {value["order"]: value["option"] for value in specification["data"]["values"] if value["chosen"]}
-    assert chosen == {
-        line["variant"]: line["order"][line["position"]] for line in lines if line["position"] is not None
-    }
-    rows = cells(page, "Probability of each option in each order")
-    assert [row[1:] for row in rows] == [
-        [f"{100 * expected[option, variant][0]:.1f}%" for variant in range(5)] for option in range(5)
-    ]
+        for option, cell in enumerate(row[1:]):
+            position = line["order"].index(option)
+            shown = f"{100 * shares[position] / sum(shares):.0f}"
+            mark = ("✓" if option == ANSWERS["m4"] else "✗") if option == chosen[variant] else None
+            assert cell.split() == [*([mark] if mark else []), shown, *(["chosen"] if mark else [])]
+    for option, cell in enumerate(mean_row[1:]):
+        known = [
+            math.exp(line["logprobs"][line["order"].index(option)]) / sum(map(math.exp, line["logprobs"]))
+            for line in lines
+        ]
+        assert cell == f"{100 * mean(known):.0f}"
+    assert '<td class="answer chosen heat-' in page
 
 
 def test_hostile_texts_in_a_chart_are_data(site):
     evaluation = site.seeded.evaluations["hostile"]
-    question = re.search(
-        rf"/evaluations/{evaluation}/questions/(\d+)", site.client.get(f"/evaluations/{evaluation}").text
-    )[1]
-    page = site.client.get(f"/evaluations/{evaluation}/questions/{question}").text
+    page = site.client.get(f"/models/{'alpha'}").text
     (specification,) = specifications(page)
-    assert HOSTILE in specification["data"]["values"][0]["text"]
+    assert f"/evaluations/{evaluation}" in page
+    assert any("hostile" in value["label"] for value in specification["data"]["values"])
     blocks = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
     assert not [block for block in blocks if "<" in block or "&" in block]
 
 
-def test_a_question_without_probabilities_has_no_heat_map():
-    row = {"shown": [0, 1], "label_probabilities": None, "chosen_position": 0, "variant_name": "v", "variant": 0}
-    assert charts.probabilities([row, row], ["a", "b"], 0) is None
-    known = row | {"label_probabilities": [0.5, 0.5]}
-    assert charts.probabilities([known, row], ["a", "b"], 0) is None
-    assert charts.probabilities([known, known], ["a", "b"], 0) is not None
+def test_questions_are_counted_by_the_orders_in_which_they_are_right(drawn):
+    lines = drawn.outputs.lines["leaning", "cyclic", "symbols"]
+    page = drawn.client.get(address(drawn, "/evaluations/{cyclic}")).text
+    by_question = {}
+    for line in lines:
+        by_question.setdefault(line["question_id"], []).append(line)
+    expected = {"steady": 0, "flips": 0}
+    always = never = 0
+    for asked in by_question.values():
+        chosen = {None if line["position"] is None else line["order"][line["position"]] for line in asked}
+        expected["steady" if len(chosen) == 1 and None not in chosen else "flips"] += 1
+        always += all(map(right, asked))
+        never += not any(map(right, asked))
+    values = titled(page, "Bars for 12 numbers of orders")["data"]["values"]
+    found = {
+        what: sum(value["questions"] for value in values if value["what"] == what)
+        for what in ("Same answer in all", "Answer flips")
+    }
+    assert list(found.values()) == list(expected.values())
+    rows = cells(page, "Questions by how many of their orders")
+    assert (rows[0][0], rows[-1][0]) == ("none", "all")  # of four and of five orders: shares, not counts
+    assert [int(rows[0][3]), int(rows[-1][3])] == [never, always]
+    assert f"Right in every order: {100 * always / len(by_question):.1f}" in page
+
+
+@pytest.mark.one_engine
+def test_bars_are_counts_where_all_questions_have_the_same_few_orders():
+    row = {"variants": 4, "correct": 3, "steady": False, "questions": 7}
+    bins = charts.flip_bins([row, row | {"correct": 4, "steady": True, "questions": 2}])
+    assert [item["label"] for item in bins] == ["0", "1", "2", "3", "4"]
+    assert [(item["steady"], item["flips"]) for item in bins[3:]] == [(0, 7), (2, 0)]
+    (chart_layer,) = charts.flips(bins).spec["layer"]
+    assert chart_layer["encoding"]["x"]["title"] == "Right in, of 4 orders"
+    (of_repeats,) = charts.flips(bins, repeats=True).spec["layer"]
+    assert of_repeats["encoding"]["x"]["title"] == "Right in, of 4 repeats"
+    of_many = [row | {"variants": 120, "correct": correct} for correct in (0, 1, 59, 60, 119, 120)]
+    assert [item["flips"] for item in charts.flip_bins(of_many)] == [7, 7, 0, 0, 0, 7, 7, 0, 0, 0, 7, 7]
+
+
+@pytest.mark.one_engine
+def test_a_history_needs_two_days():
+    days = [
+        {"label": "m", "accuracy": 0.5, "worst_accuracy": 0.2, "sealed_at": datetime(2026, 1, day, tzinfo=UTC)}
+        for day in (1, 2)
+    ]
+    assert charts.history(days[:1] * 2) is None
+    values = charts.history(days).spec["data"]["values"]
+    assert [value["day"][:10] for value in values] == ["2026-01-01", "2026-01-02"]
 
 
 @pytest.mark.one_engine

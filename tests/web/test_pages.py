@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import event
 
 from registry.db import write_session
-from tests.web.seed import HOSTILE, SECRET, add_model, evaluate, right
+from tests.web.seed import HOSTILE, SECRET, add_benchmark, add_model, evaluate, first, question_ids, right
 from web.parameters import MAX_PAGE
 
 PAGES = (
@@ -181,15 +181,78 @@ def test_a_question_without_a_valid_answer_is_found_and_shown_as_such(client, se
     detail = text_of(client.get(f"{page}/questions/{seeded.questions['q1']}"))
     assert "✗ no valid answer" in detail
     assert "Right in 0 of 4 orders" in detail
+    assert "Chosen, of 4 0 0 0 0" in detail  # what was chosen is a matrix, with probabilities or without
 
 
 def test_a_question_page_shows_every_order_with_choice_probability_and_prompt(client, seeded):
-    detail = text_of(client.get(f"/evaluations/{seeded.evaluations['delta']}/questions/{seeded.questions['q7']}"))
-    assert "Right in 1 of 4 orders" in detail
-    assert detail.count("chosen") == 4
-    assert "A Tokyo ✓ right answer chosen" in detail
+    page = f"/evaluations/{seeded.evaluations['delta']}/questions/{seeded.questions['q7']}"
+    detail = text_of(client.get(page))
+    assert "Right in 1 of 4 orders; the answer changes with the order: it is always the option at A." in detail
+    assert "Chosen, of 4 1 1 1 1" in detail
+    matrix = re.search(r'<table class="matrix">.*?</table>', client.get(page).text, re.DOTALL)[0]
+    assert matrix.count('<td class="answer chosen') == 1
+    assert matrix.count("chosen heat-") == 4
     assert detail.count("Rebuilt; its digest matches the stored one") == 4
     assert "C. Tokyo D. Kobe Answer:" in detail
+
+
+def test_one_steps_from_one_question_that_flips_to_the_next(client, seeded):
+    page = f"/evaluations/{seeded.evaluations['beta']}/questions/{{}}"
+    steps = {}
+    for name in ("q1", "q7", "q8"):
+        response = client.get(page.format(seeded.questions[name]))
+        links = [given for _, given in parsed(response).tags if "data-step" in given]
+        steps[name] = ({given["data-step"]: given["href"] for given in links}, text_of(response))
+    assert steps["q1"][0] == {"next": page.format(seeded.questions["q7"])}
+    assert "This question does not flip; 2 of 8 do" in steps["q1"][1]
+    assert steps["q7"][0] == {"next": page.format(seeded.questions["q8"])}
+    assert "1 of the 2 questions that flip" in steps["q7"][1]
+    assert steps["q8"][0] == {"prev": page.format(seeded.questions["q7"])}
+    assert "No later question flips" in steps["q8"][1]
+    of_alpha = client.get(f"/evaluations/{seeded.evaluations['alpha']}/questions/{seeded.questions['q1']}")
+    assert "data-step" not in of_alpha.text
+
+
+@pytest.mark.one_engine
+def test_many_orders_stand_together_by_what_was_chosen_in_them(own, tmp_path):
+    line = {"id": "q1", "subject": None, "question": "Which?", "options": list("vwxyz"), "answer": 2}
+    with write_session(own.engine) as session:
+        question_id = question_ids(session, add_benchmark(session, tmp_path, "five", [line]))["q1"]
+    evaluation = evaluate(own.engine, "delta", "five", first, variants="full")
+    page = own.client.get(f"/evaluations/{evaluation}/questions/{question_id}").text
+    matrix = re.search(r'<table class="matrix">.*?</table>', page, re.DOTALL)[0]
+    titles = re.findall(r'<tr class="group"><th[^>]*>(.*?) <span class="note">(.*?)</span>', matrix)
+    assert titles == [(f"Chosen: {name}", "24 of 120") for name in "ABCDE"]
+    assert matrix.count("#variant-") == 120
+    # A line leads to the page of prompts that has it, which is unfolded.
+    last = re.findall(r'href="([^"]*)#variant-119"', matrix)[0]
+    assert last.endswith("?page=5")
+    assert re.search(r"<details open><summary>120 prompts.*id=\"variant-119\"", own.client.get(last).text, re.DOTALL)
+
+
+@pytest.mark.one_engine
+def test_a_question_says_how_often_each_evaluation_chose_each_option(client, seeded):
+    row = re.search(r">delta</a>.*?</tr>", client.get(f"/questions/{seeded.questions['q7']}").text, re.DOTALL)[0]
+    assert re.findall(r'class="option[^>]*>(\d+)<', row) == ["1", "1", "1", "1"]
+
+
+@pytest.mark.one_engine
+def test_families_of_metrics_are_folded_unless_the_url_opens_them(client, seeded):
+    page = f"/evaluations/{seeded.evaluations['beta']}"
+
+    def opened(address):
+        return re.findall(
+            r'<details( open)?>\s*<summary><span class="family">.*?<div id="metrics-(\w+)"',
+            client.get(address).text,
+            re.DOTALL,
+        )
+
+    families = [name for _, name in opened(page)]
+    assert families[:2] == ["orders", "probabilities"]
+    assert not any(is_open for is_open, _ in opened(page))
+    assert [name for is_open, name in opened(page + "?open=orders") if is_open] == ["orders"]
+    assert all(is_open for is_open, _ in opened(page + "?open=all"))
+    assert client.get(page + "?open=nonsense").status_code == 400
 
 
 def test_progress_is_shown_while_an_evaluation_runs_and_asks_for_its_json(client, seeded):

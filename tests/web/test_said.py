@@ -6,21 +6,26 @@ import json
 import random
 import re
 from collections.abc import Callable
+from html import unescape
 
 import pytest
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
-from registry.db import write_session
+from registry.db import read_session, write_session
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.prompting.variants import QuestionShape, VariantShown
+from registry.results.leaderboard import Ordering, complete_rows
+from registry.results.selection import Selection
+from registry.studies import peers
 from tests.commands import shuffleboard
 from tests.outputs.conftest import Registry, four_options
 from tests.web.conftest import Site
 from tests.web.outputs import output_lines
 from tests.web.seed import Seeded
 from web import create_app, formats
+from web.pages import verdicts
 
 pytestmark = pytest.mark.one_engine
 
@@ -96,7 +101,7 @@ def site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFac
 def words(html: str) -> str:
     """The text of a page, without the menus."""
     text = re.sub(r"<(script|style).*?</\1>|<[^>]+>", " ", html.partition("<main")[2], flags=re.DOTALL)
-    return " ".join(text.replace("\u202f", " ").split())
+    return " ".join(unescape(text).replace("\u202f", " ").split())
 
 
 def rows(site: Site, query: str = "") -> dict[tuple[str, str, str], dict]:
@@ -226,3 +231,96 @@ def test_accuracy_above_chance_is_shown_where_it_is_asked_for(site):
 )
 def test_a_change_of_a_share_is_in_percentage_points(metric, change, said):
     assert formats.metric_change(metric, change) == said
+
+
+def evaluation_page(site: Site, model: str, variants: str = "cyclic") -> str:
+    number = rows(site)[model, "four", variants]["evaluation_id"]
+    return words(site.client.get(f"/evaluations/{number}").text)
+
+
+def test_a_verdict_says_what_may_be_concluded_and_what_was_asked(site):
+    page = evaluation_page(site, "knowing")
+    assert "Its answers are the same in every order tried. " in page
+    assert "No position is clearly preferred." in page
+    assert (
+        "Right on 40.0 % of the questions in the benchmark's own order and on 40.0 % in every one of 4 orders." in page
+    )
+    assert "Asked: 200 questions of four, each in 4 orders (cyclic); symbols, 0-shot; 800 prompts." in page
+    page = evaluation_page(site, "leaning")
+    assert "Most of its accuracy does not hold in every order." in page
+    assert "It prefers A: chosen in" in page
+    page = evaluation_page(site, "always-a")
+    assert "Verdict Its accuracy is no better than guessing, which gives 25.0 %." in page
+    assert "Right in every order: 0.0 %. Wrong in every one: 0.0 %. On the other 100.0 %, the order decides." in page
+    page = evaluation_page(site, "once", "original")
+    assert "Asked in one order: nothing is known of how its answers hold up when the options move." in page
+
+
+@pytest.mark.parametrize(
+    ("noise", "conclusion"),
+    [
+        ({"order_effect": 0.01, "interval": [-0.02, 0.04]}, "Its answers change no more with the order than they do"),
+        ({"order_effect": 0.03, "interval": [0.01, 0.05]}, "80.0\u202f% of its accuracy holds in every order tried."),
+        ({"order_effect": 0.03, "interval": [0.01, 0.05], "repeat_interval": None}, "80.0\u202f% of its accuracy"),
+    ],
+)
+def test_what_is_no_more_than_repeat_noise_is_said_to_be_that(noise, conclusion):
+    row = {
+        "distinct_prompts_min": 4,
+        "distinct_prompts_max": 4,
+        "variants_max": 4,
+        "orders_only": True,
+        "chance": 0.25,
+        "specification": {"questions": {}},
+        "benchmark": "four",
+        "variants": "cyclic",
+        "protocol": "symbols",
+        "questions": 200,
+        "prompts": 800,
+        "shots": 0,
+    }
+    metrics = {
+        "accuracy": {"value": 0.5, "n": 200, "interval_low": 0.4, "interval_high": 0.6},
+        "worst_accuracy": {"value": 0.4, "n": 200, "interval_low": 0.3, "interval_high": 0.5},
+        "fluctuation_rate": {"value": 0.2, "n": 200, "interval_low": 0.1, "interval_high": 0.3},
+    }
+    repeats = {"repeat_disagreement": 0.1, "repeat_interval": [0.05, 0.15], "order_disagreement": 0.13} | noise
+    verdict = verdicts.of_evaluation(row, metrics, repeats)
+    assert verdict.conclusion.startswith(conclusion)
+    assert ("Net of that noise" in " ".join(verdict.found)) == (repeats["repeat_interval"] is not None)
+
+
+def test_a_model_stands_beside_those_of_its_size(site):
+    with read_session(site.engine) as session:
+        (row,) = [row for row in _complete(session) if (row["model"], row["benchmark"]) == ("knowing", "four")]
+        found = peers.standings(session, [row], None)
+    by_metric = {item.metric: item for item in found}
+    assert {row["model"] for row in by_metric["accuracy"].better} == {"guesser", "always-a"}
+    assert [row["model"] for row in by_metric["accuracy"].worse] == ["leaning"]
+    assert by_metric["accuracy"].verdict == "strength"
+    assert {row["model"] for row in by_metric["worst_accuracy"].better} == {"guesser", "always-a", "leaning"}
+    page = words(site.client.get("/models/knowing").text)
+    assert "Its number of parameters is not known, so these are all models that were asked the same" in page
+    assert re.search(r"Strengths .*Worst accuracy on four .*better than 3 of 3 models", page)
+    assert "nothing to compare it with" in words(site.client.get("/models/recorded").text)
+
+
+def _complete(session):
+    return complete_rows(session, Selection(), Ordering(), limit=None, offset=0)[0]
+
+
+def test_only_models_of_half_to_twice_the_size_are_of_a_size(site):
+    assert peers.sizes_alike(7) == (4, 14)
+    with read_session(site.engine) as session:
+        (row,) = [row for row in _complete(session) if (row["model"], row["benchmark"]) == ("leaning", "two")]
+        assert peers.standings(session, [row], 7_000_000_000) == []  # the sizes of the others are not known
+        assert peers.standings(session, [row], None) != []
+
+
+def test_a_model_page_says_where_it_flips_and_names_nothing_for_one_asked_once(site):
+    page = words(site.client.get("/models/leaning").text)
+    assert "of its accuracy holds in every order" in page or "Of its accuracy, " in page
+    assert re.search(r"Where it flips .*q\d+ : right in \d of 4; two orders agree in", page)
+    once = words(site.client.get("/models/once").text)
+    assert "Asked in one order only: nothing is known of how its answers hold up" in once
+    assert "Where it flips" not in once

@@ -4,7 +4,7 @@ Colours are the page's own custom properties, so that a chart follows the light 
 A chart is never the only place for its numbers: the page also has a table of them.
 """
 
-from web.charts.answers import PART_METRICS, adversarial, parts, positions, probabilities
+from web.charts.answers import PART_METRICS, adversarial, flip_bins, flips, history, parts, positions
 from web.charts.changes import drift
 from web.charts.drawing import Chart
 from web.charts.models import differences
@@ -23,10 +23,12 @@ __all__ = [
     "bmca_curve",
     "differences",
     "drift",
+    "flip_bins",
+    "flips",
+    "history",
     "noise",
     "parts",
     "positions",
-    "probabilities",
     "shuffles",
     "spread",
 ]

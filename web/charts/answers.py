@@ -1,10 +1,10 @@
-"""One evaluation's answers: adversarial options, positions, parts of the benchmark, one question."""
+"""One evaluation's answers: adversarial options, positions, parts of the benchmark, flips."""
 
 from collections.abc import Sequence
 from typing import Final
 
 from registry.results.selectables import Row
-from web.charts.drawing import INK, KEPT, LOST, PANEL, Chart, Layer, figure, line, line_labels, percentages, share_axis
+from web.charts.drawing import INK, KEPT, LOST, Chart, Layer, figure, line, line_labels, percentages, share_axis
 from web.formats import letter
 
 # Adversarial options
@@ -100,10 +100,10 @@ MOST_PARTS: Final = 30
 """More lines would make the chart unreadable; the table has them all."""
 
 
-def parts(rows: Sequence[Row]) -> Chart:
+def parts(rows: Sequence[Row], what: str = "parts of the benchmark") -> Chart:
     """A line per part of a benchmark from worst accuracy to accuracy, the largest loss first.
 
-    rows: `name`, `accuracy`, `worst_accuracy` and `retest_accuracy`; the last may be None.
+    rows: `name`, `accuracy`, `worst_accuracy` and `retest_accuracy`; the last may be None. what: these are, in words.
     """
     ordered = sorted(rows, key=lambda row: (row["worst_accuracy"] - row["accuracy"], row["name"]))[:MOST_PARTS]
     values = [
@@ -156,110 +156,131 @@ def parts(rows: Sequence[Row]) -> Chart:
         *line_labels(),
     ]
     return figure(
-        f"Lines for {len(values)} parts of the benchmark, from worst accuracy to accuracy.",
+        f"Lines for {len(values)} {what}, from worst accuracy to accuracy.",
         values,
         layers,
         height=40 * len(values),
     )
 
 
-# One question
+# Flips
 
-MOST_ORDERS: Final = 48
-"""More columns than this are too narrow to tell apart; the cards below the chart have them all."""
+MOST_COUNTS: Final = 13
+"""More bars than these would be too narrow for their labels on a phone; shares take their place."""
 
 
-def probabilities(predictions: Sequence[Row], options: Sequence[str], answer: int) -> Chart | None:
-    """A heat map: a row per option, a column per order, darker where more probable, lettered by position.
+def flip_bins(rows: Sequence[Row]) -> list[Row]:
+    """Questions by how many of their orders they are right in, from none to all: `label`, `steady`, `flips`.
 
-    predictions: variants with exactly the question's own options, with their probabilities by position; those without
-    probabilities are left out. options: by ordinal. None where fewer than two are left.
+    rows: of `chart_data.right_in`. By count where all questions have the same few orders, else by percentage.
     """
-    known = [row for row in predictions if row["label_probabilities"] is not None][:MOST_ORDERS]
-    if len(known) < 2:
-        return None
-    # In front, or a long text would push the mark out of sight.
-    labels = [f"✓ {text}" if option == answer else text for option, text in enumerate(options)]
+    sizes = {row["variants"] for row in rows}
+    orders = max(sizes, default=0)
+    by_count = len(sizes) == 1 and orders < MOST_COUNTS
+    labels = (
+        [str(number) for number in range(orders + 1)]
+        if by_count
+        else ["none", "> 0", *(f"≥ {10 * tenth}" for tenth in range(1, 10)), "all"]
+    )
+    bins = [{"label": label, "steady": 0, "flips": 0} for label in labels]
+    for row in rows:
+        if by_count:
+            place = row["correct"]
+        elif row["correct"] in (0, row["variants"]):
+            place = 0 if row["correct"] == 0 else 11
+        else:
+            place = 1 + 10 * row["correct"] // row["variants"]
+        bins[place]["steady" if row["steady"] else "flips"] += row["questions"]
+    return bins
+
+
+def flips(bins: Sequence[Row], *, repeats: bool = False) -> Chart:
+    """A bar per number of orders that are answered right: how many questions, split by whether the answer changes.
+
+    bins: of `flip_bins`; repeats: it was one order, asked several times.
+    """
+    orders = "repeats" if repeats else "orders"
+    names = {"steady": "Same answer in all", "flips": "Answers differ" if repeats else "Answer flips"}
+    questions = sum(row["steady"] + row["flips"] for row in bins)
     values = [
-        {
-            "order": number,
-            "next": number + 1,
-            "option": option,
-            "top": option + 0.4,
-            "bottom": option + 0.94,
-            "position": letter(position),
-            "probability": row["label_probabilities"][position],
-            "chosen": position == row["chosen_position"],
-            "name": row["variant_name"] or f"variant {row['variant']}",
-            "text": labels[option],
-        }
-        for number, row in enumerate(known)
-        for position, option in enumerate(row["shown"])
+        {"label": row["label"], "what": name, "questions": row[field], "share": row[field] / questions}
+        for row in bins
+        for field, name in names.items()
     ]
-    x = {
-        "type": "quantitative",
-        "scale": {"domain": [0, len(known)], "nice": False},
-        "axis": None,
+    by_count = bins[0]["label"] == "0"
+    layer = {
+        "mark": {"type": "bar"},
+        "encoding": {
+            "x": {
+                "field": "label",
+                "type": "nominal",
+                "sort": None,
+                "title": f"Right in, of {len(bins) - 1} {orders}"
+                if by_count
+                else f"{orders.capitalize()} answered right, in percent",
+                "axis": {"labelAngle": 0, "labelOverlap": "parity"},
+            },
+            "y": {"field": "questions", "type": "quantitative", "title": "Questions", "axis": {"tickCount": 4}},
+            "color": {"field": "what", "scale": {"domain": list(names.values()), "range": [KEPT, LOST]}},
+            "order": {"field": "what", "sort": "descending"},
+            "tooltip": [
+                {"field": "label", "title": "Right in"},
+                {"field": "what", "title": "Answer"},
+                {"field": "questions", "title": "Questions", "type": "quantitative"},
+                *percentages(("share", "Share of questions")),
+            ],
+        },
     }
-    y = {
-        "type": "quantitative",
-        "scale": {"domain": [len(options), 0], "nice": False},
-        "axis": None,
-    }
-    cell = {
-        "x": {"field": "order", **x},
-        "x2": {"field": "next"},
-        "y": {"field": "top", **y},
-        "y2": {"field": "bottom"},
-    }
+    flipping = sum(row["flips"] for row in bins) / questions
+    return figure(
+        f"Bars for {len(bins)} numbers of {orders} answered right, from none to all: how many questions. "
+        f"On {flipping:.1%} of them the answer changes.",
+        values,
+        [layer],
+        height=200,
+    )
+
+
+# A model's evaluations
+
+
+def history(rows: Sequence[Row]) -> Chart | None:
+    """A line per evaluation from worst accuracy to accuracy, at the day of its seal; None unless there are several.
+
+    rows: `label`, `sealed_at`, `accuracy` and `worst_accuracy`.
+    """
+    values = [
+        {"day": row["sealed_at"].isoformat(), **{key: row[key] for key in ("label", "accuracy", "worst_accuracy")}}
+        for row in rows
+        if row["sealed_at"] is not None
+    ]
+    if len({value["day"][:10] for value in values}) < 2:
+        return None
+    names = {"accuracy": ("Accuracy", KEPT), "worst_accuracy": ("Worst accuracy", LOST)}
+    scale = {"domain": [name for name, _ in names.values()], "range": [colour for _, colour in names.values()]}
+    x = {"field": "day", "type": "temporal", "title": None, "axis": {"grid": False, "labelOverlap": True}}
     tooltip = [
-        {"field": "text", "title": "Option"},
-        {"field": "name", "title": "Order"},
-        {"field": "position", "title": "Shown at"},
-        *percentages(("probability", "Probability")),
+        {"field": "label", "title": "Evaluation"},
+        {"field": "day", "type": "temporal", "title": "Sealed"},
+        *percentages(*((field, name) for field, (name, _) in names.items())),
     ]
     layers: list[Layer] = [
         {
-            "mark": {"type": "rect", "fill": KEPT, "stroke": PANEL, "strokeWidth": 1},
-            "encoding": {
-                **cell,
-                # Never so dark that the letter on it could not be read, in either scheme.
-                "fillOpacity": {
-                    "field": "probability",
-                    "type": "quantitative",
-                    "scale": {"domain": [0, 1], "range": [0.03, 0.55]},
-                    "legend": None,
+            "mark": {"type": "rule", "strokeWidth": 3, "color": LOST, "opacity": 0.4},
+            "encoding": {"x": x, "y": share_axis("worst_accuracy", "Accuracy"), "y2": {"field": "accuracy"}},
+        },
+        *(
+            {
+                "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
+                "encoding": {
+                    "x": x,
+                    "y": share_axis(field, "Accuracy"),
+                    "color": {"datum": name, "scale": scale, "legend": {"symbolType": "circle"}},
+                    "tooltip": tooltip,
                 },
-                "tooltip": tooltip,
-            },
-        },
-        {
-            "transform": [{"filter": "datum.chosen"}],
-            "mark": {"type": "rect", "fillOpacity": 0, "stroke": LOST, "strokeWidth": 2},
-            "encoding": cell,
-        },
-        {
-            "transform": [
-                {"calculate": "datum.order + 0.5", "as": "middle"},
-                {"calculate": "(datum.top + datum.bottom) / 2", "as": "height"},
-            ],
-            # Where the columns are too narrow for letters there are none.
-            "mark": {"type": "text", "opacity": {"expr": f"width / {len(known)} > 13 ? 1 : 0"}},
-            "encoding": {
-                "x": {"field": "middle", **x},
-                "y": {"field": "height", **y},
-                "text": {"field": "position"},
-            },
-        },
-        {
-            "data": {"values": [{"option": option + 0.06, "text": text} for option, text in enumerate(labels)]},
-            "mark": {"type": "text", "align": "left", "baseline": "top", "limit": {"expr": "width"}},
-            "encoding": {"x": {"value": 0}, "y": {"field": "option", **y}, "text": {"field": "text"}},
-        },
+            }
+            for field, (name, _) in reversed(names.items())
+        ),
     ]
-    return figure(
-        f"Heat map of the probability of {len(options)} options in {len(known)} orders.",
-        values,
-        layers,
-        height=48 * len(options),
-    )
+    label = f"Accuracy and worst accuracy of {len(values)} evaluations over the days on which they were sealed."
+    return figure(label, values, layers, height=200)

@@ -1,7 +1,8 @@
 """An evaluation: progress, metrics by scope, charts, questions, provenance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from math import sqrt
 from string import ascii_uppercase
 from typing import Any, Final
 
@@ -9,11 +10,13 @@ from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.metrics import METRICS
+from registry.metrics.catalogue import FAMILIES
 from registry.results.asked import one_order
 from registry.results.selectables import Row
 from web import chart_data, charts, formats, parameters, queries
 from web.cache import OfSealed
 from web.noise import repeat_noise
+from web.pages import verdicts
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
 from web.provenance import provenance_of
@@ -21,6 +24,11 @@ from web.responses import session
 
 PLACES: Final = tuple(ascii_uppercase)
 """Positions as a URL names them."""
+HEADLINES: Final = 5
+STAND_INS: Final = ("average_accuracy", "score", "best_accuracy")
+"""What takes the place of a headline metric that is undefined."""
+CLEARLY: Final = 2.6
+"""Standard errors by which a position is chosen more often than it is right: one in a hundred by chance."""
 
 
 @blueprint.get("/evaluations/<evaluation_id>")
@@ -43,16 +51,20 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     named = parameters.text(request.args, "noise_from")
     noise_from = None if named is None else parameters.identifier("evaluation", named)
     noise = repeat_noise(row["evaluation_id"], noise_from)
+    over_all = by_scope.get("all", {})
     return render_template(
         "evaluation.html",
         evaluation=row,
         subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
         noise=noise,
         noise_chart=None if noise is None else charts.noise(noise),
-        bmca_chart=charts.bmca_curve(by_scope.get("all", {})),
+        bmca_chart=charts.bmca_curve(over_all),
         shares=charts.SHARES,
-        all_questions={name: item["value"] for name, item in by_scope.get("all", {}).items()}
-        | {"chance": row["chance"]},
+        all_questions={name: item["value"] for name, item in over_all.items()} | {"chance": row["chance"]},
+        verdict=verdicts.of_evaluation(row, over_all, noise) if row["complete"] else None,
+        headlines=_headlines(over_all),
+        families=_families(by_scope),
+        opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
         progress=queries.progress_of(session(), row["evaluation_id"]),
         by_scope=by_scope,
         filters={key: (label, counts[key]) for key, label in _filters(row).items()},
@@ -67,6 +79,31 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )
+
+
+def _headlines(over_all: Mapping[str, Row]) -> list[str]:
+    """The five metrics that are stated first: the headline ones, where they are undefined others that are not."""
+    defined = [name for name, item in over_all.items() if item["value"] is not None]
+    first: list[str] = [name for name in parameters.DEFAULT_METRICS if name in defined]
+    chosen = [*first, *(name for name in STAND_INS if name in defined)][:HEADLINES]
+    undefined = [name for name in parameters.DEFAULT_METRICS if name not in defined]
+    chosen += undefined[: HEADLINES - len(chosen)]
+    return [name for name in METRICS if name in chosen]
+
+
+def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:
+    """Every family of metrics: `key`, `title`, and the names of those `defined` and `undefined` in either scope."""
+    scopes = [by_scope.get(scope, {}) for scope in ("all", "unflagged")]
+    known = {name for metrics in scopes for name, item in metrics.items() if item["value"] is not None}
+    return [
+        {
+            "key": family.key,
+            "title": family.title,
+            "defined": [metric.name for metric in family.metrics if metric.name in known],
+            "undefined": [metric.name for metric in family.metrics if metric.name not in known],
+        }
+        for family in FAMILIES
+    ]
 
 
 def _filters(row: Row) -> dict[str, str]:
@@ -105,6 +142,7 @@ def _parts_chart(by_scope: dict[str, dict[str, Row]]) -> charts.Chart | None:
 
 
 _positions: OfSealed[tuple[list[Row], Row]] = OfSealed()
+_right_in: OfSealed[list[Row]] = OfSealed()
 
 
 def _effects(row: Row) -> dict[str, Any]:
@@ -114,8 +152,13 @@ def _effects(row: Row) -> dict[str, Any]:
         chart_data.adversarial(session(), row["evaluation_id"]) if row["variant_kind"] == "adversarial" else []
     )
     rules = row["specification"]["protocol"].get("extraction", {}).get("rules", [])
+    right_in = _right_in.get(row["seal"], lambda: chart_data.right_in(session(), row["evaluation_id"]))
+    bins = charts.flip_bins(right_in)
     return {
         **_shuffles(row),
+        "flip_bins": bins,
+        "flips_chart": charts.flips(bins, repeats=one_order(row)) if right_in else None,
+        "preferred": _preferred(positions, over_all["prompts"], row["questions"]),
         "written": chart_data.written(session(), row["evaluation_id"], rules) if rules else [],
         "seconds": chart_data.seconds(session(), row["evaluation_id"]) if rules else None,
         "positions": positions,
@@ -124,6 +167,19 @@ def _effects(row: Row) -> dict[str, Any]:
         "adversarial": adversarial,
         "adversarial_chart": charts.adversarial(adversarial) if adversarial else None,
     }
+
+
+def _preferred(positions: Sequence[Row], prompts: int, questions: int) -> Row | None:
+    """The position that is chosen most above its share of right answers, and whether it is `certain`.
+
+    The prompts of a question are not independent, hence the standard error of as many answers as there are questions.
+    """
+    if not prompts:
+        return None
+    most = max(positions, key=lambda row: row["answered"] - row["right_here"])
+    chosen, right = most["answered"] / prompts, most["right_here"] / prompts
+    certain = chosen - right > CLEARLY * sqrt(chosen * (1 - chosen) / questions)
+    return {"position": most["position"], "chosen": chosen, "right": right, "certain": certain}
 
 
 def _shuffles(row: Row) -> dict[str, Any]:

@@ -1,19 +1,24 @@
 """A question, as one evaluation showed it and over all evaluations."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from statistics import fmean
 from typing import Final
 
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.results.selectables import Row
-from web import charts, parameters, queries
+from web import parameters, queries
 from web.formats import letter
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, paged
 from web.responses import session
 
 VARIANTS_PER_PAGE: Final = 24
+MOST_IN_ORDER: Final = 24
+"""More variants than these are put together by what was chosen in them."""
 
 
 @blueprint.get("/evaluations/<evaluation_id>/questions/<question_id>")
@@ -36,11 +41,82 @@ def evaluation_question(evaluation_id: str, question_id: str) -> ResponseReturnV
         predictions=predictions,
         shown=[_as_shown(prediction, question["options"], row["inserted"]) for prediction in page],
         own=own,
-        probabilities_chart=charts.probabilities(own, question["options"], question["answer"]),
+        matrix=_matrix(predictions, question, row["inserted"]),
+        positions=Counter(line["chosen_position"] for line in own if line["chosen_position"] is not None).most_common(),
+        beside=queries.flips_beside(session(), row["evaluation_id"], question),
+        unfolded="page" in request.args,
         paging=paging,
         prompts=queries.exact_prompts(session(), row, question["question_id"], page),
-        answer_label=letter(question["answer"]),
     )
+
+
+def _matrix(predictions: Sequence[Row], question: Row, inserted: Mapping[str, str]) -> Row:
+    """What was chosen in each variant: `columns`, an option each, and `groups` of lines, a variant each.
+
+    Columns have `option`, `name`, `text`, `answer` and `inserted`, and over the variants with the question's own
+    options `chosen` (how often) and `probability` (the mean; None where any is unknown). Lines have the prediction and
+    `cells`, one per column: None where the option was not shown, else `position`, `chosen` and `probability`.
+    """
+    options = question["options"]
+    foreign = sorted({option for row in predictions for option in row["shown"] if option < 0}, reverse=True)
+    own = [row for row in predictions if row["own_options"] and row["question_shown"]]
+    columns = []
+    for option in (*range(len(options)), *foreign):
+        probabilities = [_probability(row, option) for row in own if option in row["shown"]]
+        columns.append(
+            {
+                "option": option,
+                "name": letter(option) if option >= 0 else f"+{-option}",
+                "text": options[option] if option >= 0 else inserted.get(str(option), "an inserted option"),
+                "answer": option == question["answer"],
+                "inserted": option < 0,
+                "chosen": sum(row["chosen_option"] == option for row in own),
+                "probability": fmean(known)
+                if (known := [value for value in probabilities if value is not None]) and len(known) == len(own)
+                else None,
+            }
+        )
+    lines = [
+        row | {"place": number, "cells": [_cell(row, column["option"]) for column in columns]}
+        for number, row in enumerate(predictions)
+    ]
+    return {"columns": columns, "groups": _groups(lines, columns), "own": len(own)}
+
+
+def _probability(row: Row, option: int) -> float | None:
+    if row["label_probabilities"] is None:
+        return None
+    probability: float = row["label_probabilities"][row["shown"].index(option)]
+    return probability
+
+
+def _cell(row: Row, option: int) -> Row | None:
+    if option not in row["shown"]:
+        return None
+    position = row["shown"].index(option)
+    return {
+        "position": position,
+        "chosen": position == row["chosen_position"],
+        "probability": _probability(row, option),
+    }
+
+
+def _groups(lines: Sequence[Row], columns: Sequence[Row]) -> list[tuple[str | None, list[Row]]]:
+    """Lines in their order, or put together by what was chosen where they are many; those without the question last."""
+    titles = {column["option"]: f"Chosen: {column['name']}" for column in columns} | {None: "No valid answer"}
+    asked = [line for line in lines if line["question_shown"]]
+    without = [line for line in lines if not line["question_shown"]]
+    if len(asked) <= MOST_IN_ORDER:
+        groups: list[tuple[str | None, list[Row]]] = [(None, asked)] if asked else []
+    else:
+        place = {option: number for number, option in enumerate(titles)}
+
+        def by_choice(line: Row) -> int:
+            return place[line["chosen_option"]]
+
+        found = groupby(sorted(asked, key=by_choice), key=lambda line: line["chosen_option"])
+        groups = [(titles[option], list(members)) for option, members in found]
+    return [*groups, ("Shown without the question", without)] if without else groups
 
 
 def _as_shown(prediction: Row, options: Sequence[str], inserted: dict[str, str]) -> Row:
@@ -73,6 +149,6 @@ def question(question_id: str) -> ResponseReturnValue:
         "question.html",
         question=row,
         outcomes=outcomes,
+        choices=queries.choices(session(), row["question_id"], [outcome["evaluation_id"] for outcome in outcomes]),
         paging=paged(total, per_page, asked=(page, per_page)),
-        answer_label=letter(row["answer"]),
     )

@@ -1,4 +1,4 @@
-"""What is registered: models, benchmarks, and their parts of the leaderboard."""
+"""What is registered: models, and benchmarks with their parts of the leaderboard."""
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -41,20 +41,6 @@ def models() -> ResponseReturnValue:
     known, q, sorting = listings.models(session()), parameters.text(request.args, "q"), read_sorting(MODELS, "model")
     shown = in_order(_matching(known, q, ("model", "family", "developer")), sorting)
     return render_template("models.html", models=shown, known=len(known), q=q, sorting=sorting)
-
-
-@blueprint.get("/models/<model>")
-def model(model: str) -> ResponseReturnValue:
-    """A model: its revisions and evaluations."""
-    row = listings.model(session(), parameters.name("model", model))
-    kept = part_of_leaderboard(model=row["model"])
-    return render_template(
-        "model.html",
-        model=row,
-        asked=kept.asked,
-        shown=kept.complete,
-        **table_context(kept.complete, kept.incomplete, metrics_with_values(kept.asked, kept.complete), grouped=False),
-    )
 
 
 @blueprint.get("/benchmarks")

@@ -1,0 +1,97 @@
+"""A model: what may be concluded of it, where it stands among those of its size, where it flips, its evaluations."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from flask import render_template
+from flask.typing import ResponseReturnValue
+
+from registry.results.asked import one_order
+from registry.results.selectables import Row
+from registry.studies.peers import sizes_alike, standings
+from web import charts, listings, parameters, queries
+from web.formats import chosen_questions
+from web.pages import verdicts
+from web.pages.blueprint import blueprint
+from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
+from web.responses import session
+
+PROFILE: Final = ("accuracy", "worst_accuracy", "score", "fluctuation_rate", "retest_accuracy")
+"""What the card and its chart are made of."""
+MOST_FLIPPING: Final = 8
+"""Parts and questions named of those that flip most."""
+HISTORY: Final = 20
+
+
+@blueprint.get("/models/<model>")
+def model(model: str) -> ResponseReturnValue:
+    """A model: its card, its evaluations and its revisions."""
+    row = listings.model(session(), parameters.name("model", model))
+    kept = part_of_leaderboard(model=row["model"], metrics=PROFILE)
+    profile = sorted((item for item in kept.complete if _robust(item)), key=verdicts.kept_share)
+    found = standings(session(), kept.complete, row["parameters"])
+    history, evaluations = queries.evaluations(session(), model=row["model"], limit=HISTORY)
+    values = {item["evaluation_id"]: item for item in kept.complete}
+    return render_template(
+        "model.html",
+        model=row,
+        asked=kept.asked,
+        shown=kept.complete,
+        verdict=verdicts.of_model(kept.complete),
+        profile=profile,
+        profile_chart=charts.parts(_named_apart(profile), "evaluations") if profile else None,
+        label=_label,
+        kept_share=verdicts.kept_share,
+        standings={key: [item for item in found if item.verdict == key] for key in ("strength", "weakness", "neither")},
+        sizes=sizes_alike(row["parameters"]),
+        **_flipping(profile),
+        history=[item | {"values": values.get(item["evaluation_id"])} for item in history],
+        history_chart=charts.history([item | {"label": _label(item)} for item in profile]),
+        evaluations=evaluations,
+        **table_context(kept.complete, kept.incomplete, metrics_with_values(kept.asked, kept.complete), grouped=False),
+    )
+
+
+def _robust(row: Row) -> bool:
+    return bool(row["accuracy"]) and row["worst_accuracy"] is not None and not one_order(row)
+
+
+def _label(row: Row) -> str:
+    how = f"{row['protocol']}, {row['shots']}-shot"
+    return " · ".join(filter(None, (row["benchmark"], row["variants"], how, chosen_questions(row["question_filter"]))))
+
+
+def _named_apart(rows: Sequence[Row]) -> list[Row]:
+    """Rows with the shortest of their names that tells them apart: a chart has little room for it on a phone."""
+    several = len({row["benchmark"] for row in rows}) > 1
+
+    def kind(row: Row) -> str:
+        asked: str = row["variants"].partition(":")[0]
+        return f"{row['benchmark']} · {asked}" if several else asked
+
+    names: list[Callable[[Row], str]] = [
+        kind,
+        lambda row: f"{kind(row)} · {row['protocol']}",
+        lambda row: f"{row['benchmark']} · {row['variants']}",
+        _label,
+    ]
+    name = next((name for name in names if len({name(row) for row in rows}) == len(rows)), _label)
+    return [row | {"name": name(row)} for row in rows]
+
+
+def _flipping(profile: Sequence[Row]) -> dict[str, Any]:
+    """The subjects on which the answer moves most, and the questions, of the evaluation in the most orders."""
+    if not profile:
+        return {"flipping_parts": [], "flipping_questions": [], "searched": None}
+    by_id = {row["evaluation_id"]: row for row in profile}
+    searched = max(
+        profile, key=lambda row: (row["orders_only"], row["distinct_prompts_max"], row["fluctuation_rate"] or 0)
+    )
+    return {
+        "flipping_parts": [
+            item | {"of": by_id[item["evaluation_id"]]}
+            for item in queries.flipping_parts(session(), list(by_id), limit=MOST_FLIPPING)
+        ],
+        "flipping_questions": queries.flipping_questions(session(), searched["evaluation_id"], limit=MOST_FLIPPING),
+        "searched": searched,
+    }
