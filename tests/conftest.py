@@ -24,7 +24,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partialmethod
+from functools import partial, partialmethod
 from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -41,6 +41,15 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES = ("sqlite", "postgresql")
 
+
+# Compiled code is kept, whatever the environment says: without it, each process of the tests compiles all of the project
+# again, and pytest rewrites the assertions of all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# Each commit on a disk waits for it, and thousands of databases would be written there.
+if (_memory := services.temporary()) is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_memory))
 
 # Tests that run side by side share the cores; read when torch is imported.
 _PROCESSES = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
@@ -304,7 +313,7 @@ def database(request: pytest.FixtureRequest) -> str:
 class FilledDatabases:
     """Databases that a function fills once, copied for every test that asks: filling costs far more than copying.
 
-    create() makes an empty one with the schema at head and returns its URL; copies(url, folder) yields a copy's.
+    create() makes the one to fill and returns its URL; copies(url, folder) yields a copy's.
     """
 
     def __init__(
@@ -330,16 +339,24 @@ class FilledDatabases:
             yield copied, cast("T", known)
 
 
+def copies_on_sqlite(url: str, folder: Path) -> Iterator[str]:
+    """A copy of a SQLite database in a folder."""
+    path = Path(url.removeprefix("sqlite:///"))
+    _checkpoint(path)
+    yield from _sqlite_database(folder, path)
+
+
+def copies_on_postgresql(
+    server: services.PostgresServer | services.OutsidePostgres, url: str, _folder: Path
+) -> Iterator[str]:
+    """A copy of a PostgreSQL database, dropped in the end."""
+    yield from _postgresql_database(server, url.rpartition("/")[2].partition("?")[0])
+
+
 @pytest.fixture(scope="session")
 def filled_sqlite(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> FilledDatabases:
     """SQLite databases, filled once for the process."""
-
-    def copies(url: str, folder: Path) -> Iterator[str]:
-        path = Path(url.removeprefix("sqlite:///"))
-        _checkpoint(path)
-        yield from _sqlite_database(folder, path)
-
-    return FilledDatabases(lasting_sqlite, copies, lambda: tmp_path_factory.mktemp("filled"))
+    return FilledDatabases(lasting_sqlite, copies_on_sqlite, lambda: tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(scope="session")
@@ -349,10 +366,7 @@ def filled_postgresql(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> FilledDatabases:
     """PostgreSQL databases, filled once for the process."""
-
-    def copies(url: str, _folder: Path) -> Iterator[str]:
-        yield from _postgresql_database(postgres_server, url.rpartition("/")[2].partition("?")[0])
-
+    copies = partial(copies_on_postgresql, postgres_server)
     return FilledDatabases(lasting_postgresql, copies, lambda: tmp_path_factory.mktemp("filled"))
 
 

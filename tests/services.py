@@ -322,15 +322,15 @@ def free_port() -> int:
     raise ServiceError(f"no free port on 127.0.0.1 between {PORTS.start} and {PORTS.stop}")
 
 
-def _temporary() -> Path | None:
-    """Where the servers' folders go: memory where there is plenty of it, as a new database is 300 files.
+def temporary() -> Path | None:
+    """Where the folders of servers and tests go: memory where there is plenty of it, as a new database is 300 files.
 
-    Making one takes 14 ms there and 190 ms on a slow disk. TMPDIR, where set, decides.
+    Making one takes 14 ms there and 190 ms on a slow disk. None: where TMPDIR says, or /tmp.
     """
     memory = Path("/dev/shm")
     if "TMPDIR" in os.environ or not os.access(memory, os.W_OK) or shutil.disk_usage(memory).free < MEMORY_BYTES:
         return None
-    return memory
+    return None if os.statvfs(memory).f_flag & os.ST_NOEXEC else memory  # tests put programs there, too
 
 
 class _Server(ABC):
@@ -368,7 +368,7 @@ class _Server(ABC):
         if self._process is not None:
             raise ServiceError(f"{self.name} is running already")
         if self.folder is None:
-            self.folder = Path(tempfile.mkdtemp(prefix=f"shuffleboard-{self.name.lower()}-", dir=_temporary()))
+            self.folder = Path(tempfile.mkdtemp(prefix=f"shuffleboard-{self.name.lower()}-", dir=temporary()))
             try:
                 self._prepare(self.folder)
             except ServiceError:

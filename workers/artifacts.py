@@ -99,10 +99,19 @@ def _gguf_files(path: Path) -> ModelFiles:
 
 
 def _gguf_fields(path: Path) -> dict[str, Any]:
+    import numpy as np
     from gguf import GGUFReader
 
+    class Reader(GGUFReader):
+        """Slices a plain array: a slice of a memory map runs code in Python, and a vocabulary takes many thousands."""
+
+        def _get(self, *args: Any, **options: Any) -> Any:
+            plain: Any = np.asarray(self.data)
+            self.data = plain
+            return super()._get(*args, **options)
+
     try:
-        reader = GGUFReader(path)
+        reader = Reader(path)
         return {name: field.contents() for name, field in reader.fields.items()}
     except (ValueError, KeyError, IndexError, OSError) as error:
         raise ModelError(f"{path}: cannot be read as GGUF ({error}); fetch it again") from None

@@ -7,15 +7,15 @@ from datetime import datetime, timedelta
 import pytest
 from werkzeug.datastructures import MultiDict
 
-from registry.db import read_session, write_session
+from registry.db import get_engine, read_session, write_session
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.results.leaderboard import Ordering, complete_rows, filter_choices, leaderboard_page
 from registry.results.selection import Selection
 from registry.tables import Evaluation, EvaluationMetric
 from tests import leaderboard_oracle as oracle
 from tests.proof.commands import run
-from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right
-from web import links
+from tests.web.seed import add_benchmark, add_model, evaluate, first, mostly_right, right, seed
+from web import create_app, links
 
 SORTS = ("worst_accuracy", "fluctuation_rate", "npsq_accuracy", "model", "benchmark", "sealed_at")
 FILTERS = ({"benchmark": "capitals"}, {"model": "beta"}, {"q": "A", "variants": "cyclic"}, {"shots": "0"})
@@ -37,30 +37,36 @@ def paged(session, selection, ordering, size=5):
     return found
 
 
-@pytest.fixture
-def varied(own, tmp_path):
+def vary(engine, folder):
     """More groups: parts of a benchmark, another set of variants, replicates, an evaluation that is only queued."""
-    evaluate(own.engine, "beta", "capitals", right, variants="full")
-    evaluate(own.engine, "delta", "capitals", right, variants="full")
-    evaluate(own.engine, "beta", "capitals", first, limit=3)
-    evaluate(own.engine, "gamma", "capitals", right, limit=3)
-    with write_session(own.engine) as session:
+    seed(engine, folder)
+    evaluate(engine, "beta", "capitals", right, variants="full")
+    evaluate(engine, "delta", "capitals", right, variants="full")
+    evaluate(engine, "beta", "capitals", first, limit=3)
+    evaluate(engine, "gamma", "capitals", right, limit=3)
+    with write_session(engine) as session:
         add_model(session, "Late")
         lines = [{"id": "n", "subject": None, "question": "?", "options": ["a", "b"], "answer": 0}]
-        add_benchmark(session, tmp_path, "One", lines)
-    evaluate(own.engine, "Late", "One", right)
-    evaluate(own.engine, "alpha", "One", mostly_right)
-    with write_session(own.engine) as session:
+        add_benchmark(session, folder, "One", lines)
+    evaluate(engine, "Late", "One", right)
+    evaluate(engine, "alpha", "One", mostly_right)
+    with write_session(engine) as session:
         again = EvaluationRequest(model="alpha", benchmark="capitals", variants="cyclic", new_replicate=True)
         submit(session, again)
         submit(session, EvaluationRequest(model="Late", benchmark="capitals", variants="cyclic"))
         cancelled = submit(session, EvaluationRequest(model="Late", benchmark="capitals", variants="full"))[0]
         cancelled.state = "cancelled"
-    return own
+
+
+@pytest.fixture
+def varied(filled_databases, tmp_path):
+    """A seeded registry with these groups."""
+    with filled_databases.copy(vary, tmp_path) as (url, _):
+        yield get_engine(url)
 
 
 def test_pages_are_cut_from_the_order_that_is_defined(varied):
-    with read_session(varied.engine) as session:
+    with read_session(varied) as session:
         rows = oracle.rows_of_the_view(session)
         for given in ASKED:
             asked = links.read_filters(MultiDict(given)), links.read_ordering(MultiDict(given))
@@ -69,7 +75,7 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
 
 
 def test_rows_and_choices_are_those_of_the_view(varied):
-    with read_session(varied.engine) as session:
+    with read_session(varied) as session:
         of_the_view = oracle.rows_of_the_view(session)
         assert filter_choices(session) == {
             key: sorted({str(row[key]) for row in of_the_view})
@@ -129,14 +135,15 @@ def test_a_subject_has_its_own_numbers_and_ranks(site, seeded):
 @pytest.mark.parametrize("variants", ["cyclic", "full"])
 def test_page_json_and_command_line_state_the_same_rows_in_the_same_order(varied, variants):
     asked = ("--benchmark", "capitals", "--variants", variants)
-    printed = run(varied.engine, "leaderboard", *asked, "--json").document["rows"]
+    printed = run(varied, "leaderboard", *asked, "--json").document["rows"]
     query = f"benchmark=capitals&variants={variants}"
-    answered = varied.client.get(f"/api/v1/leaderboard?{query}").json["rows"]
+    client = create_app(database_url=varied.url.render_as_string(hide_password=False)).test_client()
+    answered = client.get(f"/api/v1/leaderboard?{query}").json["rows"]
     for row in (*printed, *answered):
         row.pop("progress", None)
         row["sealed_at"] = row["sealed_at"] and datetime.fromisoformat(row["sealed_at"])
     assert printed == answered
-    table = csv.DictReader(io.StringIO(varied.client.get(f"/leaderboard.csv?{query}").text))
+    table = csv.DictReader(io.StringIO(client.get(f"/leaderboard.csv?{query}").text))
     assert [(str(row["evaluation_id"]), str(row["rank"] or "")) for row in answered] == [
         (row["evaluation_id"], row["rank"]) for row in table
     ]

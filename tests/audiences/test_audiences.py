@@ -1,6 +1,7 @@
 """Who sees which benchmark: the same queries on the same names, with less behind them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from registry.schema import views
 from registry.schema.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
 from registry.settings import Settings
 from registry.tables import Base, BenchmarkVersion
+from tests.conftest import FilledDatabases
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, write_lines
 from tests.web.accounts import add_one_of_each_role, bearer, token_of
@@ -22,10 +24,8 @@ from workers.loop import WorkerLoop
 VISIBLE = {"for-all": "public", "for-members": "members", "for-nobody": "hidden"}
 
 
-@pytest.fixture
-def engine(database: str, tmp_path: Path) -> Engine:
+def fill(engine: Engine, folder: Path) -> None:
     """Three benchmarks, one of each visibility, each with a sealed evaluation of one model."""
-    engine = get_engine(database)
     with write_session(engine) as session:
         add_model(session, "model")
     for name, visibility in VISIBLE.items():
@@ -40,7 +40,7 @@ def engine(database: str, tmp_path: Path) -> Engine:
             for number in range(3)
         ]
         with write_session(engine) as session:
-            content = read_benchmark(write_lines(tmp_path / f"{name}.jsonl", lines))
+            content = read_benchmark(write_lines(folder / f"{name}.jsonl", lines))
             import_benchmark(session, content, name=name, version="1")
             session.execute(
                 update(BenchmarkVersion)
@@ -48,11 +48,17 @@ def engine(database: str, tmp_path: Path) -> Engine:
                 .values(visibility=visibility)
             )
             submit(session, EvaluationRequest(model="model", benchmark=name, variants="cyclic"))
-    loop = WorkerLoop(engine, Settings(home=tmp_path, poll_seconds=0.05), FakeScorer(), ["cpu"])
+    loop = WorkerLoop(engine, Settings(home=folder, poll_seconds=0.05), FakeScorer(), ["cpu"])
     loop.start()
     loop.run(until_idle=True)
     loop.stop()
-    return engine
+
+
+@pytest.fixture
+def engine(filled_databases: FilledDatabases, tmp_path: Path) -> Iterator[Engine]:
+    """A database with these benchmarks and evaluations."""
+    with filled_databases.copy(fill, tmp_path) as (url, _):
+        yield get_engine(url)
 
 
 def names_in(engine: Engine, audience: Audience, relation: str) -> set[str]:

@@ -127,7 +127,7 @@ def models_and_benchmarks_on_a_hub(session: "Session") -> None:
 
 def checkout(session: "Session") -> None:
     """The folder `shuffleboard`: a copy of this checkout, for pages that change code."""
-    leave = shutil.ignore_patterns("__pycache__", "*.png", "data")
+    leave = shutil.ignore_patterns("*.png", "data")
     for name in ("registry", "workers", "web", "migrations", "tests", "docs"):
         shutil.copytree(ROOT / name, session.folder / "shuffleboard" / name, ignore=leave)
     shutil.copy(ROOT / "pyproject.toml", session.folder / "shuffleboard")

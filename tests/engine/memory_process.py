@@ -1,9 +1,11 @@
-"""Scores a question of five options in all 120 orders, in a process of its own: `memory_process.py MIB THREADS [fast]`.
+"""Scores questions of five options in all 120 orders, under several limits: `memory_process.py MIB:THREADS[:fast] …`.
 
-Prints the MiB that scoring took beside the loaded model at its highest, and what the engine says of its weights and mode.
+For each, a line with the MiB that scoring took beside the loaded model at its highest, and what the engine says of its
+weights and mode. Each is scored in a fork of its own: what one has freed, the next would use again.
 """
 
 import json
+import os
 import sys
 from itertools import permutations
 from random import Random
@@ -12,7 +14,7 @@ import torch
 
 from tests.bench.scorer_process import peak_memory, resident_mb
 from tests.engine.tiny import VOCABULARY, as_loaded, random_model
-from workers.engine import TokenisedPrompt, TrieEngine, open_engine
+from workers.engine import LoadedModel, TokenisedPrompt, TrieEngine, open_engine
 
 SIZES = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 8, "head_dim": 64}
 
@@ -33,18 +35,28 @@ def prompts(question: int) -> list[TokenisedPrompt]:
     ]
 
 
-def main() -> None:
-    limit, threads = int(sys.argv[1]), int(sys.argv[2])
+def measured(loaded: LoadedModel, limit_mb: int, threads: int, *, fast: bool) -> dict[str, float]:
     torch.set_num_threads(threads)
-    loaded = as_loaded(random_model("llama", **SIZES))
     open_engine(loaded, "trie").score_tokens(prompts(0)[:1])  # libraries take some memory when they first run
-    canonical = None if sys.argv[3:] != ["fast"] else False
-    engine = TrieEngine(loaded, memory_bytes=limit << 20, canonical=canonical)
+    engine = TrieEngine(loaded, memory_bytes=limit_mb << 20, canonical=False if fast else None)
     report: dict[str, float] = {}
     with peak_memory(report, resident_mb()):
         for question in range(2):
             engine.score_tokens(prompts(question))
-    print(json.dumps(report | {"packed_weights": engine.packed_weights, "canonical": engine.canonical}))
+    return report | {"packed_weights": engine.packed_weights, "canonical": engine.canonical}
+
+
+def main() -> None:
+    torch.set_num_threads(1)  # no others may run when the process is forked
+    loaded = as_loaded(random_model("llama", **SIZES))
+    for asked in sys.argv[1:]:
+        limit, threads, *mode = asked.split(":")
+        child = os.fork()
+        if child == 0:
+            print(json.dumps(measured(loaded, int(limit), int(threads), fast=mode == ["fast"])), flush=True)
+            os._exit(0)
+        if os.waitpid(child, 0)[1]:
+            sys.exit(f"{asked} failed")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line as its users meet it: the whole path with the real model, and how light it is."""
+"""The command line as its users meet it: the whole path, which the tutorial takes with the real model, and how light it is."""
 
 import csv
 import io
@@ -23,17 +23,17 @@ from tests.population import MMLU, add_benchmark, add_model, question, queue_eva
 LIMIT = 4
 
 
-def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Path) -> None:
+def test_the_whole_path_with_a_worker_of_its_own(clean_environment: Path, tiny_folder: Path) -> None:
     imported = shuffleboard_json("benchmarks", "import", MMLU, "--name", "mmlu", "--licence", "MIT")
     assert (imported["benchmark"], imported["imported"]) == ("mmlu", True)
     assert imported["questions"] + imported["few_shot_examples"] == len(MMLU.read_text("utf-8").splitlines())
 
     added = shuffleboard_json(
-        "models", "add", "SmolLM2", "--kind", "gguf", "--location", smollm2_gguf, "--family", "SmolLM2"
+        "models", "add", "Tiny", "--kind", "huggingface", "--location", tiny_folder, "--family", "Random"
     )
     assert (added["state"], added["dtype"], added["added"]) == ("ready", "float32", True)
 
-    asked = ("--model", "SmolLM2", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
+    asked = ("--model", "Tiny", "--benchmark", "mmlu", "--variants", "cyclic", "--limit", LIMIT)
     (estimate,) = shuffleboard_json("evaluations", "estimate", *asked)["estimates"]
     assert (estimate["prompts"], estimate["prompts_sampled"], estimate["seconds"]) == (LIMIT * 4, LIMIT * 4, None)
     assert estimate["tokens_shared"] < estimate["tokens_naive"]
@@ -74,7 +74,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     assert metrics["metrics"]["average_accuracy"] is not None
 
     (row,) = shuffleboard_json("leaderboard")["rows"]
-    assert (row["model"], row["benchmark"], row["variants"]) == ("SmolLM2", "mmlu", "cyclic")
+    assert (row["model"], row["benchmark"], row["variants"]) == ("Tiny", "mmlu", "cyclic")
     assert (row["scored"], row["questions"], row["complete"]) == (LIMIT, LIMIT, True)
     for name in METRICS.keys() & row.keys():
         assert row[name] == pytest.approx(metrics["metrics"][name], abs=1e-9), name
@@ -83,7 +83,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     nested = [key for key, value in row.items() if isinstance(value, dict)]
     assert [key for key in row if key not in (*nested, "prompts", "not_ranked")] == [*from_csv]
     assert float(from_csv["average_accuracy"]) == row["average_accuracy"]
-    assert "SmolLM2" in shuffleboard("leaderboard").stdout
+    assert "Tiny" in shuffleboard("leaderboard").stdout
 
     provenance = shuffleboard_json("provenance", evaluation_id)
     assert provenance["model"]["weights_digest"] == added["weights_digest"]
@@ -103,7 +103,7 @@ def test_the_whole_path_with_the_real_model(smollm2_home: Path, smollm2_gguf: Pa
     }
 
     # Somebody changes a stored number: verify names the question.
-    engine = get_engine(f"sqlite:///{smollm2_home / 'shuffleboard.db'}")
+    engine = get_engine(f"sqlite:///{clean_environment / 'shuffleboard.db'}")
     with write_session(engine) as session:
         connection = session.connection()
         # Whoever may write the file can take its triggers away.
@@ -285,13 +285,25 @@ def test_a_misspelt_command_is_answered_with_the_likeliest() -> None:
 # Weight
 
 
-def modules_after(statement: str) -> set[str]:
-    """Top-level names of what is imported after a statement, in a process of its own."""
-    script = f"import sys\n{statement}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+LOADED = """
+import json, os, sys
+for statement in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        exec(statement)
+        print("loaded", *sorted({name.partition(".")[0] for name in sys.modules}), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+
+
+def modules_after(*statements: str) -> list[set[str]]:
+    """Top-level names of what each of the statements imports, in a process in which nothing else was."""
     outcome = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", LOADED, json.dumps(statements)], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return set(outcome.stdout.splitlines()[-1].split())
+    found = [set(line.split()[1:]) for line in outcome.stdout.splitlines() if line.startswith("loaded ")]
+    assert len(found) == len(statements), outcome.stderr
+    return found
 
 
 HEAVY = {
@@ -300,37 +312,29 @@ HEAVY = {
 }
 
 
-def modules_of_command(*arguments: str) -> set[str]:
-    return modules_after(f"from shuffleboard.cli import cli\ncli.main({list(arguments)!r}, standalone_mode=False)")
+def modules_of_commands(*commands: str) -> dict[str, set[str]]:
+    run = "from shuffleboard.cli import cli\ncli.main({!r}, standalone_mode=False)"
+    return dict(zip(commands, modules_after(*(run.format(command.split()) for command in commands)), strict=True))
 
 
-@pytest.mark.parametrize("option", ["--help", "--version"])
-def test_what_is_said_before_a_command_loads_neither_database_nor_settings(option: str) -> None:
-    assert modules_of_command(option) & (HEAVY | {"sqlalchemy", "pydantic"}) == set()
+def test_what_is_said_before_a_command_loads_neither_database_nor_settings() -> None:
+    for option, modules in modules_of_commands("--help", "--version").items():
+        assert modules & (HEAVY | {"sqlalchemy", "pydantic"}) == set(), option
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "models list",
-        "benchmarks list",
-        "evaluations list",
-        "evaluations show 1",
-        "metrics 1",
-        "leaderboard",
-        "db check",
-    ],
-)
-def test_a_command_that_shows_rows_loads_nothing_that_computes_or_serves(evaluation_id: int, command: str) -> None:
-    assert evaluation_id == 1
-    assert modules_of_command(*command.split()) & HEAVY == set()
+@pytest.mark.one_engine
+def test_a_command_that_shows_rows_loads_nothing_that_computes_or_serves(evaluation_id: int) -> None:
+    shown = f"evaluations show {evaluation_id}"
+    lists = ("models list", "benchmarks list", "evaluations list", "leaderboard", "db check")
+    for command, modules in modules_of_commands(*lists, shown, f"metrics {evaluation_id}").items():
+        assert "sqlalchemy" in modules, command
+        assert modules & HEAVY == set(), command
 
 
-@pytest.mark.parametrize(
-    "module", ["web", "shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "registry.results.reports"]
-)
-def test_web_and_registry_do_without_torch(module: str) -> None:
-    assert modules_after(f"import {module}") & {"torch", "transformers", "sentence_transformers"} == set()
+def test_web_and_registry_do_without_torch() -> None:
+    names = ("web", "shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "registry.results.reports")
+    for name, modules in zip(names, modules_after(*(f"import {name}" for name in names)), strict=True):
+        assert modules & {"torch", "transformers", "sentence_transformers"} == set(), name
 
 
 def test_help_answers_within_half_a_second_of_computing() -> None:

@@ -29,6 +29,8 @@ def test_recorded_answers_tell_the_story_without_torch_and_are_imported_once(tmp
     environment = {"PYTHONPATH": f"{refused}:{Path(__file__).parents[2]}", "SHUFFLEBOARD_HOME": str(home)}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, timeout=600)
     said = " ".join(done.stdout.split())
+    (shown,) = (block.text for block in blocks(DOCS / "installation.md") if block.text.startswith("Mistral-7B"))
+    assert " ".join(shown.partition("…")[0].split()) in said
     assert "30.6 % of MedQA's 1,273 questions right as printed, and 4.3 % right under the original order and 11" in said
     assert "Asked 11 times without moving anything, it is right every time on 13.6 %" in said
     assert "26 more models were asked 502 questions of MMLU-Pro once each: from 66.1 %" in said

@@ -25,7 +25,7 @@ from registry.tables import Model, ModelRevision
 from registry.verification import verify_evaluation
 from tests.commands import shuffleboard_json
 from tests.population import MMLU, predictions
-from workers.artifacts import CONVERSION_VERSION, inspect_files, model_folder
+from workers.artifacts import inspect_files, model_folder
 from workers.engine import EngineError, LoadedModel, ScoringPrompt, load_model, score_batched, score_reference
 from workers.engine.tokens import checked_logprobs
 from workers.errors import InterruptedScoringError
@@ -53,16 +53,16 @@ def loaded(smollm2_folder: Path) -> LoadedModel:
 
 
 @pytest.fixture(scope="module")
-def scored(smollm2_gguf: Path, smollm2_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scored]:
+def scored(
+    smollm2_gguf: Path, put_smollm2: Callable[[Path], None], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scored]:
     """Six questions of MMLU under cyclic, through the queue and the worker's loop."""
     home = tmp_path_factory.mktemp("scored")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
     engine = get_engine(url)
     evaluation_id = submit_mmlu(engine, smollm2_gguf, variants="cyclic", limit=QUESTIONS)
-    digest = inspect_files(RevisionRequest("gguf", str(smollm2_gguf))).weights_digest
-    (home / "models").mkdir()
-    (home / "models" / f"{digest}-v{CONVERSION_VERSION}").symlink_to(smollm2_folder)
+    put_smollm2(home)
     loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.1), TransformersScorer(home, "cpu"), ["cpu"])
     with running(loop):
         loop.run(until_idle=True)

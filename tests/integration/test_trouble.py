@@ -248,7 +248,7 @@ def test_a_thread_that_breaks_stops_the_worker(sqlite_database: str, monkeypatch
         loop = WorkerLoop(engine, Settings(lease_seconds=0.3), FakeScorer(), ["cpu"])
         monkeypatch.setattr(loop, "maintain", lambda: None)
         loop.start()
-        assert loop.stopping.wait(60)
+        assert loop.stopping.wait(PATIENCE_S)
         loop.stop()
     assert loop.broken
     assert "worker_broken" in [entry["event"] for entry in logs]
@@ -340,7 +340,7 @@ def test_two_workers_load_each_of_two_models_once(sqlite_database: str, tmp_path
     ids = [queue_evaluation(engine, tmp_path, shards=8, model=name) for name in ("one", "two")]
     pace = ("--until-idle", "--seconds-per-prompt", 0.05)
     with fake_worker(*pace, **settings) as one, fake_worker(*pace, **settings) as other:
-        assert [one.wait(60), other.wait(60)] == [0, 0]
+        assert [one.wait(PATIENCE_S), other.wait(PATIENCE_S)] == [0, 0]
         loaded = [re.findall(r"^loaded (\d+)$", worker.said.read_text(), re.MULTILINE) for worker in (one, other)]
     assert [state(engine, evaluation_id) for evaluation_id in ids] == ["complete"] * 2
     assert len(shard_rows(engine, "id")) == 16

@@ -24,7 +24,7 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import EvaluationMetric, ModelRevision, Prediction, Shard, Worker
 from registry.verification import verify_evaluation
-from tests.commands import eventually, fake_worker, terminate
+from tests.commands import PATIENCE_S, eventually, fake_worker, terminate
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, add_model, predictions, question, queue_evaluation
 from tests.services import PostgresServer
@@ -351,7 +351,7 @@ def test_another_worker_finishes_what_a_killed_one_began(database: str, tmp_path
         eventually(claimed(engine), "the worker claims a shard")
         worker.signal(signal.SIGKILL)
     with fake_worker("--until-idle", **settings) as other:
-        assert other.wait(60) == 0
+        assert other.wait(PATIENCE_S) == 0
     assert state(engine, evaluation_id) == "complete"
     assert [row for row in shard_rows(engine, "crashes", "failures") if row != (0, 0)] == [(1, 0)]
     assert predictions(engine, evaluation_id) == undisturbed(tmp_path, 3)

@@ -6,6 +6,7 @@ one, so that there is always something to do.
 
 import gzip
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +28,7 @@ from registry.schema import history
 from registry.settings import Settings
 from registry.tables import Evaluation, EvaluationMetric, Shard
 from registry.verification import verify_evaluation
+from tests.conftest import FilledDatabases
 from tests.fake_scorer import FakeScorer
 from tests.migration.make_fixture import FIXTURES, fixture_path
 from tests.migration.next_revision import NEXT
@@ -80,17 +82,31 @@ def contents(engine: Engine) -> Contents:
     return found
 
 
+def upgrade_of(revision: str) -> Callable[[Engine, Path], Contents]:
+    """A function that makes an empty database the fixture's, upgrades it and returns what it held before."""
+
+    def fill(engine: Engine, _folder: Path) -> Contents:
+        url = engine.url.render_as_string(hide_password=False)
+        load(revision, engine.dialect.name, url)
+        assert history.current(engine) == revision
+        before = contents(engine)
+        engine.dispose()
+        assert migrate.upgrade(url) == NEXT
+        return before
+
+    return fill
+
+
+UPGRADES = {revision: upgrade_of(revision) for revision, _ in AVAILABLE}
+
+
 @pytest.fixture(params=AVAILABLE, ids=" ".join)
-def upgraded(request: pytest.FixtureRequest, next_schema: Path) -> tuple[Engine, Contents]:
+def upgraded(request: pytest.FixtureRequest, next_schema: Path, tmp_path: Path) -> Iterator[tuple[Engine, Contents]]:
     """A fixture's database at the drafted revision, and what it held before."""
     revision, engine_name = request.param
-    url = request.getfixturevalue(f"{engine_name}_url")
-    engine = load(revision, engine_name, url)
-    assert history.current(engine) == revision
-    before = contents(engine)
-    engine.dispose()
-    assert migrate.upgrade(url) == NEXT
-    return get_engine(url), before
+    databases: FilledDatabases = request.getfixturevalue(f"loaded_{engine_name}")
+    with databases.copy(UPGRADES[revision], tmp_path) as (url, before):
+        yield get_engine(url), before
 
 
 DROPPED = {("account", "session_epoch")}

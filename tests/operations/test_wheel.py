@@ -12,7 +12,7 @@ from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 
 from hatch_build import PACKAGES, REVISION, build_of, within_home
-from tests.commands import ROOT
+from tests.commands import ROOT, TIMEOUT_S
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -46,7 +46,7 @@ def run(places: list[Path], *arguments: str, home: Path) -> subprocess.Completed
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, places)), "SHUFFLEBOARD_HOME": str(home)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=TIMEOUT_S,
         check=False,
     )
 

@@ -96,9 +96,9 @@ def test_the_leaderboard_follows_what_is_scored_up_to_its_row(opened: Page, own_
     with write_session(own_engine) as session:
         session.add(Worker(id="worker-1", host="bench", pid=1, device="cpu", versions={}, queues=["cpu"]))
     score_one(own_engine)
-    expect(opened.get_by_text("4 of 8 prompts")).to_be_visible(timeout=10_000)
+    expect(opened.get_by_text("4 of 8 prompts")).to_be_visible()
     score_one(own_engine)
     with write_session(own_engine) as session:
         assert seal(session, evaluation_id)
-    expect(opened.locator(f"table a[href='/evaluations/{evaluation_id}']").first).to_be_visible(timeout=10_000)
+    expect(opened.locator(f"table a[href='/evaluations/{evaluation_id}']").first).to_be_visible()
     expect(opened.locator("#announcer")).to_have_text("Scoring is done")
