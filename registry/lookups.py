@@ -51,7 +51,12 @@ def find_version(session: Session, reference: str) -> BenchmarkVersion:
 
 
 def find_revision(session: Session, reference: str) -> ModelRevision:
-    """The model revision of that reference, `NAME@NUMBER`. NotFoundError lists the existing ones."""
+    """The model revision of that reference: `NAME@NUMBER`, or `OWNER/NAME`, the newest of that model on the hub.
+
+    NotFoundError lists the existing ones.
+    """
+    if is_hub_name(reference):
+        return find_of_hub(session, reference)
     return _find(
         session,
         "model",
@@ -62,6 +67,24 @@ def find_revision(session: Session, reference: str) -> ModelRevision:
         remedy="models add {name} …",
         none="none is registered yet",
         called="revision",
+    )
+
+
+def is_hub_name(reference: str) -> bool:
+    """Whether a reference to a model is `OWNER/NAME` or `OWNER/NAME@REVISION`: names in the registry have no slash."""
+    return reference.count("/") == 1 and not reference.startswith(("/", ".", "~")) and not reference.endswith("/")
+
+
+def find_of_hub(session: Session, reference: str) -> ModelRevision:
+    """The newest registered revision of a model on the hub, of `@REVISION` where it is given. Raises NotFoundError."""
+    location, revision = split_reference(reference)
+    query = select(ModelRevision).filter_by(kind="huggingface", location=location).order_by(ModelRevision.id.desc())
+    for row in session.scalars(query):
+        if revision in (None, row.requested_revision, row.revision):
+            return row
+    raise NotFoundError(
+        f"no model of the hub's {reference} is registered (shuffleboard models add NAME --kind huggingface "
+        f"--location {location}{'' if revision is None else f' --revision {revision}'})"
     )
 
 

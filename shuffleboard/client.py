@@ -91,11 +91,13 @@ class Filters(TypedDict, total=False):
     model: str
     q: str
     family: str
+    licence: str
     kind: str
     min_parameters: int
     max_parameters: int
     sealed_from: str | datetime
     sealed_to: str | datetime
+    asked: Literal["one-order", "repeats", "several-orders"]
 
 
 class Asked(TypedDict, total=False):

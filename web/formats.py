@@ -13,6 +13,7 @@ from registry.results.chance import CORRECTED, no_better_than_guessing
 from registry.results.selectables import Row
 
 DASH: Final = "–"
+UNIT: Final = "\u202f%"
 
 
 def metric_text(metric: str, value: float | None) -> str:
@@ -23,6 +24,12 @@ def metric_text(metric: str, value: float | None) -> str:
     if unit == "fraction":
         return percent(value)
     return f"{value:.1f}\u202f%" if unit == "percent" else f"{value:.3f}"
+
+
+def interval_text(metric: str, low: float, high: float) -> str:
+    """An interval of a metric in its unit, which is written once."""
+    texts = metric_text(metric, low), metric_text(metric, high)
+    return f"{texts[0].removesuffix(UNIT)}–{texts[1]}"
 
 
 def percent(value: float | None) -> str:
@@ -167,6 +174,36 @@ def range_bar(row: Row) -> dict[str, Any] | None:
     }
 
 
+def brief_cell(metric: str, row: Row, url: str) -> Markup:
+    """A value of a row of the leaderboard as a link to its evaluation, and a line below it.
+
+    The line has what is always said (no better than guessing; over how many of the questions, where not over all), and
+    the interval, which is shown once the row is pointed at or has the focus. url: safe in HTML. In Python, since a page
+    has hundreds of these.
+    """
+    found = row["counts"].get(metric)
+    scaled_value = row.get("above_chance", {}).get(metric)
+    value = scaled_value["value"] if scaled_value else row[metric]
+    if value is None:
+        return null(why_undefined(metric, row))
+    text = scaled(value) if scaled_value else metric_text(metric, value)
+    number = f'<a href="{url}">{text}</a>'
+    if found is None:
+        return Markup(number)  # noqa: S704 - of numbers
+    of_all = "" if found["n"] >= row["questions"] else f"{found['n']}/{row['questions']}"
+    said = of_all
+    if metric == "accuracy" and no_better_than_guessing(row["chance"], found["interval_low"]):
+        said = "no better than guessing"
+    bounds = scaled_value or found
+    low, high = bounds["interval_low"], bounds["interval_high"]
+    interval = (
+        "" if low is None else f"{scaled(low)} – {scaled(high)}" if scaled_value else interval_text(metric, low, high)
+    )
+    tip = ", ".join(filter(None, (interval, of_all)))
+    rest = f'<span class="rest">{said}</span>' if said else ""
+    return Markup(f'{number}<small class="more">{rest}<span class="tip">{tip}</span></small>')  # noqa: S704 - the same
+
+
 FILTERS: Final = {
     "percent": percent,
     "points": points,
@@ -201,6 +238,7 @@ GLOBALS: Final = {
     "letter": letter,
     "scope_name": scope_name,
     "metric_text": metric_text,
+    "brief_cell": brief_cell,
     "metric_change": metric_change,
     "why_null": why_undefined,
     "one_order": one_order,

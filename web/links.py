@@ -16,11 +16,14 @@ SELECTION: Final = tuple(field.name for field in fields(Selection))
 """What the leaderboard can be narrowed by: the same as in the API."""
 ORDERING: Final = ("sort", "order", "group", "above_chance")
 """How the leaderboard stands, its metrics apart: the same in the API."""
+LOOKS: Final = ("pin", "density", "chart")
+"""How the leaderboard's page looks; no number depends on them."""
 PARAMETERS: Final = frozenset(
     {
         *SELECTION,
         *ORDERING,
         *("metrics", "page", "per_page", "published", "as_of"),
+        *LOOKS,
         *("only", "place", "open", "noise_from", "version", "left", "right", "by", "against"),
     }
 )
@@ -60,9 +63,10 @@ def there(endpoint: str, **changes: Any) -> str:
 def here(**changes: Any) -> str:
     """This page's URL with some parameters changed; None removes one, and paging restarts."""
     kept = {key: value for key, value in request.args.items(multi=False) if key not in ("page", *changes)}
-    listed = request.args.getlist("metrics")
-    if len(listed) > 1 and "metrics" not in changes:
-        kept["metrics"] = ",".join(listed)
+    for key in ("metrics", "pin"):
+        listed = request.args.getlist(key)
+        if len(listed) > 1 and key not in changes:
+            kept[key] = ",".join(listed)
     given = {key: value for key, value in changes.items() if value is not None}
     # Names in the query string must not be mistaken for parts of the path or for url_for's own arguments.
     query = {key: value for key, value in (kept | given).items() if key in PARAMETERS}

@@ -123,10 +123,10 @@ def _plain(name: str) -> str:
 
 
 def model_choices(session: Session) -> dict[str, list[str]]:
-    """What models can be filtered by: every family, and every kind of revision."""
-    query = select(Model.family, ModelRevision.kind).join(ModelRevision, ModelRevision.model_id == Model.id).distinct()
-    rows = rows_of(session, query)
-    return {key: sorted({row[key] for row in rows} - {None}) for key in ("family", "kind")}
+    """What models can be filtered by: every family and licence, and every kind of revision."""
+    columns = (Model.family, Model.licence, ModelRevision.kind)
+    rows = rows_of(session, select(*columns).join(ModelRevision, ModelRevision.model_id == Model.id).distinct())
+    return {key: sorted({row[key] for row in rows} - {None}) for key in ("family", "licence", "kind")}
 
 
 def models(session: Session) -> list[Row]:

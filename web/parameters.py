@@ -29,6 +29,7 @@ from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.names import check_name
+from registry.results.selection import ASKED_HOW
 from registry.tables import MODEL_KINDS
 from registry.untrusted import problem_of_text
 
@@ -37,6 +38,8 @@ M = TypeVar("M", bound=BaseModel)
 
 DEFAULT_METRICS: Final = ("accuracy", "worst_accuracy", "fluctuation_rate", "cora", "npsq_accuracy")
 """The five headline metrics, as in the view `board_headlines`; in the catalogue's order."""
+MOST_PINNED: Final = 3
+"""More would leave no room for the columns that scroll."""
 MAX_PAGE: Final = 1_000_000
 MAX_PER_PAGE: Final = 1000
 """Items on a page of the API."""
@@ -115,8 +118,8 @@ def _split(values: Any) -> list[str]:
     return [item for value in values for item in value.split(",") if item]
 
 
-def _in_order(asked: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in METRICS if name in asked) or DEFAULT_METRICS
+def _once(asked: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(asked)) or DEFAULT_METRICS
 
 
 def _storable(text: str) -> str:
@@ -152,9 +155,9 @@ TimeFrom = Annotated[datetime, BeforeValidator(partial(_moment, end=False)), _TI
 TimeTo = Annotated[datetime, BeforeValidator(partial(_moment, end=True)), _TIME]
 """The same, but a date is taken to its end."""
 MetricNames = Annotated[
-    tuple[Annotated[str, OneOf(tuple(METRICS))], ...], BeforeValidator(_split), AfterValidator(_in_order)
+    tuple[Annotated[str, OneOf(tuple(METRICS))], ...], BeforeValidator(_split), AfterValidator(_once)
 ]
-"""Metrics in the catalogue's order: `metrics=a,b` or `metrics=a&metrics=b`."""
+"""Metrics in the order asked for, each once: `metrics=a,b` or `metrics=a&metrics=b`."""
 NoiseFrom = Annotated[
     Id | None,
     Field(description="The evaluation whose repeats say how noisy this one is; one is looked for where none is given."),
@@ -195,6 +198,7 @@ class Filters(Query):
     model: Text | None = Field(None, description="Only this model.")
     q: Text | None = Field(None, description="Only models whose name contains this; letter case does not count.")
     family: Text | None = Field(None, description="Only models of this family.")
+    licence: Text | None = Field(None, description="Only models under this licence, as it was registered.")
     kind: Annotated[str, OneOf(MODEL_KINDS)] | None = Field(None, description="Only model revisions of this kind.")
     min_parameters: Annotated[int, Between(0, MAX_ID)] | None = Field(
         None, description="Only models with at least so many parameters."
@@ -204,6 +208,10 @@ class Filters(Query):
     )
     sealed_from: TimeFrom | None = Field(None, description="Only evaluations sealed at this date or time, or later.")
     sealed_to: TimeTo | None = Field(None, description="Only evaluations sealed at this date or time, or earlier.")
+    asked: Annotated[str, OneOf(tuple(ASKED_HOW))] | None = Field(
+        None,
+        description="Only evaluations that asked in one order, by repeats of one prompt, or in several orders.",
+    )
 
 
 def read(kind: type[M], given: Arguments, *, others: bool = False) -> M:
@@ -280,8 +288,17 @@ def time(arguments: Arguments, key: str, *, end: bool) -> datetime | None:
 
 
 def metrics(arguments: Arguments) -> tuple[str, ...]:
-    """The metrics to show, in the catalogue's order."""
+    """The metrics to show, in the order asked for."""
     return _one(arguments, "metrics", MetricNames) or DEFAULT_METRICS
+
+
+def pinned(arguments: Arguments) -> tuple[str, ...]:
+    """The metrics whose columns stay in sight, at most MOST_PINNED."""
+    given = _split(arguments.getlist("pin"))
+    found: tuple[str, ...] = _one(arguments, "pin", MetricNames) if given else ()
+    if len(found) > MOST_PINNED:
+        raise UsageError(f"pin={shorten(','.join(found))}: pin at most {MOST_PINNED} columns")
+    return found
 
 
 def paging(arguments: Arguments, *, per_page: int, most: int) -> tuple[int, int]:

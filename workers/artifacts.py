@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import ModelError
+from registry.files.hub import Source, cached_folder, download
 from registry.revisions.store import ModelFiles, RevisionRequest, check_location
 from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
@@ -42,40 +43,24 @@ def inspect_files(request: RevisionRequest, settings: Settings | None = None) ->
     return _folder_files(folder, commit)
 
 
-def resolve_folder(location: str, revision: str | None) -> tuple[Path, str | None]:
-    """The local folder of a Hugging Face model and its hub commit; downloads it where `location` is a hub name."""
+def resolve_folder(location: str, revision: str | None, *, nested: bool = False) -> tuple[Path, str | None]:
+    """The local folder of a Hugging Face model and its hub commit; downloads it where `location` is a hub name.
+
+    nested: with what lies in folders of it, as embedders have.
+    Raises ModelError or StorageError as `download` does.
+    """
     # A folder is stored by its whole path, so that a hub's name never means a folder beside a worker.
     if Path(location).is_absolute():
         return Path(check_location("huggingface", location)), None
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-    )
-
-    try:
-        folder = Path(
-            snapshot_download(
-                location,
-                revision=revision,
-                allow_patterns=list(HUB_PATTERNS),
-            )
+    patterns = (*HUB_PATTERNS, *(f"*/{pattern}" for pattern in HUB_PATTERNS if nested))
+    snapshot = download(Source("model", location, revision), patterns, optional=True)
+    if not snapshot.files:
+        raise ModelError(
+            f"{location}@{snapshot.commit}: has no safetensors, configuration or tokenizer; check the name"
         )
-    except RepositoryNotFoundError:  # the hub answers the same of a model that is missing, private or gated
-        raise ModelError(
-            f"{location}: the hub refused it; check the name, and for a private or gated model accept its terms "
-            "there and set HF_TOKEN wherever models are registered and for every worker"
-        ) from None
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ModelError(
-            f"{location}: cannot be fetched from the hub ({reason}); check the name, the revision and the "
-            "connection, or give a local folder"
-        ) from None
-    # The hub's cache names each snapshot by its commit.
-    return Path(check_location("huggingface", str(folder))), folder.name
+    name, path = snapshot.files[0]
+    folder = path.parents[name.count("/")]
+    return Path(check_location("huggingface", str(folder))), snapshot.commit
 
 
 def _digest_of_files(files: list[Path]) -> str:
@@ -83,9 +68,8 @@ def _digest_of_files(files: list[Path]) -> str:
 
 
 def _folder_files(folder: Path, commit: str | None) -> ModelFiles:
-    weights = [folder / "config.json", *sorted(folder.glob("*.safetensors"))]
     tokenizer = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
-    return ModelFiles(_digest_of_files(weights), _digest_of_files(tokenizer), _chat_template(folder), commit)
+    return ModelFiles(_weights_digest(folder), _digest_of_files(tokenizer), _chat_template(folder), commit)
 
 
 def _chat_template(folder: Path) -> str | None:
@@ -131,8 +115,10 @@ def model_folder(revision: ModelRevision, home: Path) -> Path:
     """
     assert revision.location is not None
     if revision.kind != "gguf":
-        folder, _ = resolve_folder(revision.location, revision.revision or revision.requested_revision)
-        _check_digest(revision, _digest_of_files([folder / "config.json", *sorted(folder.glob("*.safetensors"))]))
+        folder = _cached_folder(revision)
+        if folder is None:
+            folder, _ = resolve_folder(revision.location, revision.revision or revision.requested_revision)
+            _check_digest(revision, _weights_digest(folder))
         return folder
     source = Path(revision.location)
     _check_digest(revision, sha256_file(Path(check_location("gguf", str(source)))))
@@ -140,6 +126,21 @@ def model_folder(revision: ModelRevision, home: Path) -> Path:
     if not folder.is_dir():
         convert_gguf(source, folder)
     return folder
+
+
+def _cached_folder(revision: ModelRevision) -> Path | None:
+    """Where this host has the files of a hub's commit already, which never change: the hub is not asked for them."""
+    assert revision.location is not None
+    if revision.revision is None or Path(revision.location).is_absolute():
+        return None
+    folder = cached_folder(Source("model", revision.location, revision.revision))
+    if folder is None or not (folder / "config.json").is_file() or _weights_digest(folder) != revision.weights_digest:
+        return None
+    return folder
+
+
+def _weights_digest(folder: Path) -> str:
+    return _digest_of_files([folder / "config.json", *sorted(folder.glob("*.safetensors"))])
 
 
 def _check_digest(revision: ModelRevision, digest: str) -> None:

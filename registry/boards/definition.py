@@ -1,6 +1,5 @@
 """Suite and board files: TOML, read whole and checked before anything is stored."""
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from registry.db import MAX_INTEGER
-from registry.errors import IngestError, ShuffleboardError
+from registry.errors import IngestError, ShuffleboardError, UsageError
+from registry.files.toml import read_toml
 from registry.metrics import METRICS
 from registry.names import check_name, suggestion
 from registry.prompting.variants import parse_variants
@@ -17,8 +17,6 @@ from registry.untrusted import RefusedError, check
 
 EVERY_BENCHMARK: Final = "*"
 """Stands for the benchmarks that a board names, so that one suite serves boards over different benchmarks."""
-
-MAX_FILE_BYTES: Final = 1_000_000
 
 Text = Annotated[str, Field(max_length=20_000)]
 Reference = Annotated[str, Field(min_length=1, max_length=400)]
@@ -139,6 +137,22 @@ class SuiteDefinition(_Strict):
     def needs_benchmarks(self) -> bool:
         """Whether some task stands for the benchmarks that a board names."""
         return any(EVERY_BENCHMARK in task.benchmarks for task in self.tasks)
+
+
+def first_questions(suite: SuiteDefinition, limit: int) -> SuiteDefinition:
+    """A suite that asks the first questions of each benchmark of each task, up to so many: to try one out.
+
+    Its name is `NAME-first-LIMIT`. Raises UsageError for a limit out of range.
+    """
+    if not 1 <= limit <= MAX_INTEGER:
+        raise UsageError(f"limit {limit}: give a number from 1 to {MAX_INTEGER}")
+    return suite.model_copy(
+        update={
+            "name": check_name("suite", f"{suite.name}-first-{limit}"),
+            "title": f"{suite.title or suite.name} (first {limit} of each benchmark)",
+            "tasks": tuple(task.model_copy(update={"limit": min(limit, task.limit or limit)}) for task in suite.tasks),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -270,22 +284,7 @@ def read_board_file(path: Path) -> BoardDefinition:
 
 
 def _read(path: Path, kind: type[Definition]) -> Definition:
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise IngestError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise IngestError(
-            f"{path.name}: is larger than {MAX_FILE_BYTES:,} bytes, too large for a definition; check the file"
-        )
-    try:
-        document = tomllib.loads(content.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise IngestError(f"{path.name}: is not UTF-8; save it as UTF-8") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise IngestError(f"{path.name}: not valid TOML: {error}; correct the file") from None
-    return parse_definition(document, kind, path.name)
+    return parse_definition(read_toml(path), kind, path.name)
 
 
 def parse_definition(document: dict[str, Any], kind: type[Definition], source: str) -> Definition:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -17,6 +17,7 @@ from registry.boards.definition import (
     as_document,
     canonical_variants,
     evaluations_asked,
+    first_questions,
     read_suite_file,
 )
 from registry.db import one_at_a_time
@@ -134,6 +135,36 @@ def import_board(session: Session, definition: BoardDefinition) -> tuple[Board, 
     return row, True
 
 
+ORDERS: Final = ("full", "cyclic", "shuffle", "random2", "randomL", "answer-moving")
+"""Kinds of variants that only move the options, so that the answer should stay the same."""
+
+
+def board_of_suite(session: Session, suite: Suite) -> Board | None:
+    """The board of a suite that nobody wrote a board for, under the suite's name; None where there is one on it.
+
+    Its columns are accuracy, and worst accuracy and fluctuation rate where options only move. None, too, where the
+    suite is for any benchmarks or asks no two tasks alike.
+    """
+    definition = suite_definition(suite)
+    if definition.needs_benchmarks or any(board.suite.name == suite.name for board in current_boards(session)):
+        return None
+    ways = [
+        {(asked.variants, asked.protocol) for asked in evaluations_asked(definition) if asked.task == task}
+        for task in dict.fromkeys(asked.task for asked in evaluations_asked(definition))
+    ]
+    protocols = {asked.protocol for asked in evaluations_asked(definition)}
+    columns = [
+        Column(metric, variants, protocol if len(protocols) > 1 else None).name
+        for variants, protocol in sorted(set.intersection(*ways))
+        for metric in ("accuracy", "worst_accuracy", "fluctuation_rate")
+        if metric == "accuracy" or parse_variants(variants).kind in ORDERS
+    ]
+    if not columns:
+        return None
+    board = BoardDefinition(name=suite.name, title=definition.title, suite=suite.name, columns=tuple(columns[:100]))
+    return import_board(session, board)[0]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One evaluation that a board will ask for, its names resolved."""
@@ -242,14 +273,24 @@ def _request(model: str, asked: Asked, benchmark: str, **options: Any) -> Evalua
 
 
 def submit_suite(
-    session: Session, model: str, suite: str, benchmarks: Sequence[str] = (), **options: Any
+    session: Session,
+    model: str,
+    suite: str,
+    benchmarks: Sequence[str] = (),
+    *,
+    limit: int | None = None,
+    **options: Any,
 ) -> list[tuple[Evaluation, bool]]:
     """Queues what a suite still needs of a model; returns every evaluation of it, with whether it is new.
 
     benchmarks: what the suite's "*" stands for; by default those that boards on the suite name. All or nothing.
+    limit: only the first questions of each benchmark, which is a suite of its own with a board of its own.
     options: priority, queue, requester of EvaluationRequest.
     """
     row = find_suite(session, suite)
+    if limit is not None:
+        row, _ = import_suite(session, first_questions(suite_definition(row), limit))
+        board_of_suite(session, row)
     asked_for = evaluations_of_suite(session, row, benchmarks)
     return [_submit_missing(session, model, asked, **options) for asked in asked_for]
 
@@ -308,7 +349,7 @@ def plan_of(
         if board is not None:
             return submit_board(session, model, board, **options)
         if suite is not None:
-            return submit_suite(session, model, suite, benchmarks, **options)
+            return submit_suite(session, model, suite, benchmarks, limit=limit, **options)
         request = EvaluationRequest(
             model=model,
             benchmark=benchmarks[0],

@@ -45,8 +45,8 @@ def parquet_rows(path: Path, *, kept: bool = False) -> Iterator[dict[str, Any]]:
                 how = {"read_dictionary": group.texts, "metadata": metadata, "pre_buffer": False}
                 with pq.ParquetFile(stream, **how) as file:
                     for batch in file.iter_batches(group.step, row_groups=[number]):
-                        allowance.take(sum(map(_size, batch.columns)), batch.num_rows)
-                        yield from _rows(batch, allowance, first)
+                        allowance.take(batch_size(batch), batch.num_rows)
+                        yield from rows_of_batch(batch, allowance, first)
                         first += batch.num_rows
     except FileNotFoundError:
         raise IngestError(f"{path}: no such file; check the path") from None
@@ -62,13 +62,18 @@ def parquet_columns(path: Path) -> list[str]:
         return list(pq.read_schema(stream).names)
 
 
-def _rows(batch: pa.RecordBatch, allowance: Allowance, first: int) -> Iterator[dict[str, Any]]:
+def batch_size(batch: pa.RecordBatch) -> int:
+    """Bytes of a batch's values, each text counted wherever it stands."""
+    return sum(map(_size, batch.columns))
+
+
+def rows_of_batch(batch: pa.RecordBatch, allowance: Allowance, first: int) -> Iterator[dict[str, Any]]:
     """The rows of a batch, halved until Python can hold a part. first: the number of the first row."""
-    size = sum(map(_size, batch.columns))
+    size = batch_size(batch)
     if size > RECORD and batch.num_rows > 1:
         half = batch.num_rows // 2
-        yield from _rows(batch.slice(0, half), allowance, first)
-        yield from _rows(batch.slice(half), allowance, first + half)
+        yield from rows_of_batch(batch.slice(0, half), allowance, first)
+        yield from rows_of_batch(batch.slice(half), allowance, first + half)
         return
     allowance.require_record(size, f"row {first}")
     columns = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in batch.columns]

@@ -61,8 +61,8 @@ GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
 
 
 def default_sort(metrics: Sequence[str]) -> str:
-    """Worst accuracy where it is shown, else the first metric shown."""
-    return "worst_accuracy" if "worst_accuracy" in metrics else metrics[0]
+    """Worst accuracy where it is shown, else the first of the catalogue that is: the order of columns moves no row."""
+    return "worst_accuracy" if "worst_accuracy" in metrics else min(metrics, key=ALL_NAMES.index)
 
 
 def natural_order(sort: str) -> str:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
+    and_,
     func,
     select,
 )
@@ -22,12 +23,20 @@ from registry.tables import (
     VariantSet,
 )
 
+_ONE_PROMPT: Final = Evaluation.distinct_prompts_max == 1
+ASKED_HOW: Final = {
+    "one-order": and_(_ONE_PROMPT, func.coalesce(Evaluation.variants_max, 1) <= 1),
+    "repeats": and_(_ONE_PROMPT, Evaluation.variants_max > 1),
+    "several-orders": Evaluation.distinct_prompts_max > 1,
+}
+"""How often a question was asked, at most: once; several times by the same prompt; in different prompts."""
+
 
 @dataclass(frozen=True)
 class Selection:
     """Which evaluations are wanted; None keeps all. q: part of the model's name. Times are inclusive.
 
-    subject: only benchmarks that have it, with metrics over its questions alone.
+    subject: only benchmarks that have it, with metrics over its questions alone. asked: a key of ASKED_HOW.
     """
 
     benchmark: str | None = None
@@ -38,11 +47,13 @@ class Selection:
     model: str | None = None
     q: str | None = None
     family: str | None = None
+    licence: str | None = None
     kind: str | None = None
     min_parameters: int | None = None
     max_parameters: int | None = None
     sealed_from: datetime | None = None
     sealed_to: datetime | None = None
+    asked: str | None = None
 
     @property
     def scope(self) -> str:
@@ -52,8 +63,14 @@ class Selection:
 
 def evaluation_conditions(asked: Selection) -> list[ColumnElement[bool]]:
     """A selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
-    models = {Model.name: asked.model, Model.family: asked.family, ModelRevision.kind: asked.kind}
-    of_model = _equal(models)
+    of_model = _equal(
+        {
+            Model.name: asked.model,
+            Model.family: asked.family,
+            Model.licence: asked.licence,
+            ModelRevision.kind: asked.kind,
+        }
+    )
     if asked.q is not None:
         of_model.append(func.lower(Model.name).contains(asked.q.lower(), autoescape=True))
     if asked.min_parameters is not None:
@@ -79,6 +96,8 @@ def evaluation_conditions(asked: Selection) -> list[ColumnElement[bool]]:
         found.append(Evaluation.sealed_at >= asked.sealed_from)
     if asked.sealed_to is not None:
         found.append(Evaluation.sealed_at <= asked.sealed_to)
+    if asked.asked is not None:
+        found.append(ASKED_HOW[asked.asked])
     return found
 
 

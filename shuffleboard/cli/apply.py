@@ -1,6 +1,5 @@
 """`shuffleboard apply`: what a file describes, brought about."""
 
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from sqlalchemy.orm import Session
 from registry.boards.definition import read_board_file, read_suite_file
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError
+from registry.files.toml import read_toml
 from registry.settings import Settings
 from registry.tables import Benchmark, BenchmarkVersion, Model
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
@@ -170,11 +170,7 @@ def apply_command(file: Path, dry_run: bool, as_json: bool) -> None:
 def read_manifest(file: Path) -> Manifest:
     """The manifest of a file. Raises IngestError naming file, key and problem."""
     try:
-        return Manifest.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise IngestError(f"{file}: no such file; check the path") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise IngestError(f"{file.name}: cannot be read as TOML ({str(error)[:80]}); check the file") from None
+        return Manifest.model_validate(read_toml(file))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part + 1) if isinstance(part, int) else part for part in first["loc"])

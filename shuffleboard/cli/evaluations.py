@@ -26,6 +26,7 @@ from registry.tables import EVALUATION_STATES, QUEUES, Evaluation, ModelRevision
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.models import register_of_hub
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
 from shuffleboard.cli.tables import print_table, table_options
 
@@ -42,7 +43,7 @@ def evaluations() -> None:
 
 
 _ASKED = (
-    click.option("--model", required=True, help="Model NAME, or NAME@REVISION."),
+    click.option("--model", required=True, help="Model NAME, NAME@REVISION, or OWNER/NAME of one on the hub."),
     click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION."),
     click.option("--variants", default=None, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}."),
     click.option(
@@ -51,7 +52,12 @@ _ASKED = (
     click.option("--board", default=None, help="Everything that this board still needs of the model."),
     click.option("--protocol", default=None, help="How the model is asked.  [default: symbols]"),
     click.option("--shots", type=int, default=None, help="Examples from the few-shot pool.  [default: 0]"),
-    click.option("--limit", type=int, default=None, help="Only the first questions in file order."),
+    click.option(
+        "--limit",
+        type=int,
+        default=None,
+        help="Only the first questions in file order; with --suite, of each benchmark.",
+    ),
     click.option("--subject", "subjects", multiple=True, help="Only this subject; may be repeated."),
     click.option("--options", "n_options", type=int, default=None, help="Only questions with this many options."),
     click.option(
@@ -80,7 +86,7 @@ def _plan(**asked: Any) -> Plan:
         "--variants": variants,
         "--protocol": asked["protocol"],
         "--shots": asked["shots"],
-        "--limit": asked["limit"],
+        "--limit": asked["limit"] if board else None,
         "--subject": asked["subjects"] or None,
         "--options": asked["n_options"],
         "--replicate": asked["replicate"] or None,
@@ -106,7 +112,9 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
     """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
 
     With --suite or --board, everything still missing is queued, and {"evaluations": [ID, …]} printed; for a suite on
-    any benchmarks, --benchmark names them. A specification is evaluated once: submitting it again shows the existing
+    any benchmarks, --benchmark names them. --suite with --limit tries a suite on its first questions: they are a suite
+    and a board NAME-first-LIMIT. A model OWNER/NAME that is not registered is fetched from the hub and registered as
+    NAME. A specification is evaluated once: submitting it again shows the existing
     evaluation. With --wait and no worker running, the default setup starts one for as long as there is
     work.
     """
@@ -114,6 +122,7 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
     plan = _plan(**asked)
     several = bool(asked["suite"] or asked["board"])
     engine = engine_of(settings)
+    register_of_hub(engine, settings, asked["model"])
     with write_session(engine) as session:
         found = plan(session)
         ids = [evaluation.id for evaluation, _ in found]
@@ -127,6 +136,9 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
         )
     if wait:
         wait_until_complete(engine, settings, ids)
+    if asked["suite"] and asked["limit"]:
+        name = f"{asked['suite'].partition('@')[0]}-first-{asked['limit']}"
+        note(f"suite {name}; its board: shuffleboard leaderboard --board {name}")
     print_json({"evaluations": ids} if several else {"evaluation": ids[0]})
 
 

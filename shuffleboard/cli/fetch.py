@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.recipes import Recipe
 from registry.db import read_session, write_session
-from registry.errors import IngestError, NotFoundError, UsageError
+from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.tables import Benchmark, BenchmarkVersion
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.tables import print_table, wide_option
@@ -216,16 +216,20 @@ def _list(as_json: bool) -> None:
 @click.argument("name")
 @click.option("--from", "from_folder", type=_folder, default=None, help="Read what --to has written, without the hub.")
 @click.option("--to", "to_folder", type=_folder, default=None, help="Only download into this folder.")
+@click.option("--revision", default=None, help="Branch or tag of every dataset, such as main, instead of the recipes'.")
 @json_option
-def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | None, as_json: bool) -> None:
-    """Fetch the benchmarks of a suite that are not here yet.
+def fetch_suite_command(
+    name: str, from_folder: Path | None, to_folder: Path | None, revision: str | None, as_json: bool
+) -> None:
+    """Fetch the benchmarks of a suite that are not here yet, and make a board where the suite has none.
 
     \b
       shuffleboard suites fetch goliakova-17
-      shuffleboard evaluations submit --suite goliakova-17 --model my-model --wait
+      shuffleboard evaluations submit --suite goliakova-17 --model owner/model --wait
+      shuffleboard leaderboard --board goliakova-17
     """  # noqa: D301
     from registry.benchmarks.recipes import fetch_to, shipped_recipes
-    from registry.boards.store import suite_definition
+    from registry.boards.store import board_of_suite, suite_definition
     from registry.lookups import find_suite
 
     with read_session(engine_of(settings_of())) as session:
@@ -238,16 +242,31 @@ def fetch_suite_command(name: str, from_folder: Path | None, to_folder: Path | N
         if benchmark in here or benchmark in lacking:
             rows.append({"benchmark": benchmark, "fetched": False})
         elif to_folder is not None and benchmark in recipes:
-            rows.append({"benchmark": benchmark, "folder": str(fetch_to(recipes[benchmark], to_folder))})
+            rows.append(
+                {"benchmark": benchmark, "folder": str(fetch_to(recipes[benchmark], to_folder, revision=revision))}
+            )
         elif benchmark in recipes:
-            rows.append(fetched_and_stored(recipes[benchmark], folder=from_folder))
+            rows.append(fetched_and_stored(recipes[benchmark], revision=revision, folder=from_folder))
         elif to_folder is None:
             rows.append(_generated())
         if rows[-1].get("fetched") or "folder" in rows[-1]:
             note(f"{benchmark}: {'downloaded' if 'folder' in rows[-1] else 'fetched'}")
     if lacking:
         raise NotFoundError(f"suite {name}: no recipe for {', '.join(lacking)}; import them. The others are here")
-    _print({"suite": name, "benchmarks": rows}, as_json, f"{name}: all {len(wanted)} benchmarks are here")
+    if to_folder is not None:
+        _print({"suite": name, "benchmarks": rows}, as_json, f"{name}: downloaded into {to_folder}")
+        return
+    made = None
+    try:
+        with write_session(engine_of(settings_of())) as session:
+            board = board_of_suite(session, find_suite(session, name))
+            made = None if board is None else board.name
+    except ShuffleboardError as error:  # what was fetched stays: other revisions may lack what the suite asks
+        note(f"{name}: no board was made: {error}")
+    document = {"suite": name, "benchmarks": rows, "board": made}
+    _print(
+        document, as_json, f"{name}: all {len(wanted)} benchmarks are here" + (f"; board {made} made" if made else "")
+    )
 
 
 def _generated() -> dict[str, Any]:

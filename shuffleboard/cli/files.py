@@ -149,7 +149,7 @@ def _parquet_columns(path: Path) -> list[str]:
 def _toml(text: str) -> Kind | None:
     try:
         document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return None
     return _definition(document)
 

@@ -3,11 +3,12 @@
 from typing import Any
 
 import click
-from sqlalchemy import select
+from sqlalchemy import Engine, select
 
 from registry.db import MAX_ROW_ID, read_session, write_session
-from registry.errors import UsageError
-from registry.lookups import find_revision
+from registry.errors import NotFoundError, UsageError
+from registry.lookups import find_of_hub, find_revision, is_hub_name
+from registry.names import split_reference
 from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, RevisionRequest, add_revision, is_local
 from registry.settings import Settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
@@ -98,6 +99,32 @@ def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | N
     from workers.artifacts import inspect_files
 
     return inspect_files(request, settings)
+
+
+def register_of_hub(engine: Engine, settings: Settings, reference: str) -> None:
+    """Registers `OWNER/NAME` or `OWNER/NAME@REVISION` as NAME, or OWNER-NAME where that is another model's.
+
+    Does nothing for the name of a registered model, and for a model of the hub that is registered already.
+    """
+    if not is_hub_name(reference):
+        return
+    location, revision = split_reference(reference)
+    owner, _, name = location.partition("/")
+    with read_session(engine) as session:
+        try:
+            find_of_hub(session, reference)
+        except NotFoundError:
+            taken = session.scalar(select(Model).where(Model.name == name))
+            if taken is not None and all(one.location != location for one in taken.revisions):
+                name = f"{owner}-{name}"
+        else:
+            return
+    request = RevisionRequest("huggingface", location, revision).checked()
+    note(f"{reference} is not registered yet: asking the hub for it")
+    files = inspect_here(request, settings)
+    with write_session(engine) as session:
+        row, _ = add_revision(session, name, request, {}, files)
+        note(f"{location} is registered as {name}@{row.number}" + (f", commit {files.commit}" if files else ""))
 
 
 def _document(row: ModelRevision) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from sqlalchemy import Engine, select
 
 from registry.benchmarks import import_benchmark, read_benchmark
+from registry.benchmarks.recipes import recipe_named
 from registry.boards.definition import SuiteDefinition
 from registry.boards.store import import_suite
 from registry.boards.submissions import ModelRequest, request_submission
@@ -30,6 +31,8 @@ from tests import services
 from tests.docs.pages import DOCS, ROOT, blocks
 from tests.fake_scorer import FakeScorer
 from tests.population import MMLU, question, write_lines
+from tests.recipes.hub import stand_in
+from tests.recipes.upstream import files, whole
 from tests.scripted_server import scripted_server
 from tests.vllm_server import VllmServer
 from workers.loop import WorkerLoop
@@ -106,6 +109,20 @@ def my_model_folder(session: "Session") -> None:
 def converted_model(session: "Session") -> None:
     """SmolLM2-135M-Instruct is where workers look for what they converted: nobody waits for that again."""
     session.fixture("put_smollm2")(session.home)
+
+
+def models_and_benchmarks_on_a_hub(session: "Session") -> None:
+    """A hub that has SmolLM2, and ARC-Challenge and WinoGrande with made-up questions, as many as there are."""
+    hub = session.resources.enter_context(stand_in())
+    for name in ("arc-challenge", "winogrande"):
+        recipe = recipe_named(name)
+        hub.add(recipe.repository, files(recipe, whole(recipe)))
+    hub.add(ON_THE_HUB[1], {path.name: path.read_bytes() for path in session.fixture("smollm2_folder").iterdir()})
+    session.environment |= {
+        "HF_ENDPOINT": hub.url,
+        "HF_HOME": str(session.private / "huggingface"),
+        "HF_HUB_OFFLINE": "0",
+    }
 
 
 def checkout(session: "Session") -> None:

@@ -234,7 +234,7 @@ def test_the_command_says_what_it_knows_and_why_not_more(sqlite_database: str, a
     ("options", "message"),
     [
         pytest.param(("--benchmark", "bench"), "give one --benchmark and --variants", id="no variants"),
-        pytest.param(("--suite", "nowak", "--limit", "3"), "leave out --limit", id="a suite and a limit"),
+        pytest.param(("--board", "main", "--limit", "3"), "leave out --limit", id="a board and a limit"),
     ],
 )
 def test_options_that_submit_refuses_are_refused(sqlite_database: str, options: tuple[str, ...], message: str) -> None:

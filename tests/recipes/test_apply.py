@@ -91,8 +91,12 @@ def test_what_was_interrupted_goes_on(manifest: Path, sqlite_database: str, hub:
     [
         ('[[benchmarks]]\nfetch = "sciq"\nfile = "x"\n', r"benchmarks\.1: give fetch .* or file"),
         ('[[models]]\nnmae = "x"\n', r"models\.1\.(name|nmae)"),
-        ("[[boards]\n", "cannot be read as TOML"),
+        ("[[boards]\n", "not valid TOML"),
         ('[[benchmarks]]\nfetch = "sicq"\n', "did you mean sciq"),
+        ('[[models]]\nname = "\\u0000"\n', "models contains a NUL character"),
+        (f"[[models]]\nparameters = {'9' * 30}\n", "is beyond 64-bit integers"),
+        (f"x = {'[' * 100}{']' * 100}\n", "nested too deeply"),
+        (f"x = {'[' * 5000}{']' * 5000}\n", "not valid TOML|nested too deeply"),
     ],
 )
 def test_a_file_that_is_wrong_names_the_place(text: str, message: str, tmp_path: Path, sqlite_database: str) -> None:

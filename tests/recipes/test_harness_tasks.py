@@ -1,18 +1,29 @@
 """Tasks of lm-evaluation-harness as benchmarks: through the real harness, on local data."""
 
 import json
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from registry.benchmarks import import_benchmark
 from registry.benchmarks.contract import QuestionRecord
+from registry.db import get_engine, read_session, write_session
 from registry.errors import IngestError
 from registry.exchange.harness_tasks import harness_task
 from registry.exchange.harness_tasks.export import UnrepresentableError, question_of
-from tests.bench.bench_scoring import PEER
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.revisions.store import RevisionRequest, add_revision
+from registry.settings import Settings
+from registry.tables import Prediction, Question
+from tests.bench.bench_scoring import PEER, ROOT
 from tests.commands import shuffleboard, shuffleboard_json
+from workers.artifacts import inspect_files
+from workers.loop import WorkerLoop
+from workers.scorer import TransformersScorer
 
 ROWS = [
     {
@@ -56,11 +67,35 @@ doc_to_target: "{{answer}}"''',
     "functions": """doc_to_text: !function shapes.text
 doc_to_choice: !function shapes.choices
 doc_to_target: !function shapes.target""",
+    "nested_few_shot": """doc_to_text: "{{question}}"
+doc_to_choice: options
+doc_to_target: answer
+fewshot_config:
+  split: train
+  process_docs: !function shapes.renamed
+  doc_to_text: "{{asked}}"
+  doc_to_choice: "{{given}}"
+  doc_to_target: "{{right}}\"""",
+    "examples_of_a_function": """doc_to_text: "{{question}}"
+doc_to_choice: options
+doc_to_target: answer
+fewshot_config:
+  sampler: first_n
+  samples: !function shapes.examples""",
     "processed": """process_docs: !function shapes.process
 doc_to_text: "{{question}}"
 doc_to_choice: options
 doc_to_target: answer""",
 }
+SCORED = {
+    "as_symbols": r"""doc_to_text: "The following are multiple choice questions (with answers).\n\n{{question}}\nA. {{options[0]}}\nB. {{options[1]}}\nC. {{options[2]}}\nD. {{options[3]}}\nAnswer:"
+doc_to_choice: ["A", "B", "C", "D"]
+doc_to_target: answer""",
+    "as_cloze": r"""doc_to_text: "Question: {{question}}\nAnswer:"
+doc_to_choice: options
+doc_to_target: answer""",
+}
+"""Tasks that ask as our protocols do."""
 FUNCTIONS = """
 def text(doc):
     return "Q: " + doc["question"] + " A:"
@@ -70,6 +105,12 @@ def choices(doc):
 
 def target(doc):
     return doc["answer"]
+
+def renamed(dataset):
+    return [{"asked": doc["question"], "given": doc["options"], "right": doc["right"]} for doc in dataset]
+
+def examples():
+    return EXAMPLES
 
 def process(dataset):
     return dataset.filter(lambda doc: doc["answer"] < 4)
@@ -94,14 +135,18 @@ fewshot_split: train
 metadata:
   version: 2.0
 """
-    for name, shape in SHAPES.items():
-        text = f"task: {name}\noutput_type: multiple_choice\n{data}{shape}\n"
+    metrics = "metric_list:\n  - metric: acc\n    aggregation: mean\n    higher_is_better: true\n"
+    for name, shape in (SHAPES | SCORED).items():
+        of_task = data + metrics
+        if "samples:" in shape:
+            of_task = of_task.replace("training_split: train\nfewshot_split: train\n", "")
+        text = f"task: {name}\noutput_type: multiple_choice\n{of_task}{shape}\n"
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
     written = f"task: written\noutput_type: generate_until\n{data}doc_to_text: question\ndoc_to_target: right\n"
     (folder / "written.yaml").write_text(written, encoding="utf-8")
     group = "group: every_shape\ntask:\n" + "".join(f"  - {name}\n" for name in SHAPES)
     (folder / "every_shape.yaml").write_text(group, encoding="utf-8")
-    (folder / "shapes.py").write_text(FUNCTIONS, encoding="utf-8")
+    (folder / "shapes.py").write_text(f"EXAMPLES = {ROWS[4:]!r}\n{FUNCTIONS}", encoding="utf-8")
     return folder
 
 
@@ -120,6 +165,43 @@ def test_tasks_of_every_shape_have_the_harness_s_own_documents(
             {row["passage"] for row in ROWS[:4]} if name == "template_of_a_list" else {None}
         )
         assert [plain(one) for one in content.pool if one.subject == name] == [row_of(row) for row in ROWS[4:]], name
+
+
+@pytest.mark.one_engine
+def test_our_prompts_score_as_the_harness_does_on_the_same_prompts(
+    folder: Path, smollm2_folder: Path, sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
+    command = [PEER, ROOT / "tests" / "peer" / "harness_task_scores.py", folder, smollm2_folder, *SCORED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    theirs = json.loads(done.stdout)
+    content, source = harness_task("as_cloze", include_path=folder, python=str(PEER))
+    engine = get_engine(sqlite_database)
+    revision = RevisionRequest("huggingface", str(smollm2_folder)).checked()
+    with write_session(engine) as session:
+        import_benchmark(session, content, name="shapes", source=source)
+        add_revision(session, "SmolLM2", revision, files=inspect_files(revision))
+        ids = {
+            f"as_{protocol}": submit(session, EvaluationRequest("SmolLM2", "shapes", "original", protocol=protocol))[
+                0
+            ].id
+            for protocol in ("symbols", "cloze")
+        }
+    loop = WorkerLoop(engine, Settings(home=tmp_path, poll_seconds=0.05), TransformersScorer(tmp_path, "cpu"), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+    for name, evaluation_id in ids.items():
+        query = (
+            select(Prediction.chosen_option, Prediction.correct)
+            .join(Question, Question.id == Prediction.question_id)
+            .where(Prediction.evaluation_id == evaluation_id)
+        )
+        with read_session(engine) as session:
+            rows = session.execute(query.order_by(Question.ordinal)).all()
+        assert [chosen for chosen, _ in rows] == theirs[name]["chosen"], name
+        assert sum(correct for _, correct in rows) / len(rows) == pytest.approx(theirs[name]["acc"]), name
 
 
 def plain(one: QuestionRecord) -> tuple[str, tuple[str, ...], int]:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from registry.benchmarks.recipes import Recipe, fetch, fetch_to, recipe_named, shipped_recipes
-from registry.benchmarks.recipes import hub as hub_module
 from registry.boards.store import suite_definition
 from registry.db import get_engine, read_session
 from registry.errors import IngestError, NotFoundError
-from registry.tables import BenchmarkVersion, Suite
+from registry.files import hub as hub_module
+from registry.tables import Suite
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.recipes.hub import COMMIT, Hub, Refusal, parquet
 from tests.recipes.upstream import ROWS, files, made_up, sample
@@ -122,33 +122,11 @@ def once(refusal: Refusal, path: str) -> Callable[[str, dict[str, str]], Refusal
 def test_a_hub_that_is_busy_or_breaks_off_is_asked_again(
     path: str, refusal: Refusal, hub: Hub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("registry.benchmarks.recipes.hub.time.sleep", lambda _: None)
+    monkeypatch.setattr("registry.files.hub.time.sleep", lambda _: None)
     monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda _: None)
     [recipe] = serve(hub, "sciq")
     hub.faults.append(once(refusal, path))
     assert len(fetch(recipe).content.questions) == 6
-
-
-REFUSALS = {
-    "hidden or missing": (Refusal(401), r"no such dataset, or hides it; .* HF_TOKEN"),
-    "gated": (Refusal(403, {"X-Error-Code": "GatedRepo"}), r"accepted its terms; .* HF_TOKEN"),
-    "no such revision": (Refusal(404, {"X-Error-Code": "RevisionNotFound"}), r"no such revision; .*--revision"),
-    "too many requests": (Refusal(429, {"Retry-After": "7200"}), r"too many requests .* wait 7200 s"),
-    "down": (Refusal(500), r"answered with status 500; try again later"),
-}
-
-
-@pytest.mark.parametrize(("refusal", "message"), REFUSALS.values(), ids=REFUSALS)
-def test_what_the_hub_refuses_is_one_line_and_nothing_is_stored(
-    refusal: Refusal, message: str, hub: Hub, sqlite_database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("registry.benchmarks.recipes.hub.time.sleep", lambda _: None)
-    serve(hub, "sciq")
-    hub.faults.append(lambda *_: refusal)
-    done = shuffleboard("benchmarks", "fetch", "sciq", status=1, database_url=sqlite_database)
-    assert re.fullmatch(rf"Error: allenai/sciq@2c94ad3\w+: .*{message}.*\n", done.stderr)
-    with read_session(get_engine(sqlite_database)) as session:
-        assert session.scalar(select(func.count()).select_from(BenchmarkVersion)) == 0
 
 
 def test_a_dataset_whose_form_has_changed_is_refused_by_file_row_and_column(hub: Hub) -> None:

@@ -180,9 +180,17 @@ def sample(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
     return asked[:6], asked[6:]
 
 
-def files(recipe: Recipe) -> dict[str, bytes]:
-    """The files of a recipe's dataset, in its own form."""
-    questions, pool = sample(recipe)
+def whole(recipe: Recipe) -> tuple[list[QuestionRecord], list[QuestionRecord]]:
+    """As many made-up questions and examples as the recipe says that there are."""
+    options = OPTIONS.get(recipe.repository, 4)
+    asked, shown = recipe.questions.count or 6, (recipe.few_shot.count if recipe.few_shot else None) or 0
+    together = made_up(asked + shown, options)
+    return together[:asked], together[asked:]
+
+
+def files(recipe: Recipe, content: tuple[list[QuestionRecord], list[QuestionRecord]] | None = None) -> dict[str, bytes]:
+    """The files of a recipe's dataset, in its own form. content: questions and pool, by default its sample."""
+    questions, pool = sample(recipe) if content is None else content
     found = _files(recipe, recipe.questions.files, questions)
     return found if recipe.few_shot is None else found | _files(recipe, recipe.few_shot.files, pool)
 
@@ -211,4 +219,4 @@ def _written(name: str, rows: list[Row]) -> bytes:
     return json_lines(rows)
 
 
-__all__ = ["OPTIONS", "ROWS", "files", "made_up", "pa", "sample"]
+__all__ = ["OPTIONS", "ROWS", "files", "made_up", "pa", "sample", "whole"]

@@ -78,6 +78,47 @@ def test_everything_sorts_and_filters_without_scripts(chromium, address):
         assert models(opened)[0] == "delta"
 
 
+def test_the_leaderboard_is_compact_keeps_headings_and_models_in_sight_and_says_more_on_focus(chromium, address):
+    base, seeded = address
+    with page(chromium, viewport={"width": 1440, "height": 900}) as opened:
+        columns = "cora,accuracy,worst_accuracy,average_accuracy,best_accuracy,fluctuation_rate,brier_score,entropy"
+        opened.goto(f"{base}/?metrics={columns}&pin=accuracy")
+        heights = opened.evaluate(
+            "[...document.querySelectorAll('.board tbody tr[data-row]')].map((row) => row.getBoundingClientRect().height)"
+        )
+        assert len(heights) == 6
+        assert max(heights) <= 44
+        region = opened.locator(".tall")
+        region.evaluate("(part) => { part.style.width = '700px'; part.style.height = '150px'; }")
+        held = [opened.locator(where).first for where in ("th.model", "tr[data-row] th", "td.pin")]
+        before = [part.bounding_box() for part in held]
+        region.evaluate("(part) => part.scrollTo(300, 100)")
+        after = [part.bounding_box() for part in held]
+        assert [one["x"] for one in after] == [one["x"] for one in before]
+        assert after[0]["y"] == before[0]["y"]
+        assert after[1]["y"] < before[1]["y"]
+        # The keyboard shows what pointing shows, in the row and in the chart.
+        number = seeded.evaluations["delta"]
+        row, point = opened.locator(f"tr[data-row='{number}']"), opened.locator(f".scatter [data-row='{number}']")
+        tip = row.locator("td.bar .tip")
+        assert tip.evaluate("(part) => getComputedStyle(part).opacity") == "0"
+        row.locator("td.number a").first.focus()
+        assert tip.evaluate("(part) => getComputedStyle(part).opacity") == "1"
+        expect(point).to_have_class("lit")
+        opened.locator(f".scatter [data-row='{seeded.evaluations['alpha']}']").hover()
+        expect(opened.locator(f"tr[data-row='{seeded.evaluations['alpha']}']")).to_have_class("lit")
+        expect(point).not_to_have_class("lit")
+        row.locator("input").check()
+        opened.locator(f"tr[data-row='{seeded.evaluations['beta']}'] input").check()
+        opened.get_by_role("button", name="Compare 2 models").click()
+        opened.wait_for_url("**/compare?**")
+        assert "model=beta&model=delta" in opened.url
+        opened.set_viewport_size({"width": 390, "height": 844})
+        opened.goto(base)
+        card = opened.locator("tr[data-row]").first.bounding_box()
+        assert card["y"] + card["height"] < 844
+
+
 def test_progress_moves_without_a_reload(chromium, address):
     base, seeded = address
     with page(chromium) as opened:

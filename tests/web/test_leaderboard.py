@@ -12,6 +12,7 @@ from registry.studies.published import load_published
 from tests.web.seed import evaluate, first
 from tests.web.test_charts import cells
 from tests.web.test_pages import parsed, text_of
+from web.charts.scatter import SCATTERS
 from web.pages import luck
 
 
@@ -32,6 +33,9 @@ def models(response):
         ("sealed_to=2020-01-01", []),
         ("q=A&sort=model&order=desc", ["gamma", "delta", "beta", "alpha"]),
         ("subject=world", ["alpha", "silent", "beta", "gamma", "delta"]),
+        ("asked=several-orders", ["alpha", "silent", "beta", "gamma", "delta"]),
+        ("asked=one-order", []),
+        ("asked=repeats", []),
     ],
 )
 def test_filters_are_in_the_address_and_in_the_form(client, query, kept):
@@ -40,7 +44,7 @@ def test_filters_are_in_the_address_and_in_the_form(client, query, kept):
     selected = {given.get("value") for tag, given in parsed(response).tags if tag == "option" and "selected" in given}
     for item in query.split("&"):
         name, _, value = item.partition("=")
-        if name in ("min_parameters", "max_parameters"):
+        if name in ("min_parameters", "max_parameters", "asked"):
             assert value in selected
         elif name in ("kind", "family", "subject"):
             assert f"<option selected>{value}</option>" in response.text
@@ -85,6 +89,88 @@ def test_the_headline_metrics_stand_in_columns_unless_nothing_has_a_value(client
     assert headings == ["model", "accuracy", "worst_accuracy", "fluctuation_rate", "cora"]
     assert "npsq_accuracy" in re.findall(r'data-key="sort-(\w+)"', client.get("/?metrics=npsq_accuracy").text)
     assert "npsq_accuracy" in re.findall(r'data-key="sort-(\w+)"', client.get("/?sort=npsq_accuracy").text)
+
+
+@pytest.mark.one_engine
+def test_columns_stand_in_the_order_of_the_address_pinned_ones_first(client):
+    """Their order moves no row, and a form without scripts offers the way to every other order."""
+    address = "/?benchmark=capitals&metrics=cora,accuracy,worst_accuracy"
+    response = client.get(address)
+    headings = re.findall(r'data-key="sort-(\w+)"', response.text)
+    assert headings == ["model", "cora", "accuracy", "worst_accuracy"]
+    assert 'aria-sort="descending"' in response.text.split('data-key="sort-worst_accuracy"')[0].rpartition("<th")[2]
+    header = client.get(f"/leaderboard.csv{address[1:]}").text.partition("\n")[0].split(",")
+    assert [name for name in header if name in headings] == ["model", "cora", "accuracy", "worst_accuracy"]
+
+    def after(step):
+        found = re.search(rf'<a href="([^"#]+)#[^"]+" title="{step}"', response.text)[1].replace("&amp;", "&")
+        return re.findall(r'data-key="sort-(\w+)"', client.get(found).text)[1:]
+
+    assert after("Move Accuracy left") == ["accuracy", "cora", "worst_accuracy"]
+    assert after("Remove CoRA") == ["accuracy", "worst_accuracy"]
+    assert after("Pin Worst accuracy") == ["worst_accuracy", "cora", "accuracy"]
+    pinned = client.get(f"{address}&pin=worst_accuracy,cora").text
+    assert re.findall(r'class="number pin pin-(\d)', pinned)[:2] == ["1", "2"]
+    assert 'title="Move CoRA right"' not in pinned  # only among the pinned ones, of which it is the last
+    assert 'title="Move CoRA left"' in pinned
+    assert models(client.get(address)) == models(client.get(f"{address}&pin=cora"))
+    refused = client.get("/?pin=accuracy,cora,worst_accuracy,average_accuracy")
+    assert refused.status_code == 400
+    assert "pin at most 3 columns" in refused.text
+
+
+@pytest.mark.one_engine
+def test_selected_rows_are_compared_as_they_were_asked(client):
+    page = parsed(client.get("/?benchmark=capitals"))
+    boxes = [given for tag, given in page.tags if tag == "input" and given.get("form") == "compare-1"]
+    assert [(given["name"], given["value"]) for given in boxes] == [
+        ("model", name) for name in ("alpha", "silent", "beta", "gamma", "delta")
+    ]
+    assert all(given["aria-label"] == f"Select {given['value']} to compare" for given in boxes)
+    form = client.get("/?benchmark=capitals").text.partition('id="compare-1"')[2].partition("</form>")[0]
+    assert 'action="/compare"' in form
+    assert re.findall(r'name="(\w+)" value="(\w+)"', form) == [
+        ("benchmark", "capitals"),
+        ("variants", "cyclic"),
+        ("protocol", "symbols"),
+    ]
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize(("chart", "axis", "value"), [("order", "Accuracy", "75.0%"), ("size", "Parameters", "135 M")])
+def test_every_row_has_a_point_that_leads_to_it_and_stands_in_a_table(client, seeded, chart, axis, value):
+    page = client.get(f"/?benchmark=capitals&chart={chart}").text
+    points = re.findall(r'<a href="([^"]+)" data-row="(\d+)"><title>([^<]+)</title>', page)
+    assert [link for link, _, _ in points] == [f"/evaluations/{number}" for _, number, _ in points]
+    assert {int(number) for _, number, _ in points} == {
+        seeded.evaluations[name] for name in ("alpha", "beta", "gamma", "delta", "silent")
+    }
+    table = {row[0]: row[1:] for row in cells(page, f"{axis} and worst accuracy of each evaluation")}
+    assert table["beta"] == [value, "75.0%"]
+    assert table["delta"][1] == "0.0%"
+    for _, _, title in points:
+        name = title.partition(":")[0]
+        assert all(value in title.replace("\u202f", "") for value in table[name])
+
+
+def test_a_chart_beside_the_table_leaves_out_by_name_what_it_cannot_draw():
+    def row(number, **changes):
+        how = {"distinct_prompts_min": 4, "distinct_prompts_max": 4, "variants_max": 4, "orders_only": True}
+        values = {"accuracy": 0.6, "worst_accuracy": 0.3, "parameters": 7_000_000_000}
+        return {"evaluation_id": number, "model": f"m{number}", **how, **values, **changes}
+
+    once = {"worst_accuracy": None, "distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 1}
+    rows = [row(1), row(2, parameters=None), row(3, **once)]
+    by_order, by_size = SCATTERS["order"](rows), SCATTERS["size"](rows)
+    assert [point.evaluation_id for point in by_order.points] == [1, 2]
+    assert [point.evaluation_id for point in by_size.points] == [1]
+    left_out = {why: [item["model"] for item in found] for why, found in by_size.missing.items()}
+    assert left_out == {
+        "The registry does not know the number of parameters (shuffleboard models add NAME --parameters N)": ["m2"],
+        "Worst accuracy needs two orders or more; asked in one order": ["m3"],
+    }
+    assert [text for _, text in by_size.x_ticks] == ["3 B", "10 B"]
+    assert SCATTERS["size"]([]).points == []
 
 
 def test_printed_numbers_stand_apart_with_their_table(own):
@@ -170,7 +256,7 @@ def test_the_leaderboard_tells_whose_accuracy_is_luck(drawn):
         by_question.setdefault(line["question_id"], []).append(hit)
     original = sum(hits[0] for hits in by_question.values())
     kept = sum(map(all, by_question.values()))
-    told = re.search(r'<p class="notice told">(.*?)</p>', drawn.client.get("/?variants=cyclic").text, re.DOTALL)[1]
+    told = re.search(r'<div class="notice told">(.*?)</p>', drawn.client.get("/?variants=cyclic").text, re.DOTALL)[1]
     words = " ".join(re.sub(r"<[^>]+>", "", told).replace("\u202f", " ").split())
     assert words == (
         f"leaning answers {100 * (original / 40):.1f} % of mixed right in the benchmark's order and "

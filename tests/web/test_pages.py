@@ -13,7 +13,7 @@ PAGES = (
     "/",
     "/?group=no",
     "/?sort=fluctuation_rate",
-    "/?metrics=accuracy",
+    "/?metrics=accuracy,cora&pin=cora&density=details&chart=size",
     "/?benchmark=capitals&subject=world&published=yes",
     "/overview",
     "/overview?metric=fluctuation_rate",
@@ -118,7 +118,9 @@ def test_every_link_on_a_page_leads_somewhere(client, seeded, pattern):
 
 
 def test_the_board_ranks_equal_values_equally_and_shows_how_many_questions_stand_behind_a_number(client, seeded):
-    text = text_of(client.get("/?benchmark=capitals&metrics=worst_accuracy,average_accuracy"))
+    address = "/?benchmark=capitals&metrics=worst_accuracy,average_accuracy"
+    assert "8/8" not in text_of(client.get(address))  # n and interval are one hover, or one link, away
+    text = text_of(client.get(f"{address}&density=details"))
     ranked = re.findall(r"(\d) (alpha|beta|gamma|delta|silent) rev", text)
     assert ranked == [("1", "alpha"), ("2", "silent"), ("3", "beta"), ("3", "gamma"), ("5", "delta")]
     assert "87.5 % 8/8" in text

@@ -115,6 +115,8 @@ class EvaluationBody(_Body):
             raise ValueError(message)
         of_benchmarks = ("variants", "protocol", "shots", "limit", "options", "subjects", "replicate")
         extra = [key for key in of_benchmarks if getattr(self, key) not in (None, [], False)]
+        if given == ["suite"]:
+            extra = [key for key in extra if key != "limit"]
         if given != ["benchmark"] and extra:
             message = f"a {given[0]} says itself what is asked; leave out {', '.join(extra)}"
             raise ValueError(message)

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ from registry.results.leaderboard import (
 from registry.results.selectables import Row
 from registry.results.selection import Selection
 from web import links, listings, parameters, queries
+from web.charts.scatter import SCATTERS
+from web.formats import scale
 from web.pages import luck
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, paged
@@ -40,6 +42,9 @@ def leaderboard() -> ResponseReturnValue:
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
+    density = parameters.choice(request.args, "density", ("compact", "details"), "compact")
+    drawn = parameters.choice(request.args, "chart", (*SCATTERS, "none"), next(iter(SCATTERS)))
+    pins = parameters.pinned(request.args)
     choices = _choices(selection)
     shown, total = complete_rows(
         session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
@@ -50,12 +55,16 @@ def leaderboard() -> ResponseReturnValue:
         if published
         else []
     )
+    metrics = metrics_with_values(asked, shown)
+    pinned = tuple(name for name in pins if name in metrics)
+    metrics = (*pinned, *(name for name in metrics if name not in pinned))
     return render_template(
         "leaderboard.html",
         asked=asked,
         selection=selection,
         choices=choices,
         sizes=SIZES,
+        asked_labels=ASKED_LABELS,
         paging=paged(total, ROWS_PER_PAGE, asked=(page, size)),
         shown=shown,
         lucky=luck.of_evaluations(shown),
@@ -63,8 +72,78 @@ def leaderboard() -> ResponseReturnValue:
         printed=printed,
         most_printed=MOST_PRINTED,
         empty_registry=not choices["benchmark"],
-        **table_context(shown, incomplete, metrics_with_values(asked, shown), grouped=asked.grouped),
+        density=density,
+        pinned=pinned,
+        columns=_columns(metrics, pinned, asked.sort),
+        kept=_kept(selection),
+        drawn=drawn,
+        scatter=SCATTERS[drawn](shown) if shown and drawn in SCATTERS else None,
+        **table_context(shown, incomplete, metrics, grouped=asked.grouped),
     )
+
+
+def _columns(metrics: Sequence[str], pinned: Sequence[str], sort: str) -> list[dict[str, Any]]:
+    """The columns as they stand, with the URL that moves, pins or removes each; None where there is nothing to do.
+
+    Pinned columns move among themselves, the others behind them.
+    """
+
+    def address(names: Sequence[str], pins: Sequence[str], **more: Any) -> str:
+        return links.here(metrics=",".join(names), pin=",".join(pins) or None, **more)
+
+    def moved(place: int, by: int) -> str | None:
+        other = place + by
+        if not 0 <= other < len(metrics) or (metrics[place] in pinned) != (metrics[other] in pinned):
+            return None
+        order = list(metrics)
+        order[place], order[other] = order[other], order[place]
+        return address(order, [name for name in order if name in pinned])
+
+    found = []
+    for place, name in enumerate(metrics):
+        others = [pin for pin in pinned if pin != name]
+        rest = [other for other in metrics if other != name]
+        room = name in pinned or len(pinned) < parameters.MOST_PINNED
+        unsorted = {"sort": None, "order": None} if name == sort else {}
+        found.append(
+            {
+                "name": name,
+                "pinned": name in pinned,
+                "earlier": moved(place, -1),
+                "later": moved(place, 1),
+                "pin": address(metrics, others if name in pinned else (*pinned, name)) if room else None,
+                "remove": address(rest, others, **unsorted) if rest else None,
+            }
+        )
+    return found
+
+
+_FILTER_LABELS: Final = {
+    "min_parameters": "Parameters from",
+    "max_parameters": "Parameters to",
+    "sealed_from": "Sealed from",
+    "sealed_to": "Sealed to",
+    "q": "Name contains",
+}
+ASKED_LABELS: Final = {
+    "one-order": "One order",
+    "repeats": "Repeats of one prompt",
+    "several-orders": "Several orders or variants",
+}
+
+
+def _kept(selection: Selection) -> list[tuple[str, str, str]]:
+    """The filters in force: label, value, and the URL without this one."""
+    found = []
+    for key, value in asdict(selection).items():
+        if value is None:
+            continue
+        if isinstance(value, datetime):
+            text = f"{value:%Y-%m-%d}"
+        else:
+            text = scale(value) if key.endswith("_parameters") else ASKED_LABELS.get(str(value), str(value))
+        found.append((_FILTER_LABELS.get(key, key.capitalize()), text, links.here(**{key: None})))
+    return found
 
 
 def _choices(selection: Selection) -> dict[str, list[str]]:
@@ -72,7 +151,7 @@ def _choices(selection: Selection) -> dict[str, list[str]]:
     found = filter_choices(session()) | listings.model_choices(session()) | {"subject": []}
     if not found["benchmark"]:
         return found
-    for key in ("benchmark", "variants", "protocol", "shots", "family"):
+    for key in ("benchmark", "variants", "protocol", "shots", "family", "licence"):
         _require(key, getattr(selection, key), found[key])
     if selection.model is not None:
         listings.model(session(), parameters.name("model", selection.model))

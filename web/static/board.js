@@ -21,6 +21,11 @@ async function swap(address, focus = null) {
     location.assign(address); // the server's own page says what is wrong
     return;
   }
+  // What is elsewhere and has links that keep the parameters of this page: they change with it.
+  for (const part of document.querySelectorAll("[data-along]")) {
+    const other = fetched.ownerDocument.getElementById(part.id);
+    if (other) part.replaceWith(document.adoptNode(other));
+  }
   place.replaceWith(document.adoptNode(fetched));
   document.dispatchEvent(new Event("swapped"));
   history.pushState(null, "", address);
@@ -125,6 +130,7 @@ for (const element of document.querySelectorAll("[data-poll]")) setTimeout(() =>
 // What is marked #refresh (the queue, all the time) or data-follow (boards, while something is scored) is fetched again
 // and exchanged where it differs, so that progress, new rows and workers appear as well. The server makes it, once.
 
+const received = new WeakMap(); // what the server sent last: what is opened or pointed at has changed the elements since
 const REFRESH = 2000;
 const FOLLOW = 4000;
 
@@ -142,7 +148,9 @@ async function refresh(place, pause) {
     const fetched = page.getElementById(place.id);
     if (!fetched) throw new Error("nothing to refresh");
     const last = usual === FOLLOW && !("follow" in fetched.dataset);
-    if (fetched.innerHTML !== place.innerHTML) exchange(place, fetched);
+    const sent = fetched.innerHTML;
+    if (sent !== (received.get(place) ?? place.innerHTML)) exchange(place, fetched);
+    received.set(place, sent);
     if (last) {
       announce("Scoring is done");
       return;
@@ -160,11 +168,22 @@ function follow() {
 
 function exchange(place, fetched) {
   const focused = place.contains(document.activeElement) ? document.activeElement : null;
-  const scrolled = [...place.querySelectorAll(".scroll")].map((part) => [part.getAttribute("aria-label"), part.scrollLeft]);
+  const scrolled = [...place.querySelectorAll(".scroll")].map((part) => [
+    part.getAttribute("aria-label"),
+    part.scrollLeft,
+    part.scrollTop,
+  ]);
+  const opened = [...place.querySelectorAll("details[open] > summary")].map((summary) => summary.textContent);
+  const chosen = [...place.querySelectorAll("input:checked")].map((box) => box.getAttribute("aria-label"));
   place.replaceChildren(...document.adoptNode(fetched).childNodes);
-  for (const [label, left] of scrolled) {
-    const part = place.querySelector(`.scroll[aria-label="${CSS.escape(label)}"]`);
-    if (part) part.scrollLeft = left;
+  for (const summary of place.querySelectorAll("details > summary")) {
+    if (opened.includes(summary.textContent)) summary.parentElement.open = true;
+  }
+  for (const box of place.querySelectorAll("input[type=checkbox]")) {
+    box.checked = chosen.includes(box.getAttribute("aria-label"));
+  }
+  for (const [label, left, top] of scrolled) {
+    place.querySelector(`.scroll[aria-label="${CSS.escape(label)}"]`)?.scrollTo(left, top);
   }
   if (focused) {
     const selector = focused.dataset.key

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from registry.benchmarks.contract import FEW_SHOT, BenchmarkFile, checked_benchmark
 from registry.benchmarks.lines import Place, read_lines, shorten
-from registry.benchmarks.recipes.hub import Snapshot, download, of_folder
 from registry.benchmarks.recipes.recipe import Files, Recipe
 from registry.benchmarks.recipes.rows import documents
 from registry.digests import sha256_file, specification_digest
 from registry.errors import IngestError
+from registry.files.hub import Snapshot, Source, download, of_folder
 
 MANIFEST: Final = "fetched.json"
 
@@ -38,10 +38,7 @@ def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = 
 
     Where no revision is given there must be as many questions as the recipe says. Raises IngestError.
     """
-    if folder is not None:
-        snapshot = _from_folder(recipe, folder)
-    else:
-        snapshot = download(recipe.repository, revision or recipe.revision, recipe.patterns)
+    snapshot = _download(recipe, revision) if folder is None else _from_folder(recipe, folder)
     content = checked_benchmark(
         _documents(recipe, snapshot),
         name=recipe.name,
@@ -50,9 +47,9 @@ def fetch(recipe: Recipe, *, revision: str | None = None, folder: Path | None = 
     )
     remarks = []
     if revision is None and recipe.revision in (None, snapshot.commit):
-        _as_many(recipe, recipe.questions, "questions", len(content.questions))
+        _as_many(recipe, snapshot, recipe.questions, "questions", len(content.questions))
         if recipe.few_shot is not None:
-            _as_many(recipe, recipe.few_shot, "few-shot examples", len(content.pool))
+            _as_many(recipe, snapshot, recipe.few_shot, "few-shot examples", len(content.pool))
         if recipe.content_digest not in (None, content.content_digest):
             remarks.append(
                 f"content digest {content.content_digest[:12]}…, not {str(recipe.content_digest)[:12]}…, which the "
@@ -73,7 +70,7 @@ def fetch_to(recipe: Recipe, folder: Path, *, revision: str | None = None) -> Pa
 
     Nothing is left where it fails.
     """
-    snapshot = download(recipe.repository, revision or recipe.revision, recipe.patterns)
+    snapshot = _download(recipe, revision)
     there = folder / recipe.name
     making = folder / f".{recipe.name}.part"
     shutil.rmtree(making, ignore_errors=True)
@@ -96,9 +93,13 @@ def fetch_to(recipe: Recipe, folder: Path, *, revision: str | None = None) -> Pa
 
 def preview(recipe: Recipe, *, revision: str | None = None, rows: int = 3) -> list[dict[str, Any]]:
     """The first questions as the benchmark contract has them."""
-    snapshot = download(recipe.repository, revision or recipe.revision, recipe.patterns)
+    snapshot = _download(recipe, revision)
     found = documents(snapshot.matching(recipe.questions.files), recipe.questions, recipe.columns)
     return [document for _, document in islice(found, rows)]
+
+
+def _download(recipe: Recipe, revision: str | None) -> Snapshot:
+    return download(Source("dataset", recipe.repository, revision or recipe.revision), recipe.patterns)
 
 
 def _from_folder(recipe: Recipe, folder: Path) -> Snapshot:
@@ -119,7 +120,7 @@ def _from_folder(recipe: Recipe, folder: Path) -> Snapshot:
             raise IngestError(f"{path}: is missing; fetch {recipe.name} --to the folder again")
         if sha256_file(path) != digest:
             raise IngestError(f"{path}: does not have the digest that {MANIFEST} states; copy it again")
-    snapshot = of_folder(str(there), there, str(commit), recipe.patterns)
+    snapshot = of_folder(lambda problem: IngestError(f"{there}: {problem}"), there, str(commit), recipe.patterns)
     unnamed = [name for name, _ in snapshot.files if name not in digests]
     if unnamed:
         raise IngestError(f"{there / unnamed[0]}: is not among the files that {MANIFEST} lists; fetch it --to again")
@@ -142,9 +143,9 @@ def _marked(recipe: Recipe, snapshot: Snapshot, part: Files, mark: str) -> Itera
         yield place, document | {"split": mark}
 
 
-def _as_many(recipe: Recipe, part: Files, what: str, found: int) -> None:
+def _as_many(recipe: Recipe, snapshot: Snapshot, part: Files, what: str, found: int) -> None:
     if part.count not in (None, found):
         raise IngestError(
-            f"{recipe.repository}@{recipe.revision}: has {found} {what}, not {part.count}, which "
-            "is what the recipe is of; try again, or take it as it is by naming its --revision"
+            f"{recipe.repository}@{snapshot.commit}: has {found} {what}, not {part.count}, which is what the recipe is "
+            f"of; try again, or take it as it is with --revision {snapshot.commit}"
         )

@@ -1,6 +1,6 @@
 """What a recipe says, and where recipes are found."""
 
-import tomllib
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -8,12 +8,13 @@ from pathlib import Path
 from string import Template
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from registry.benchmarks.lines import shorten
 from registry.errors import IngestError, NotFoundError
+from registry.files.toml import read_toml
 from registry.names import check_name
 from registry.tables import VISIBILITIES
+from registry.untrusted import RefusedError, check
 
 FOLDER: Final = Path(__file__).parent
 
@@ -85,6 +86,17 @@ class Columns(_Strict):
     extract: dict[str, str] = {}
     labelled: bool = False
 
+    @field_validator("extract")
+    @classmethod
+    def _expressions(cls, value: dict[str, str]) -> dict[str, str]:
+        for expression in value.values():
+            try:
+                re.compile(expression)
+            except re.error as error:
+                message = f"{expression[:80]!r} is not a regular expression ({error})"
+                raise ValueError(message) from None
+        return value
+
 
 class Recipe(_Strict):
     """A benchmark on the hub.
@@ -130,12 +142,7 @@ def read_recipe(path: Path) -> list[Recipe]:
     In a file with `each`, `$key` and `$value` stand for an entry in every text, and an entry that is a table sets keys
     of its own. Raises IngestError naming the file, the key and the remedy.
     """
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise IngestError(f"{path}: no such file; check the path") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-        raise IngestError(f"{path.name}: cannot be read as TOML ({shorten(str(error))}); check the file") from None
+    document = read_toml(path)
     each = document.pop("each", None)
     if each is None:
         return [_recipe(path, {"name": path.stem} | document)]
@@ -162,7 +169,10 @@ def _recipe(path: Path, document: dict[str, Any], entry: dict[str, Any] | None =
 def checked_recipe(place: str, document: Mapping[str, Any]) -> Recipe:
     """A recipe of a document. place: what messages call it. Raises IngestError naming place, key and problem."""
     try:
+        check(document, place)
         recipe = Recipe.model_validate(document)
+    except RefusedError as error:
+        raise IngestError(f"{place}: {error}") from None
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "recipe"

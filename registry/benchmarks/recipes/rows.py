@@ -1,19 +1,22 @@
 """Rows of the files that the hub serves, and the questions that a recipe makes of them."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from registry.benchmarks.lines import Place, read_lines, shorten
+from registry.benchmarks.lines import Place, read_cells, read_lines, shorten
 from registry.benchmarks.recipes.recipe import Answer, Columns, Files
 from registry.errors import IngestError
+from registry.files.allowance import Allowance
+from registry.untrusted import decode
 
 _COLUMN: Final = re.compile(r"\{([^{}:]+)(?::0(\d))?\}")
 _LABEL: Final = re.compile(r"\(?([A-Za-z])\)\s*")
-_BATCH: Final = 500
+_NUMBER: Final = re.compile(r"-?[0-9]{1,9}")
+_RECORDS: Final = 1_000_000
+"""Records of a JSON document."""
 
 Row = dict[str, Any]
 
@@ -153,11 +156,12 @@ def _answer(place: Place, row: Row, answer: Answer, options: Sequence[str]) -> i
     number = _value(place, row, column)
     if isinstance(number, list) and len(number) == 1:
         [number] = number
-    try:
+    if isinstance(number, float) and number.is_integer():
         number = int(number)
-    except (TypeError, ValueError):
+    text = str(number).strip()
+    if isinstance(number, bool) or not isinstance(number, int | str) or not _NUMBER.fullmatch(text):
         place.reject(f"column {column!r} is {shorten(number)!r}, not a number; check the dataset or the recipe")
-    return number if answer.index is not None else number - 1
+    return int(text) if answer.index is not None else int(text) - 1
 
 
 def _place(place: Place, column: str, wanted: Any, among: Any) -> int:
@@ -170,48 +174,54 @@ def _place(place: Place, column: str, wanted: Any, among: Any) -> int:
 
 
 def read_rows(path: Path) -> Iterator[tuple[Place, Row]]:
-    """The rows of a Parquet, Arrow, JSON Lines, JSON or CSV file, a few at a time; a row's number is its line."""
+    """The rows of a Parquet, Arrow, JSON Lines, JSON or CSV file; a row's number is its line.
+
+    Raises IngestError for a file that is damaged or unpacks to too much. What no database can hold is for whoever makes
+    questions of the rows.
+    """
     name = path.name.lower()
     if name.endswith((".jsonl", ".jsonl.gz")):
         yield from read_lines(path)
-        return
-    import pyarrow as pa  # its start-up time is for those who need it
+    elif name.endswith(".parquet"):
+        from registry.files.parquet import parquet_rows  # pyarrow's start-up time is for those who need it
 
-    try:
-        yield from _table_rows(path, name)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise IngestError(f"{path.name}: cannot be read ({shorten(str(error))}); fetch it again") from None
-
-
-def _table_rows(path: Path, name: str) -> Iterator[tuple[Place, Row]]:
-    if name.endswith(".parquet"):
-        from registry.files.parquet import parquet_rows
-
-        yield from ((Place(path, number), row) for number, row in enumerate(parquet_rows(path), start=1))
+        yield from _numbered(path, parquet_rows(path))
     elif name.endswith(".arrow"):
-        import pyarrow as pa
+        from registry.files.arrow import arrow_rows
 
-        with pa.memory_map(str(path)) as source:
-            yield from _numbered(path, pa.ipc.open_stream(source))
-    elif name.endswith(".csv"):
-        import pandas as pd
-
-        for frame in pd.read_csv(path, dtype=str, keep_default_na=False, na_filter=False, chunksize=_BATCH):
-            for number, row in zip(frame.index, frame.to_dict("records"), strict=True):
-                yield Place(path, int(number) + 2), {str(key): value for key, value in row.items()}
+        yield from _numbered(path, arrow_rows(path))
+    elif name.endswith((".csv", ".csv.gz")):
+        yield from _cells(path)
     elif name.endswith(".json"):
-        listed = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
-            raise IngestError(f"{path.name}: is not a list of records; choose another file of the dataset")
-        for number, row in enumerate(listed, start=1):
-            yield Place(path, number), row
+        yield from _records(path)
     else:
         raise IngestError(f"{path.name}: unknown kind of file; a recipe reads .parquet, .arrow, .jsonl, .json and .csv")
 
 
-def _numbered(path: Path, batches: Iterable[Any]) -> Iterator[tuple[Place, Row]]:
-    number = 0
-    for batch in batches:
-        for row in batch.to_pylist():
-            number += 1
-            yield Place(path, number), row
+def _numbered(path: Path, rows: Iterable[Row]) -> Iterator[tuple[Place, Row]]:
+    yield from ((Place(path, number), row) for number, row in enumerate(rows, start=1))
+
+
+def _cells(path: Path) -> Iterator[tuple[Place, Row]]:
+    heading: list[str] | None = None
+    for place, cells in read_cells(path):
+        if heading is None:
+            heading = cells
+        elif len(cells) != len(heading):
+            place.reject(f"has {len(cells)} cells, not {len(heading)} as the heading; check the file")
+        else:
+            yield place, dict(zip(heading, cells, strict=True))
+
+
+def _records(path: Path) -> Iterator[tuple[Place, Row]]:
+    """The records of a JSON document, all of which is in memory at once."""
+    try:
+        Allowance(path.name, kept=True).take(path.stat().st_size)
+        listed = decode(path.read_text(encoding="utf-8-sig"), items=_RECORDS)
+    except FileNotFoundError:
+        raise IngestError(f"{path}: no such file; check the path") from None
+    except (OSError, ValueError) as error:
+        raise IngestError(f"{path.name}: cannot be read as JSON ({shorten(str(error))}); check the file") from None
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+        raise IngestError(f"{path.name}: is not a list of records; choose another file of the dataset")
+    yield from _numbered(path, listed)

@@ -41,17 +41,25 @@ class UnrepresentableError(Exception):
     """Why a task is not a benchmark of questions whose options can be reordered."""
 
 
-def question_of(task: Any, doc: Document) -> Document:
-    """Question, context, options and answer of a document, as the task's own templates have them."""
-    text = task.doc_to_text(doc)
+def question_of(task: Any, doc: Document, templates: Any = None) -> Document:
+    """Question, context, options and answer of a document, as the task's own templates have them.
+
+    templates: a few-shot configuration, whose own come first.
+    """
+
+    def said(name: str) -> Any:
+        own = getattr(templates, name, None)
+        return getattr(task, name)(doc) if own is None else getattr(task, name)(doc, own)
+
+    text = said("doc_to_text")
     if not isinstance(text, str):
         raise UnrepresentableError(
             "its options are the beginnings of a text that they complete (several inputs), not answers to one question"
         )
-    choices = task.doc_to_choice(doc)
+    choices = said("doc_to_choice")
     if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(one, str) for one in choices):
         raise UnrepresentableError(f"doc_to_choice gives {choices!r:.80}, not a list of at least two texts")
-    answer = answer_of(task.doc_to_target(doc), choices)
+    answer = answer_of(said("doc_to_target"), choices)
     options = choices
     if all(LABEL.fullmatch(one.strip()) for one in choices):
         options = labelled_options(doc, text, choices)
@@ -167,7 +175,8 @@ def documents(task: Any, name: str, subject: str | None) -> Iterator[Document]:
         yield {"id": f"{name}-{index:05}", "subject": subject, "split": split_of(task)} | asked
     for index, doc in enumerate(list(examples_of(task))[:MAX_EXAMPLES]):
         if json.dumps(doc, sort_keys=True, default=str) not in seen:
-            yield {"id": f"{name}-fewshot-{index:05}", "subject": subject, "split": "fewshot"} | question_of(task, doc)
+            asked = question_of(task, doc, getattr(task, "fewshot_cfg", None))
+            yield {"id": f"{name}-fewshot-{index:05}", "subject": subject, "split": "fewshot"} | asked
 
 
 def examples_of(task: Any) -> Iterable[Document]:

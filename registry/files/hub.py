@@ -1,0 +1,318 @@
+"""Files of a dataset or a model on the hub, downloaded into the hub client's own cache: resumed, checked, never run."""
+
+import errno
+import logging
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from registry.digests import sha256_file
+from registry.errors import IngestError, ModelError, ShuffleboardError
+from registry.files.storage import explained
+from registry.logs import log
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoSibling
+
+ATTEMPTS: Final = 3
+"""The client itself tries several times, too."""
+LONG_WAIT: Final = 10.0
+"""Seconds from which on waiting is logged."""
+LONGEST_WAIT: Final = 120.0
+"""Seconds that a hub may ask to wait; one that asks for more is not waited for."""
+SPARE: Final = 64 << 20
+"""Bytes that stay free on the disk beside what is downloaded."""
+SAID_FROM: Final = 64 << 20
+"""Bytes of a download from which on its progress is logged."""
+_COMMIT: Final = re.compile("[0-9a-f]{40}")
+_PASSING: Final = (408, 429, 500, 502, 503, 504)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A dataset or a model on the hub, at a branch, a tag or a commit; None is the main branch."""
+
+    kind: Literal["dataset", "model"]
+    repository: str
+    revision: str | None = None
+
+    @property
+    def named(self) -> str:
+        """What messages call it."""
+        return f"{self.repository}@{self.revision or 'main'}"
+
+    @property
+    def page(self) -> str:
+        """Its page on the hub, where terms are accepted."""
+        from huggingface_hub import constants
+
+        folder = "datasets/" if self.kind == "dataset" else ""
+        return f"{constants.ENDPOINT}/{folder}{self.repository}"
+
+    def error(self, problem: str, file: str = "") -> ShuffleboardError:
+        """An error of the kind, about the source or a file of it."""
+        kind = IngestError if self.kind == "dataset" else ModelError
+        return kind(f"{self.named}{file and ' ' + file}: {problem}")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Files of one commit. files: path inside the dataset and on this machine, in the order of the former."""
+
+    commit: str
+    files: tuple[tuple[str, Path], ...]
+
+    def matching(self, pattern: str) -> list[tuple[Path, str]]:
+        """The files of a pattern, each with what its first `*` stands for."""
+        found = [(path, _matches(pattern, name)) for name, path in self.files]
+        return [(path, match[1] if match.groups() else "") for path, match in found if match is not None]
+
+
+def download(source: Source, patterns: Sequence[str], *, optional: bool = False) -> Snapshot:
+    """Downloads the files that match the patterns, or takes them from the cache.
+
+    optional: whether a pattern may match nothing. Weights come last, so that where they are, all is.
+    Raises IngestError or ModelError naming source, revision and remedy where the hub refuses, does not answer, has no
+    such file, answers with another commit than the one asked for, or serves a file whose digest is not the hub's own;
+    StorageError where the disk is full.
+    """
+    # It takes half a second to load, and most commands do without.
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    def ask() -> Any:
+        return HfApi().repo_info(
+            source.repository, revision=source.revision, repo_type=source.kind, files_metadata=True
+        )
+
+    try:
+        info = _answered(source, ask)
+    except OfflineModeIsEnabled:
+        return _cached(source, patterns)
+    there = [item.rfilename for item in info.siblings or []]
+    if not optional:
+        _every_pattern_matches(source.error, patterns, there)
+    wanted = [item for item in info.siblings or [] if any(_matches(pattern, item.rfilename) for pattern in patterns)]
+    commit = info.sha or source.revision or "main"
+    if source.revision is not None and _COMMIT.fullmatch(source.revision) and commit != source.revision:
+        raise source.error(
+            f"the hub answered with commit {commit}, whose content may be another; check HF_ENDPOINT, or take it as it "
+            f"is with --revision {commit}"
+        )
+    wanted.sort(key=lambda item: (item.rfilename.endswith(".safetensors"), item.rfilename))
+    lacking = sum(item.size or 0 for item in wanted if not _is_cached(source, item.rfilename, commit))
+    _fits_on_disk(source, lacking)
+    files = []
+    done = 0
+    for item in wanted:
+        new = not _is_cached(source, item.rfilename, commit)
+        files.append((item.rfilename, _file(source, item, commit)))
+        if new and lacking >= SAID_FROM:
+            done += item.size or 0
+            log.info("downloaded", source=source.named, file=item.rfilename, bytes=done, of_bytes=lacking)
+    return Snapshot(commit, tuple(sorted(files)))
+
+
+def _file(source: Source, item: "RepoSibling", commit: str) -> Path:
+    """One file of a commit. What the cache holds is downloaded again if it has not the digest that the hub states."""
+    from huggingface_hub import hf_hub_download
+
+    get = partial(hf_hub_download, source.repository, item.rfilename, repo_type=source.kind, revision=commit)
+    for _ in range(2):
+        path = Path(_answered(source, get, item.rfilename))
+        if item.lfs is None or sha256_file(path) == item.lfs.sha256:
+            return path
+        path.resolve().unlink(
+            missing_ok=True
+        )  # the cache may hold what was there before: the link and what it leads to
+        path.unlink(missing_ok=True)
+    raise source.error("what was downloaded has not the digest that the hub states; try again", item.rfilename)
+
+
+def _is_cached(source: Source, file: str, commit: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(source.repository, file, None, commit, source.kind), str)
+
+
+def cached_folder(source: Source) -> Path | None:
+    """The folder of the hub client's cache that holds files of the source; not necessarily all of them."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(
+            snapshot_download(source.repository, repo_type=source.kind, revision=source.revision, local_files_only=True)
+        )
+    except (LocalEntryNotFoundError, HFValidationError):
+        return None
+
+
+def _cached(source: Source, patterns: Sequence[str]) -> Snapshot:
+    folder = cached_folder(source)
+    if folder is None:
+        elsewhere = ", or fetch elsewhere with --to FOLDER and here with --from FOLDER"
+        raise source.error(
+            "is not in the cache, and HF_HUB_OFFLINE forbids asking the hub; unset it"
+            + (elsewhere if source.kind == "dataset" else ", or copy the cache (HF_HOME) of a machine that has it")
+        )
+    return of_folder(source.error, folder, folder.name, patterns, optional=source.kind == "model")
+
+
+def of_folder(
+    error: Callable[[str], ShuffleboardError],
+    folder: Path,
+    commit: str,
+    patterns: Sequence[str],
+    *,
+    optional: bool = False,
+) -> Snapshot:
+    """The files of a folder that match the patterns. error: makes one of what is wrong."""
+    there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    if not optional:
+        _every_pattern_matches(error, patterns, there)
+    wanted = [name for name in there if any(_matches(pattern, name) for pattern in patterns)]
+    return Snapshot(commit, tuple((name, folder / name) for name in wanted))
+
+
+def _matches(pattern: str, name: str) -> re.Match[str] | None:
+    """`*` stands for any part of one name."""
+    expression = "([^/]*)".join(re.escape(part) for part in pattern.split("*"))
+    return re.fullmatch(expression, name)
+
+
+def _every_pattern_matches(
+    error: Callable[[str], ShuffleboardError], patterns: Iterable[str], there: Sequence[str]
+) -> None:
+    for pattern in patterns:
+        if not any(_matches(pattern, name) for name in there):
+            data = [name for name in there if not name.startswith(".") and name != "README.md"]
+            listed = ", ".join(data[:8]) + (", …" if len(data) > 8 else "")
+            raise error(
+                f"has no file {pattern!r}; it has {listed or 'none'}: name another --revision, or write a recipe of "
+                "your own"
+            )
+
+
+def _fits_on_disk(source: Source, size: int) -> None:
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE)
+    place = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    free = shutil.disk_usage(place).free
+    if size and size + SPARE > free:
+        raise source.error(
+            f"{size >> 20} MiB do not fit on the disk of {cache}, which has {free >> 20} MiB free; make room, or name "
+            "another folder with HF_HOME"
+        )
+
+
+def _answered(source: Source, ask: Callable[[], T], file: str = "") -> T:
+    """The hub's answer; asked again where it is busy or the connection breaks, as long as it asks to wait."""
+    import httpx2
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+
+    # The client warns of each of its own attempts; what is to be said is said here.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return ask()
+        except OfflineModeIsEnabled:
+            raise
+        except HFValidationError:
+            raise source.error(f"is not the name of a {source.kind} on the hub; give owner/name") from None
+        except (KeyError, TypeError) as error:
+            raise source.error(
+                f"the hub's answer is not that of a hub ({type(error).__name__}: {error}); check HF_ENDPOINT", file
+            ) from None
+        except (HfHubHTTPError, httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            if full := explained(error):
+                raise full from None
+            # The client says of many a refusal only that the file is not in its cache, and chains the reason.
+            cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
+            status = (
+                cause.response.status_code if isinstance(cause, HfHubHTTPError) and cause.response is not None else None
+            )
+            passing = status in _PASSING or (status is None and not _of_disk(error))
+            wait = _wait(cause, attempt)
+            if not passing or attempt == ATTEMPTS or wait > LONGEST_WAIT:
+                raise source.error(_refusal(source, cause, status, wait), file) from None
+            if wait >= LONG_WAIT:
+                log.info("hub_is_busy", source=source.named, waiting_s=wait)
+            time.sleep(wait)
+    raise AssertionError
+
+
+def _of_disk(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS, errno.ENOENT, errno.ENOTDIR)
+
+
+def _wait(error: BaseException, attempt: int) -> float:
+    response = getattr(error, "response", None)
+    asked = response.headers.get("Retry-After", "") if response is not None else ""
+    return float(asked) if asked.isascii() and asked.isdigit() else 0.5 * 2**attempt
+
+
+def _refusal(source: Source, error: BaseException, status: int | None, wait: float) -> str:
+    from huggingface_hub.errors import GatedRepoError, RemoteEntryNotFoundError, RevisionNotFoundError
+
+    token = "HF_TOKEN, or HF_TOKEN_PATH to a file that holds the token"  # noqa: S105 - the names of variables
+    if source.kind == "model":
+        token += ", wherever models are registered and for every worker"
+    if isinstance(error, GatedRepoError) or status == 403:
+        return f"the hub gives it only to those who accepted its terms; accept them on {source.page} and set {token}"
+    if isinstance(error, RevisionNotFoundError):
+        return (
+            f"the hub has no such revision{_meant(source.revision or '', _revisions(source))}; name another with "
+            "--revision, such as main"
+        )
+    if isinstance(error, RemoteEntryNotFoundError):
+        return "the hub lists the file and does not have it; try again later, or name another --revision"
+    if status in (401, 404):
+        meant = _meant(source.repository, _names(source))
+        return (
+            f"the hub has no such {source.kind}, or hides it{meant}; check the name, and for a private or gated one "
+            f"accept its terms there and set {token}"
+        )
+    if status == 429:
+        return f"the hub answers too many requests (status 429) and asks to wait {wait:.0f} s; try again then"
+    if status is not None:
+        return f"the hub answered with status {status}; try again later"
+    reason = " ".join(str(error).split())[:160]
+    return f"cannot be downloaded ({reason}); check the connection and HF_ENDPOINT, then try again: it resumes"
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), 2)
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
+
+
+def _revisions(source: Source) -> list[str]:
+    """Branches and tags, as far as the hub tells."""
+    from huggingface_hub import HfApi
+
+    with suppress(Exception):  # a remark in an error message: whatever goes wrong, it is left out
+        refs = HfApi().list_repo_refs(source.repository, repo_type=source.kind)
+        return [ref.name for ref in (*refs.branches, *refs.tags)]
+    return []
+
+
+def _names(source: Source) -> list[str]:
+    """What the owner has on the hub, as far as the hub tells."""
+    from huggingface_hub import HfApi
+
+    owner, _, _ = source.repository.partition("/")
+    with suppress(Exception):  # a remark in an error message: whatever goes wrong, it is left out
+        if source.kind == "dataset":
+            return [found.id for found in HfApi().list_datasets(author=owner, limit=1000)]
+        return [found.id for found in HfApi().list_models(author=owner, limit=1000)]
+    return []
