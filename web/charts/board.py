@@ -1,7 +1,7 @@
 """A board's charts: accuracy against worst accuracy, and ranks over time.
 
 Drawn as SVG by the server, so that every mark is a link that a keyboard reaches, without scripts. Places across are
-percentages of the width, which the server does not know; docs/decisions/0046-charts-of-links.md.
+percentages of the width, which the server does not know; docs/decisions/0044-charts-of-links.md.
 """
 
 import math
