@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from registry.results.selectables import Row
+from web.charts.drawing import tenths_around, tenths_between
 
 LETTER: Final = 7.0
 """Width of a letter of a name, in pixels, on average."""
@@ -79,11 +80,7 @@ def accuracy_and_worst(rows: Sequence[Row]) -> Scatter:
     rows: `model`, `accuracy`, `worst_accuracy`, fractions. Both axes have one range, so that the distance from the
     diagonal is what is lost. Names are shown where there is room for them; earlier rows choose first.
     """
-    numbers = [row[key] for row in rows for key in ("accuracy", "worst_accuracy")]
-    low = max(0.0, math.floor(10 * min(numbers, default=0)) / 10)
-    high = min(1.0, math.ceil(10 * max(numbers, default=1)) / 10)
-    if high <= low:
-        low, high = max(0.0, low - 0.1), min(1.0, low + 0.1)
+    low, high = tenths_around([row[key] for row in rows for key in ("accuracy", "worst_accuracy")])
     shares = [tuple((row[key] - low) / (high - low) for key in ("accuracy", "worst_accuracy")) for row in rows]
     names = [row["model"] for row in rows]
     narrow, wide = (_placed(shares, names, size) for size in (NARROW, WIDE))
@@ -91,9 +88,7 @@ def accuracy_and_worst(rows: Sequence[Row]) -> Scatter:
         Point(row, _across(x), _up(y), _up(x), narrow.get(place), wide.get(place))
         for place, (row, (x, y)) in enumerate(zip(rows, shares, strict=True))
     ]
-    tenths = round(10 * (high - low))
-    step = 1 if tenths <= 6 else 2
-    ticks = [low + tenth / 10 for tenth in range(0, tenths + 1, step)]
+    ticks = tenths_between(low, high)
     return Scatter(
         points,
         [(_across((tick - low) / (high - low)), tick) for tick in ticks],

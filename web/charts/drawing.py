@@ -1,5 +1,6 @@
 """What all charts have in common: colours, fonts, axes, and labels that fit a narrow screen."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -130,3 +131,19 @@ def upright(length: int, width: float, colour: str) -> dict[str, Any]:
 def percentages(*fields: tuple[str, str]) -> list[dict[str, Any]]:
     """A tooltip of fractions: fields with their titles."""
     return [{"field": field, "title": title, "format": ".1%", "type": "quantitative"} for field, title in fields]
+
+
+# Axes of fractions
+
+
+def tenths_around(values: Sequence[float]) -> tuple[float, float]:
+    """The tenths around all values, fractions; never the same one twice."""
+    low = max(0.0, math.floor(10 * min(values, default=0.0)) / 10)
+    high = min(1.0, math.ceil(10 * max(values, default=1.0)) / 10)
+    return (low, high) if high > low else (max(0.0, low - 0.1), min(1.0, low + 0.1))
+
+
+def tenths_between(low: float, high: float) -> list[float]:
+    """Tenths from `low` to `high`, every other one where they are many."""
+    first, last = round(10 * low), round(10 * high)
+    return [tenth / 10 for tenth in range(first, last + 1, 2 if last - first > 6 else 1)]

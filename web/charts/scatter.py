@@ -10,6 +10,7 @@ from typing import Final
 
 from registry.results.asked import why_undefined
 from registry.results.selectables import Row
+from web.charts.drawing import tenths_around, tenths_between
 from web.formats import percent, scale
 
 WIDTH: Final = 340
@@ -53,7 +54,7 @@ class Scatter:
 def accuracy_against_worst(rows: Sequence[Row]) -> Scatter:
     """Accuracy (x) against worst accuracy (y), on one range, so that the distance from the diagonal is what is lost."""
     drawn = [row for row in rows if None not in (row["accuracy"], row["worst_accuracy"])]
-    low, high = _range([row[key] for row in drawn for key in ("accuracy", "worst_accuracy")])
+    low, high = tenths_around([row[key] for row in drawn for key in ("accuracy", "worst_accuracy")])
     return _scatter(
         rows,
         drawn,
@@ -62,8 +63,8 @@ def accuracy_against_worst(rows: Sequence[Row]) -> Scatter:
         "accuracy depends on the order.",
         lambda row: (_share(row["accuracy"], low, high), _share(row["worst_accuracy"], low, high)),
         lambda row: (percent(row["accuracy"]), percent(row["worst_accuracy"])),
-        [(_share(value, low, high), _tick(value)) for value in _tenths(low, high)],
-        [(_share(value, low, high), _tick(value)) for value in _tenths(low, high)],
+        [(_share(value, low, high), _tick(value)) for value in tenths_between(low, high)],
+        [(_share(value, low, high), _tick(value)) for value in tenths_between(low, high)],
         diagonal=True,
     )
 
@@ -71,7 +72,7 @@ def accuracy_against_worst(rows: Sequence[Row]) -> Scatter:
 def size_against_worst(rows: Sequence[Row]) -> Scatter:
     """Number of parameters (x, logarithmic) against worst accuracy (y)."""
     drawn = [row for row in rows if row["parameters"] and row["worst_accuracy"] is not None]
-    low, high = _range([row["worst_accuracy"] for row in drawn])
+    low, high = tenths_around([row["worst_accuracy"] for row in drawn])
     sizes = _sizes([row["parameters"] for row in drawn])
     small, large = math.log10(sizes[0]), math.log10(sizes[-1])
     return _scatter(
@@ -82,7 +83,7 @@ def size_against_worst(rows: Sequence[Row]) -> Scatter:
         lambda row: (_share(math.log10(row["parameters"]), small, large), _share(row["worst_accuracy"], low, high)),
         lambda row: (scale(row["parameters"]), percent(row["worst_accuracy"])),
         [(_share(math.log10(size), small, large), scale(size)) for size in sizes],
-        [(_share(value, low, high), _tick(value)) for value in _tenths(low, high)],
+        [(_share(value, low, high), _tick(value)) for value in tenths_between(low, high)],
         diagonal=False,
     )
 
@@ -136,13 +137,6 @@ def _why(row: Row, first: str) -> str:
     return why_undefined("accuracy", row)
 
 
-def _range(values: Sequence[float]) -> tuple[float, float]:
-    """The tenths around all values."""
-    low = max(0.0, math.floor(10 * min(values, default=0.0)) / 10)
-    high = min(1.0, math.ceil(10 * max(values, default=1.0)) / 10)
-    return (low, high) if high > low else (max(0.0, low - 0.1), min(1.0, low + 0.1))
-
-
 def _sizes(parameters: Sequence[int]) -> list[int]:
     """Round numbers of parameters around all of these: 1, 3, 10, …, or only powers of ten where those are many."""
     steps = [factor * 10**power for power in range(19) for factor in (1, 3)]
@@ -151,12 +145,6 @@ def _sizes(parameters: Sequence[int]) -> list[int]:
     if last - first <= 6:
         return steps[first : last + 1]
     return [10**power for power in range(first // 2, (last + 1) // 2 + 1)]
-
-
-def _tenths(low: float, high: float) -> list[float]:
-    """Tenths from `low` to `high`, every other one where they are many."""
-    first, last = round(10 * low), round(10 * high)
-    return [tenth / 10 for tenth in range(first, last + 1, 2 if last - first > 6 else 1)]
 
 
 def _tick(value: float) -> str:
