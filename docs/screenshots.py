@@ -178,6 +178,7 @@ def shoot(browser: Browser, base: str, names: Sequence[str], address: Callable[[
             pattern, *begins = PICTURES[name]
             anchor = begins[list(SIZES).index(ending)]
             page.goto(base + address(pattern))
+            page.evaluate("dispatchEvent(new Event('beforeprint'))")
             page.wait_for_function("!document.querySelector('figure[data-chart]:not([data-chart=drawn])')")
             if anchor is not None:
                 page.evaluate("(at) => document.querySelector(at).scrollIntoView()", anchor)

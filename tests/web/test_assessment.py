@@ -4,7 +4,6 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from playwright.sync_api import expect
 from sqlalchemy import update
 
 from registry.db import get_engine, read_session, write_session
@@ -13,7 +12,7 @@ from registry.studies.assessment import assess
 from registry.tables import BenchmarkVersion
 from tests.assessment.conftest import postgresql_assessed, sqlite_assessed  # noqa: F401 - fixtures
 from tests.assessment.outputs import BENCHMARKS, MODELS
-from tests.web.test_browser import page, served
+from tests.web.test_browser import draw_charts, page, served
 from tests.web.test_browser_barriers import AXE, LOOKS, RUN
 from tests.web.test_charts import cells, specifications
 from tests.web.test_pages import counted
@@ -206,7 +205,7 @@ def test_a_hidden_benchmark_is_in_nothing(own_client):
 def test_the_page_has_no_serious_barrier_and_fits_a_narrow_window(chromium, sqlite_assessed):  # noqa: F811
     with served(client_of(sqlite_assessed).application) as base, page(chromium) as opened:
         opened.goto(f"{base}/protocol?benchmark=four&benchmark=two&tolerance=0.02")
-        expect(opened.locator("figure[data-chart=drawn]")).to_have_count(1)
+        draw_charts(opened)
         opened.evaluate(AXE)
         for size, scheme in LOOKS:
             opened.set_viewport_size(size)

@@ -20,6 +20,12 @@ def served(application):
     server.server_close()
 
 
+def draw_charts(opened):
+    """Has all charts of the page drawn, as before printing, and waits until they are."""
+    opened.evaluate("dispatchEvent(new Event('beforeprint'))")
+    expect(opened.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0)
+
+
 @pytest.fixture
 def address(sqlite_site):
     """A seeded server."""

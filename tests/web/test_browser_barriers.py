@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
 
-from tests.web.test_browser import page, served
+from tests.web.test_browser import draw_charts, page, served
 
 VENDOR = Path(__file__).parent / "vendor"
 AXE = (VENDOR / "axe.min.js").read_text(encoding="utf-8")
@@ -95,7 +94,7 @@ def test_axe_finds_no_barrier_of_any_level_on_any_page(chromium, sites):
         for address in sites:
             path = re.sub(r"^http://[^/]+", "", address)
             opened.goto(address)
-            expect(opened.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0)
+            draw_charts(opened)
             opened.evaluate(AXE)
             opened.locator(".menu summary").click()
             for size, scheme in LOOKS:
@@ -133,7 +132,7 @@ def test_every_control_is_reached_by_tab_and_shows_that_it_is(chromium, sites):
     with page(chromium) as opened:
         for address in (one for one in sites if one.endswith(("/?group=no", "/boards/order", "&benchmark=mixed"))):
             opened.goto(address)
-            expect(opened.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0)
+            draw_charts(opened)
             opened.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
             controls = opened.evaluate(CONTROLS)
             assert controls > 10
