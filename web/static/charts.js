@@ -47,7 +47,7 @@ const inView = new IntersectionObserver((entries) => {
     inView.unobserve(target);
     if (target.dataset.chart === "waiting") draw(target);
   }
-}, { rootMargin: "200px" });
+}, { rootMargin: "0px" });
 const watch = () => waiting().forEach((figure) => inView.observe(figure));
 
 watch();
