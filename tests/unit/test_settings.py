@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from registry.errors import ShuffleboardError, UsageError
+from registry.exchange.tabular import spreadsheet_cell
 from registry.queue.evaluations import SHARD_PROMPTS, PlannedQuestion, plan_shards
 from registry.settings import Settings, get_settings
-from shuffleboard.cli.common import _cell
 from shuffleboard.cli.tables import show
 
 
@@ -133,12 +133,12 @@ def test_values_as_people_read_them(value: object, expected: str) -> None:
 
 @pytest.mark.parametrize("value", ["=1+1", "+1", "-x", "@a", "\tx", "\rx"])
 def test_a_cell_that_a_spreadsheet_would_run_is_disarmed(value: str) -> None:
-    assert _cell(value) == "'" + value
+    assert spreadsheet_cell(value) == "'" + value
 
 
 @pytest.mark.parametrize("value", ["text", -1, -0.5, None, "1=1"])
 def test_other_cells_stay_as_they_are(value: object) -> None:
-    assert _cell(value) == value
+    assert spreadsheet_cell(value) == value
 
 
 # Shards

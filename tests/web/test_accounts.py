@@ -220,7 +220,7 @@ def test_whoever_is_not_signed_in_is_led_to_sign_in_and_back(app: Flask, engine:
         client = app.test_client()
         page = client.get(path)
         assert page.status_code in (401, 404)
-        (link,) = set(re.findall(r'href="(/sign-in\?next=[^"]*)"', page.text))
+        (link,) = set(re.findall(r'href="(/sign-in\?next=[^"]*)"', page.text.partition("<footer")[0]))
         form = client.get(html.unescape(link)).text
         form = form.partition("<main")[2]
         target = html.unescape(re.search(r'name="next" value="([^"]*)"', form)[1])

@@ -14,10 +14,12 @@ def served(application):
     server = make_server("127.0.0.1", 0, application, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield f"http://127.0.0.1:{server.port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def draw_charts(opened):
@@ -156,6 +158,7 @@ def test_keys_lead_from_one_question_that_flips_to_the_next(chromium, address):
         expect(opened.locator("#announcer")).to_have_text("Question q7")
         opened.keyboard.press("j")
         opened.wait_for_url(second)
+        expect(opened.locator("#announcer")).to_have_text("Question q8")
         opened.keyboard.press("n")
         expect(opened.locator("#announcer")).to_have_text("No later question flips")
         opened.keyboard.press("p")

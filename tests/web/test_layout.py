@@ -48,6 +48,8 @@ NO_PAGES = {
     "/api/try/<operation>",
 }
 """Routes that answer GET with something else than a page; those under /api/v1 do as well."""
+FILES = re.compile(r"\.(?:svg|png|bib|<any\((?:svg|parquet|csv, parquet).*)$|/embed$")
+"""Routes of files: pictures, citations, tables; and the board in a frame."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def empty(sqlite_database, tmp_path) -> Population:
 
 def rules_of_pages(application: Flask) -> set[str]:
     rules = {rule.rule for rule in application.url_map.iter_rules() if "GET" in (rule.methods or ())}
-    return {rule for rule in rules if not rule.startswith("/api/v1/")} - NO_PAGES
+    return {rule for rule in rules if not (rule.startswith("/api/v1/") or FILES.search(rule))} - NO_PAGES
 
 
 MEASURE = """

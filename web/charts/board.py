@@ -12,17 +12,10 @@ from typing import Any, Final
 
 from registry.results.selectables import Row
 from web.charts.drawing import tenths_around, tenths_between
+from web.formats import shorten
 
 LETTER: Final = 7.0
 """Width of a letter of a name, in pixels, on average."""
-
-
-def shorten(name: str, letters: int) -> str:
-    """A name of at most so many letters: its beginning and its end, which tell models of a family apart."""
-    if len(name) <= letters:
-        return name
-    end = (letters - 1) // 2
-    return f"{name[: letters - 1 - end]}…{name[-end:]}"
 
 
 def lines_of(name: str, letters: int = 36) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final
 from registry.results.asked import why_undefined
 from registry.results.selectables import Row
 from web.charts.drawing import tenths_around, tenths_between
-from web.formats import percent, scale
+from web.formats import percent, scale, shorten
 
 WIDTH: Final = 340
 HEIGHT: Final = 310
@@ -112,7 +112,7 @@ def _scatter(
         x, y = place(row)
         one, other = cells[row["evaluation_id"]] = words(row)
         title = f"{row['model']}: {titles[0].lower()} {one}, {titles[1].lower()} {other}"
-        points.append(Point(row["evaluation_id"], _across(x), _up(y), _shortened(row["model"]), title))
+        points.append(Point(row["evaluation_id"], _across(x), _up(y), shorten(row["model"], LONGEST_NAME), title))
     missing: dict[str, list[Row]] = {}
     for row in rows:
         if row["evaluation_id"] not in cells:
@@ -162,7 +162,3 @@ def _across(share: float) -> float:
 
 def _up(share: float) -> float:
     return round(BOTTOM - share * (BOTTOM - TOP), 1)
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"

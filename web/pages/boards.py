@@ -104,7 +104,6 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         moved=_moved(snapshot, sort),
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document),
-        shorten=charts.shorten,
         lines_of=charts.lines_of,
         lucky=_lucky(document),
         unranked=_unranked(document, sort),
