@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 from sqlalchemy import Engine
 from werkzeug.serving import make_server
 
@@ -179,7 +179,7 @@ def shoot(browser: Browser, base: str, names: Sequence[str], address: Callable[[
             anchor = begins[list(SIZES).index(ending)]
             page.goto(base + address(pattern))
             page.evaluate("dispatchEvent(new Event('beforeprint'))")
-            page.wait_for_function("!document.querySelector('figure[data-chart]:not([data-chart=drawn])')")
+            expect(page.locator("figure[data-chart]:not([data-chart=drawn])")).to_have_count(0, timeout=60_000)
             if anchor is not None:
                 page.evaluate("(at) => document.querySelector(at).scrollIntoView()", anchor)
             path = IMAGES / f"{name}{ending}.png"
