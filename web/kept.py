@@ -22,6 +22,8 @@ CAPACITY: Final = 64 * 2**20
 """Bytes of bodies that a process keeps, the least recently used dropped first."""
 LARGEST: Final = 2 * 2**20
 """Bytes of the largest body that is kept."""
+PATIENCE_SECONDS: Final = 2.0
+"""How long a request waits for another that makes the same page, before it makes its own."""
 
 ENDPOINTS: Final = frozenset(
     {
@@ -110,6 +112,33 @@ class Pages:
                 self._bytes -= len(dropped.body)
 
 
+class Turns:
+    """Lets one thread of the process at a time make a page; who waited for it takes what was kept.
+
+    A thread that makes a page on behalf of another (of whose chart a picture is asked for) does not wait again.
+    """
+
+    def __init__(self) -> None:
+        self._locks = [threading.Lock() for _ in range(64)]
+        self._mine = threading.local()
+
+    def take(self, key: tuple[str, ...]) -> bool:
+        """Waits for the turn of this page, at most `PATIENCE_SECONDS`; whether somebody else had it meanwhile."""
+        if getattr(self._mine, "key", None) is not None:
+            return False
+        lock = self._locks[hash(key) % len(self._locks)]
+        waited = not lock.acquire(blocking=False)
+        if not waited or lock.acquire(timeout=PATIENCE_SECONDS):
+            self._mine.key = key
+        return waited
+
+    def pass_on(self, key: tuple[str, ...]) -> None:
+        """Ends this thread's turn, if it has that of this page."""
+        if getattr(self._mine, "key", None) == key:
+            self._mine.key = None
+            self._locks[hash(key) % len(self._locks)].release()
+
+
 class State:
     """Tells whether anything was written to the database: equal texts mean that nothing was."""
 
@@ -154,7 +183,7 @@ def _key() -> tuple[str, ...] | None:
 
 def changes_with_time() -> None:
     """Called by a page that shows work being done, whose rate depends on the clock: it is not kept."""
-    g.pop("keep_as", None)
+    g.keep_not = True
 
 
 def _serve() -> Response | None:
@@ -162,17 +191,28 @@ def _serve() -> Response | None:
     key = _key()
     if key is None:
         return None
-    state = current_app.extensions["shuffleboard_state"].now()
-    found = current_app.extensions["shuffleboard_pages"].get(key, state)
+    states, pages = current_app.extensions["shuffleboard_state"], current_app.extensions["shuffleboard_pages"]
+    turns: Turns = current_app.extensions["shuffleboard_turns"]
+    state = states.now()
+    found = pages.get(key, state)
+    if found is None and turns.take(key):
+        state = states.now()
+        found = pages.get(key, state)
     if found is None:
         g.keep_as = (key, state)
         return None
+    turns.pass_on(key)
     return Response(found.body, headers=list(found.headers))
+
+
+def _end_turn(_error: BaseException | None) -> None:
+    if "keep_as" in g:
+        current_app.extensions["shuffleboard_turns"].pass_on(g.keep_as[0])
 
 
 def _keep(response: Response) -> Response:
     """Keeps the page that was just made. Runs before the headers that belong to one request are added."""
-    if "keep_as" not in g or response.status_code != HTTPStatus.OK or response.is_streamed:
+    if "keep_as" not in g or "keep_not" in g or response.status_code != HTTPStatus.OK or response.is_streamed:
         return response
     if "csrf_token" in g or "Set-Cookie" in response.headers or response.direct_passthrough:
         return response
@@ -190,5 +230,7 @@ def install(app: Flask) -> None:
     """Hangs the kept pages onto the application, behind the checks of who asks."""
     app.extensions["shuffleboard_state"] = State(app.extensions["shuffleboard_engine"])
     app.extensions["shuffleboard_pages"] = Pages()
+    app.extensions["shuffleboard_turns"] = Turns()
     app.before_request(_serve)
     app.after_request(_keep)
+    app.teardown_request(_end_turn)

@@ -1,15 +1,21 @@
 """What is kept of sealed evaluations, and of pages while the database has not changed."""
 
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 
+import pytest
 from sqlalchemy import Engine, event, update
+from sqlalchemy.orm import Session
 
 from registry.db import write_session
+from registry.results.selectables import Row
 from registry.tables import BenchmarkVersion
 from tests.web.accounts import add_one_of_each_role, signed_in, token_of
 from tests.web.conftest import Site
 from tests.web.seed import add_model
+from web import listings
 from web.cache import OfSealed
 from web.kept import Kept, Pages, State
 
@@ -111,6 +117,27 @@ def test_work_in_progress_and_failures_are_not_kept(site: Site) -> None:
         with counted() as seen:
             assert site.client.get(address).status_code == status
         assert len(seen) > 1
+
+
+@pytest.mark.one_engine
+def test_many_who_ask_at_once_have_a_page_made_once(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = own.client.application
+    made, all_ask = [], threading.Barrier(6)
+    listed = listings.models
+
+    def slowly(session: Session) -> list[Row]:
+        made.append(1)
+        if len(made) == 1:
+            with suppress(threading.BrokenBarrierError):
+                all_ask.wait(1)  # the others cannot come this far
+        return listed(session)
+
+    monkeypatch.setattr(listings, "models", slowly)
+    with ThreadPoolExecutor(6) as threads:
+        answers = list(threads.map(lambda _: app.test_client().get("/models"), range(6)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.data for answer in answers}) == 1
+    assert made == [1]
 
 
 def test_the_least_used_pages_make_room() -> None:
