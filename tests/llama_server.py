@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.services import with_library
+
 ROOT = Path(__file__).resolve().parent.parent
 MODEL = "SmolLM2-135M-Instruct"
 """The name it serves any file under."""
@@ -44,7 +46,7 @@ def main() -> None:
 @contextmanager
 def llama_server(path: Path, *flags: str, key: str | None = None) -> Iterator[str]:
     """The address of a server of its own, with the path /v1; killed at the end."""
-    environment = os.environ | ({"LLAMA_SERVER_KEY": key} if key else {})
+    environment = os.environ | with_library("gomp") | ({"LLAMA_SERVER_KEY": key} if key else {})
     command = [sys.executable, "-m", "tests.llama_server", str(path), *flags]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -11,6 +11,7 @@ A server that runs already is used only when an environment variable names it, a
 """
 
 import atexit
+import ctypes.util
 import os
 import pwd
 import random
@@ -99,7 +100,7 @@ def _unpacked() -> Path | str:
     shutil.copy("/var/lib/dpkg/status", place / "status")
     own = [f"Dir::State::Lists={place}/lists", f"Dir::State::status={place}/status", f"Dir::Cache={place}/cache"]
     options = [word for option in (*own, "Debug::NoLocking=true", "APT::Sandbox::User=") for word in ("-o", option)]
-    wanted = ["chromium", "fonts-dejavu-core", "libatomic1", "curl", "sqlite3"]
+    wanted = ["chromium", "fonts-dejavu-core", "libatomic1", "libgomp1", "curl", "sqlite3"]
     fetch = ["--no-install-recommends", "--download-only", "install", *wanted]
     for step in (["update"], fetch):
         outcome = _output(["apt-get", "-q", "-y", *options, *step])
@@ -123,6 +124,18 @@ def _unpacked() -> Path | str:
         (making / name).write_text(f'#!/bin/sh\n{prefix} exec {shlex.quote(command)} "$@"\n', encoding="utf-8")
         (making / name).chmod(0o755)
     return making.rename(programs)
+
+
+@lru_cache
+def with_library(name: str) -> dict[str, str]:
+    """What the environment of a process needs to find a library, such as `gomp`, that few machines are without."""
+    if ctypes.util.find_library(name) is not None:
+        return {}
+    unpacked = _unpacked()
+    found = [] if isinstance(unpacked, str) else sorted((unpacked.parent / "files").rglob(f"lib{name}.so.*"))
+    if not found:
+        raise ServiceError(f"no lib{name} for the tests; install it. Tried the system's; {unpacked}")
+    return {"LD_LIBRARY_PATH": str(found[0].parent)}
 
 
 def _wheel_folder(name: str, version: str, package: str) -> Path | str:
@@ -235,6 +248,7 @@ def postgresql_programs() -> Path:
             return found
     bundled = _bundled_postgresql()
     if isinstance(bundled, Path):
+        os.environ["PATH"] += f":{bundled}"  # what makes backups calls the client's programs
         return bundled
     raise ServiceError(
         "no PostgreSQL for the tests; install it, or name a server in SHUFFLEBOARD_TEST_POSTGRESQL_URL. "
