@@ -34,8 +34,10 @@ def of_evaluation(row: Row, metrics: Mapping[str, Row], noise: Mapping[str, Any]
     both = _value(accuracy) is not None and _value(worst) is not None
     lost = accuracy["value"] - worst["value"] if both else None
     if lost is not None and lost > 0 and not guessing:
-        decide = "order of the options and repeat noise decide" if noise else "order of the options decides"
-        found.append(f"The {decide} the other {points(lost)}.")
+        if noise:
+            found.append(f"The order of the options and repeat noise decide the other {points(lost)}.")
+        else:
+            found.append(f"The other {points(lost)} are lost when the options move; repeat noise was not measured.")
     if flips := _value(metrics.get("fluctuation_rate", {})):
         found.append(f"Its answer changes with the order on {percent(flips)} of them.")
     if noise is not None:
