@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from workers.engine.adapters import Adapter, AdapterFiles
 from workers.errors import EngineError
 
 
@@ -13,7 +14,8 @@ from workers.errors import EngineError
 class LoadedModel:
     """A model ready to score, with its tokenizer.
 
-    max_length: tokens its context holds; None when its configuration does not say.
+    max_length: tokens its context holds; None when its configuration does not say. adapter: how one is applied,
+    `merged` or `unmerged`; None without one.
     """
 
     model: Any
@@ -22,6 +24,7 @@ class LoadedModel:
     dtype: str
     quantisation: str | None
     max_length: int | None
+    adapter: str | None = None
 
 
 def choose_device(name: str | None = None) -> torch.device:
@@ -32,12 +35,17 @@ def choose_device(name: str | None = None) -> torch.device:
 
 
 def load_model(
-    folder: Path, *, dtype: str = "float32", quantisation: str | None = None, device: str | None = None
+    folder: Path,
+    *,
+    dtype: str = "float32",
+    quantisation: str | None = None,
+    device: str | None = None,
+    adapter: Adapter | None = None,
 ) -> LoadedModel:
     """Loads the model and tokenizer of `folder`.
 
-    quantisation: `int8-weight-only` keeps the weights of linear layers as int8 with a scale per output channel.
-    Raises EngineError when the folder cannot be loaded safely.
+    quantisation: `int8-weight-only` keeps the weights of linear layers as int8 with a scale per output channel; those of an unmerged adapter stay as they are.
+    Raises EngineError when the folder cannot be loaded safely, or the adapter does not fit.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -55,16 +63,22 @@ def load_model(
         reason = " ".join(str(error).split())[:300]
         raise EngineError(f"{folder} cannot be loaded: {reason}") from error
     model.eval()
+    if adapter is not None:
+        model = AdapterFiles(adapter.folder).put_into(model, merged=adapter.merged)
     if quantisation == "int8-weight-only":
         _quantise_int8(model)
     elif quantisation is not None:
         raise EngineError(f"unknown quantisation {quantisation!r}")
     model.to(chosen)  # type: ignore[arg-type]
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return LoadedModel(model, tokenizer, chosen, dtype, quantisation, limit)
+    applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
+    return LoadedModel(model, tokenizer, chosen, dtype, quantisation, limit, applied)
 
 
 def _quantise_int8(model: Any) -> None:
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
-    quantize_(model, Int8WeightOnlyConfig())
+    def is_own(module: Any, name: str) -> bool:
+        return isinstance(module, torch.nn.Linear) and ".lora_" not in name
+
+    quantize_(model, Int8WeightOnlyConfig(), filter_fn=is_own)
