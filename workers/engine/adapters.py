@@ -108,6 +108,19 @@ class AdapterFiles:
         }
         self._targets = self._read_targets()
 
+    def check_base(self, folder: Path) -> None:
+        """Raises EngineError where the adapter does not fit the model of a folder, whose weights are not read."""
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        try:
+            config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+            with torch.device("meta"):
+                model = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            reason = " ".join(str(error).split())[:300]
+            raise EngineError(f"{folder} cannot be loaded: {reason}") from None
+        self.check(model)
+
     def check(self, model: Any) -> None:
         """Raises EngineError where the adapter does not fit a model; its tensors may be on the meta device."""
         inner = dict(model.base_model.named_modules())
@@ -138,7 +151,7 @@ class AdapterFiles:
         """The model with the adapter: PEFT's layers beside its own, or merged into its weights.
 
         Weights of an adapter are kept in float32, as PEFT does, whatever the model's precision.
-        Raises EngineError as `check` does, and where PEFT is not installed or finds that merging gives no number.
+        Raises EngineError as `check` does, and where PEFT is not installed or merging does not give numbers.
         """
         try:
             from peft import LoraConfig, LoraModel
@@ -165,10 +178,11 @@ class AdapterFiles:
         outcome = model.load_state_dict(dict(self._tensors()), strict=False, assign=True)
         assert not outcome.unexpected_keys
         if merged:
-            try:
-                model = tuner.merge_and_unload(safe_merge=True)
-            except ValueError as error:
-                raise self._error(f"cannot be merged ({error})") from None
+            # Not `safe_merge`, which rounds twice where the base is in a low precision.
+            model = tuner.merge_and_unload()
+            for target in self._targets:
+                if not model.get_submodule(target.module).weight.isfinite().all():
+                    raise self._error(f"cannot be merged: weights of {target.module} are no longer finite")
         return model.eval()
 
     def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
@@ -197,8 +211,8 @@ class AdapterFiles:
         start = self._options.get("init_lora_weights")
         if start not in _PLAIN_STARTS:
             raise self._error(
-                f"was begun with {str(start)[:40]!r}, which changes the base's weights; convert it to a plain LoRA when "
-                "saving it with PEFT (path_initial_model_for_weight_conversion)"
+                f"was begun with {str(start)[:40]!r}, which changes the base's weights; convert it to a plain LoRA "
+                "when saving it with PEFT (path_initial_model_for_weight_conversion)"
             )
         known = {
             *("alpha_pattern", "init_lora_weights", "lora_alpha", "peft_type", "r", "task_type"),
@@ -216,7 +230,9 @@ class AdapterFiles:
             match = _KEY.fullmatch(key)
             if match is None:
                 changes = "embeddings or the vocabulary" if re.search(r"embed|lm_head|wte", key) else "more than that"
-                raise self._error(f"holds {key[:120]!r}: not a low-rank matrix of a linear layer but {changes}; {_MERGE}")
+                raise self._error(
+                    f"holds {key[:120]!r}: not a low-rank matrix of a linear layer but {changes}; {_MERGE}"
+                )
             shapes, keys = found.setdefault(match[1], ({}, {}))
             part = match[2] or match[3]
             shapes[part], keys[part] = shape, key
@@ -237,16 +253,22 @@ class AdapterFiles:
     def _check_complete(self, inner: Mapping[str, Any], prefix: str) -> None:
         """That no module which a plain list of names stands for lacks weights: it would count as not adapted."""
         listed = self._options.get("target_modules")
-        if not isinstance(listed, list) or self._options.get("exclude_modules") or self._options.get("layers_to_transform"):
+        if (
+            not isinstance(listed, list)
+            or self._options.get("exclude_modules")
+            or self._options.get("layers_to_transform")
+        ):
             return
         adapted = {target.module for target in self._targets}
         for name in map(str, listed):
-            meant = [prefix + path for path in inner if (prefix + path) == name or f".{prefix}{path}".endswith(f".{name}")]
+            meant = [
+                prefix + path for path in inner if (prefix + path) == name or f".{prefix}{path}".endswith(f".{name}")
+            ]
             lacking = [path for path in meant if path not in adapted]
             if lacking or not meant:
                 raise self._error(
-                    f"names {name[:120]} in target_modules and has no weights for {(lacking or [name])[0][:120]}; save it "
-                    "again, or name the base that it was trained on"
+                    f"names {name[:120]} in target_modules and has no weights for {(lacking or [name])[0][:120]}; save "
+                    "it again, or name the base that it was trained on"
                 )
 
     def _alpha_of(self, module: str) -> float:
@@ -316,7 +338,9 @@ def _linear_sizes(module: Any) -> tuple[int, int] | None:
 def _literal(folder: Path, key: str) -> str:
     if _LITERAL.fullmatch(key):
         return key
-    raise EngineError(f"{folder}: the adapter has a pattern in alpha_pattern, {key[:60]!r}; write out the modules' names")
+    raise EngineError(
+        f"{folder}: the adapter has a pattern in alpha_pattern, {key[:60]!r}; write out the modules' names"
+    )
 
 
 def _exactly(module: str) -> str:
