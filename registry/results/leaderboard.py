@@ -219,6 +219,19 @@ def _with_names(counted: Any) -> Select[Any]:
     return _named(of_version, counted.c)
 
 
+def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
+    """Those of `count_groups` in which some evaluation has a value of the metric over all questions."""
+    of = EvaluationMetric
+    measured = (
+        _standing(session, *_KEY)
+        .join(of, of.evaluation_id == Evaluation.id)
+        .where(_SEALED, _scope(of.scope, "all"), of.metric == metric, of.value.is_not(None))
+        .distinct()
+    )
+    found = {tuple(row) for row in session.execute(measured)}
+    return [group for group in groups if _key(group) in found]
+
+
 def filter_choices(session: Session) -> dict[str, list[str]]:
     """What the leaderboard can be filtered by: every benchmark, variant set, protocol and number of shots on it."""
     waiting = _named(_standing(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)), Evaluation)
