@@ -28,13 +28,8 @@ TOKENIZER_FILES: Final = (
     "merges.txt",
 )
 HUB_PATTERNS: Final = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*.jinja")
-ADAPTER_PATTERNS: Final = (
-    "adapter_config.json",
-    "adapter_model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-)
+ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
+ADAPTER_PATTERNS: Final = (*ADAPTER_FILES, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONVERSION_VERSION: Final = 1
 
 
@@ -118,8 +113,8 @@ def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str) -
         trained_on = split_reference(read.base)[0]
         if trained_on.casefold() != location.casefold():
             raise ModelError(
-                f"{adapter}: was trained on {trained_on} and not on {location}; name that base, or, where both have "
-                "the same weights, correct base_model_name_or_path in its adapter_config.json"
+                f"{adapter}: was trained on {trained_on[:120]!r} and not on {location}; name that base, or, where "
+                "both have the same weights, correct base_model_name_or_path in its adapter_config.json"
             )
     _check_vocabulary(adapter, own, folder)
     digest = _adapter_digest(own)
@@ -134,7 +129,7 @@ def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str) -
 
 
 def _adapter_digest(folder: Path) -> str:
-    return _digest_of_files([folder / "adapter_config.json", folder / "adapter_model.safetensors"])
+    return _digest_of_files([folder / name for name in ADAPTER_FILES])
 
 
 def _check_vocabulary(adapter: str, folder: Path, base: Path) -> None:
@@ -168,18 +163,20 @@ def _folder_files(folder: Path, commit: str | None) -> ModelFiles:
 
 def _chat_template(folder: Path) -> str | None:
     """The text of the chat template, from its own file or from the tokenizer's configuration."""
-    own = folder / "chat_template.jinja"
-    if own.is_file():
-        return own.read_text(encoding="utf-8")
-    configuration = folder / "tokenizer_config.json"
-    if not configuration.is_file():
+    own, configuration = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    source = own if own.is_file() else configuration
+    if not source.is_file():
         return None
     try:
-        template = json.loads(configuration.read_text(encoding="utf-8")).get("chat_template")
-    except ValueError:
-        raise ModelError(f"{configuration}: not valid JSON; save the tokenizer again") from None
-    if isinstance(template, list):  # several named templates
-        template = {item["name"]: item["template"] for item in template}.get("default")
+        text = source.read_text(encoding="utf-8")
+        template = text if source == own else json.loads(text).get("chat_template")
+        if isinstance(template, list):  # several named templates
+            template = {item["name"]: item["template"] for item in template}.get("default")
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        what = "not UTF-8" if source == own else "not valid JSON, or not that of a tokenizer"
+        raise ModelError(f"{source}: {what}; save the tokenizer again") from None
+    if template is not None and (not isinstance(template, str) or "\0" in template):
+        raise ModelError(f"{source}: its chat template is not a text; save the tokenizer again")
     return template
 
 
@@ -238,9 +235,15 @@ def adapter_folder(revision: ModelRevision) -> Path | None:
     """
     if revision.adapter is None:
         return None
-    name, _ = split_reference(revision.adapter)
-    pinned = revision.adapter if revision.adapter_commit is None else f"{name}@{revision.adapter_commit}"
-    folder, _ = resolve_adapter(pinned)
+    adapter = revision.adapter
+    if revision.adapter_commit is not None:
+        # What this host has of a commit never changes: the hub is not asked for it.
+        name, _ = split_reference(adapter)
+        adapter = f"{name}@{revision.adapter_commit}"
+        found = cached_folder(Source("model", name, revision.adapter_commit))
+        if found is not None and all((found / file).is_file() for file in ADAPTER_FILES):
+            adapter = str(found)
+    folder, _ = resolve_adapter(adapter)
     digest = _adapter_digest(folder)
     if digest != revision.adapter_digest:
         raise _changed(revision, revision.adapter, digest, revision.adapter_digest)

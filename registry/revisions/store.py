@@ -263,6 +263,11 @@ def model_identity(revision: ModelRevision) -> dict[str, Any]:
 
     A model on an endpoint shows no content, so its address and its name there stand for it.
     """
+    adapter = {
+        "base": revision.base_digest,
+        "digest": revision.adapter_digest,
+        "merged": revision.adapter_merged,
+    }
     identity: dict[str, Any] = {
         "name": revision.model.name,
         "kind": revision.kind,
@@ -271,9 +276,7 @@ def model_identity(revision: ModelRevision) -> dict[str, Any]:
         "chat_template_digest": revision.chat_template_digest,
         "dtype": revision.dtype,
         "quantisation": revision.quantisation,
-        "adapter": None
-        if revision.adapter_digest is None
-        else {"base": revision.base_digest, "digest": revision.adapter_digest, "merged": revision.adapter_merged},
+        "adapter": adapter if any(value is not None for value in adapter.values()) else None,
     }
     if revision.kind in ("external", "openai"):
         identity["revision"] = revision.requested_revision

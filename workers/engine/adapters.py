@@ -6,7 +6,6 @@ the weights, so that no pattern of the configuration is run as a regular express
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,8 +22,12 @@ WEIGHTS: Final = "adapter_model.safetensors"
 CONFIG_BYTES: Final = 1 << 20
 """The longest configurations list every adapted module by its whole name."""
 MOST_TENSORS: Final = 100_000
+LARGEST: Final = 1e9
+"""Of a number in the configuration, such as a rank or a scale."""
 
-_KEY: Final = re.compile(r"base_model\.model\.(.+)\.(?:lora_([AB])\.weight|(lora_magnitude_vector)(?:\.weight)?)")
+_KEY: Final = re.compile(
+    r"base_model\.model\.([A-Za-z0-9_.]+)\.(?:lora_([AB])\.weight|(lora_magnitude_vector)(?:\.weight)?)"
+)
 _LITERAL: Final = re.compile(r"\^?[A-Za-z0-9_.-]+")
 _PLAIN_STARTS: Final = (True, False, None, "gaussian", "eva", "orthogonal")
 """How training began, of those ways that leave the base's weights as they are."""
@@ -222,7 +225,7 @@ class AdapterFiles:
             if name in known | _WITHOUT_EFFECT or not value or (name, value) == ("bias", "none"):
                 continue
             reason = _REASONS.get(name, "this version does not know what it changes")
-            raise self._error(f"has the option {name[:60]}: {reason}; {_MERGE}")
+            raise self._error(f"has the option {name[:60]!r}: {reason}; {_MERGE}")
 
     def _read_targets(self) -> list[_Target]:
         found: dict[str, tuple[dict[str, list[int]], dict[str, str]]] = {}
@@ -267,8 +270,8 @@ class AdapterFiles:
             lacking = [path for path in meant if path not in adapted]
             if lacking or not meant:
                 raise self._error(
-                    f"names {name[:120]} in target_modules and has no weights for {(lacking or [name])[0][:120]}; save "
-                    "it again, or name the base that it was trained on"
+                    f"names {name[:120]!r} in target_modules and has no weights for {(lacking or [name])[0][:120]!r}; "
+                    "save it again, or name the base that it was trained on"
                 )
 
     def _alpha_of(self, module: str) -> float:
@@ -288,7 +291,7 @@ class AdapterFiles:
         return bool(self._optional(name, bool))
 
     def _number(self, name: str, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LARGEST:
             raise self._error(f"has {name[:60]}={str(value)[:60]!r} in {CONFIG}, which is not a positive number")
         return value
 
