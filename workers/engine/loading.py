@@ -62,7 +62,7 @@ def load_model(
         if stored is not None:
             ask_for_plain_weights(config)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        model, outcome = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
             dtype=getattr(torch, dtype),
@@ -71,6 +71,7 @@ def load_model(
             local_files_only=True,
             output_loading_info=True,
         )
+        model, outcome = loaded
     except (ImportError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise EngineError(f"{folder} cannot be loaded: {reason}") from error
@@ -91,7 +92,7 @@ def load_model(
         _quantise_int8(model)
     elif quantisation is not None:
         raise EngineError(f"unknown quantisation {quantisation!r}")
-    model.to(chosen)  # type: ignore[arg-type]
+    model.to(chosen)
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
     if stored is not None:
