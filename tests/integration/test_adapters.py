@@ -17,7 +17,7 @@ from registry.lookups import find_revision
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.shards import prompts_of
-from registry.revisions.store import model_identity
+from registry.revisions.store import RevisionRequest, add_revision, model_identity, request_of
 from registry.settings import Settings
 from registry.studies.drift import drift_document
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
@@ -86,6 +86,18 @@ def test_unmerged_and_merged_are_two_revisions_of_the_same_files(registry: Regis
     assert two == one | {"merged": True}
     assert both[0]["weights_digest"] == both[1]["weights_digest"] != base["weights_digest"]
     assert [identity["tokenizer_digest"] for identity in both] == [base["tokenizer_digest"]] * 2
+
+
+def test_an_adapter_of_the_hub_waits_for_a_worker_like_any_model_of_the_hub(registry: Registry) -> None:
+    engine, _ = registry
+    asked = RevisionRequest("huggingface", "owner/base", "main", adapter="owner/lora@v2", merged=True)
+    with write_session(engine) as session:
+        row, new = add_revision(session, "of-the-hub", asked)
+        assert (new, row.state, row.adapter, row.adapter_merged) == (True, "registered", "owner/lora@v2", True)
+        assert request_of(row) == asked.checked()
+        assert add_revision(session, "of-the-hub", asked) == (row, False)
+        assert add_revision(session, "of-the-hub", replace(asked, merged=None))[0].number == 2
+        session.rollback()
 
 
 def test_a_worker_scores_an_unmerged_adapter_as_peft_does(registry: Registry, trained: Path, tiny_folder: Path) -> None:
