@@ -21,6 +21,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import pytest
 from argon2 import PasswordHasher, profiles
 
+from tests import preloaded as preloading
 from tests import services
 
 if TYPE_CHECKING:
@@ -500,20 +502,62 @@ def chromium() -> Path:
 
 
 @pytest.fixture(scope="session")
-def harness_scores() -> Callable[[Path, Sequence[tuple[str, Sequence[str]]]], list[list[float]]]:
-    """Score with EleutherAI's lm-evaluation-harness, an outside witness in an environment of its own.
+def preloaded(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Callable[[str, Path], Path]:
+    """preloaded(program, python) returns a folder with programs that stand for it, or for that Python.
+
+    One process of the run starts the server of tests/preloaded.py that is behind them.
+    """
+
+    def start(program: str, python: Path) -> Path:
+        def make(folder: Path) -> None:
+            place = Path(tempfile.mkdtemp(prefix="shuffleboard-"))  # pytest's folders are too long for a socket
+            run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+            with (place / "log").open("wb") as log:
+                done = subprocess.run(
+                    [python, "-I", preloading.__file__, program, place / "socket", str(run)],
+                    env=os.environ | preloading.ENVIRONMENT | {"HF_HOME": str(place / "huggingface")},
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    check=False,
+                )
+            assert done.returncode == 0, (place / "log").read_text(encoding="utf-8")
+            preloading.write_stand_ins(place, program, python)
+            folder.parent.mkdir(exist_ok=True)
+            folder.symlink_to(place)
+
+        return made_once(f"preloaded-{program}", make).resolve()
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def shuffleboard_programs(preloaded: Callable[[str, Path], Path]) -> Path:
+    """A folder with `bin/shuffleboard`, which has its modules loaded, torch among them, and with its `python`."""
+    return preloaded("shuffleboard", Path(sys.executable))
+
+
+@pytest.fixture(scope="session")
+def harness_python(preloaded: Callable[[str, Path], Path]) -> Path:
+    """A Python with EleutherAI's lm-evaluation-harness loaded: an outside witness in an environment of its own."""
+    python = ROOT / ".venv-peer" / "bin" / "python"
+    if not python.exists():
+        pytest.fail(f"{python} is missing; run `make peer`")
+    return preloaded("harness", python) / "python"
+
+
+@pytest.fixture(scope="session")
+def harness_scores(harness_python: Path) -> Callable[[Path, Sequence[tuple[str, Sequence[str]]]], list[list[float]]]:
+    """Score with lm-evaluation-harness.
 
     harness_scores(model_folder, [(prompt, continuations), ...]) returns the log-probability in nats of each
     continuation, by prompt.
     """
-    python = ROOT / ".venv-peer" / "bin" / "python"
-    if not python.exists():
-        pytest.fail(f"{python} is missing; run `make peer`")
 
     def score(model: Path, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
         lines = (json.dumps({"prompt": prompt, "continuations": list(texts)}) for prompt, texts in prompts)
         outcome = subprocess.run(
-            [python, ROOT / "tests" / "peer" / "harness_scores.py", model],
+            [harness_python, ROOT / "tests" / "peer" / "harness_scores.py", model],
             input="\n".join(lines),
             capture_output=True,
             text=True,
