@@ -37,6 +37,7 @@ from tests import preloaded as preloading
 from tests import services
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from sqlalchemy import Engine
 
 T = TypeVar("T")
@@ -493,12 +494,16 @@ def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], No
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Path:
-    """The browser, for `playwright.chromium.launch(executable_path=..., args=["--no-sandbox"])`."""
-    from playwright.sync_api import expect
+def chromium() -> Iterator["Browser"]:
+    """The browser. Each test opens and closes pages of its own, with `new_page`: they share nothing."""
+    from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=60_000)  # the machine may be busy
-    return services.chromium_program()
+    with sync_playwright() as playwright:
+        program = services.chromium_program()
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")
