@@ -26,8 +26,6 @@ from types import FrameType
 from typing import Any, NoReturn
 
 FILES = (0, 1, 2)
-
-
 STAND_IN = "PRELOADED_PYTHON"
 """Variable that names what a preloaded process is to start in the place of its own Python."""
 # Read when the libraries are imported. One thread: a process that is forked while others run hangs.
