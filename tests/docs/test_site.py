@@ -162,7 +162,7 @@ def opened(chromium: Browser, site: Site) -> Iterator[tuple[Page, str]]:
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site.folder))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     base = f"http://127.0.0.1:{server.server_port}"
     try:

@@ -12,7 +12,7 @@ from werkzeug.serving import make_server
 def served(application):
     """The address of a server of the application."""
     server = make_server("127.0.0.1", 0, application, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.port}"

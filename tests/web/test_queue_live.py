@@ -29,7 +29,7 @@ def own_engine(sqlite_database: str) -> Engine:
 def opened(sqlite_database: str, chromium: Browser) -> Iterator[Page]:
     """The queue page of a registry of the test's own."""
     server = make_server("127.0.0.1", 0, create_app(database_url=sqlite_database), threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     complaints: list[str] = []
     with closing(chromium.new_page()) as page:
