@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -99,7 +100,7 @@ class TransformersScorer:
             evaluation = session.get_one(Evaluation, claim.evaluation_id)
             definition, replicate = evaluation.protocol.definition, evaluation.replicate
             prompts = shard_prompts(session, claim.shard_id)
-            self._load(session.get_one(ModelRevision, claim.model_revision_id))
+            self._load(session.get_one(ModelRevision, claim.model_revision_id), engine)
         self._model.budget_tokens = self.budget_tokens
         if "answer" in definition:
             return self._read_answers(definition, replicate, prompts, should_stop)
@@ -189,13 +190,14 @@ class TransformersScorer:
             self._matchers[key] = matcher
         return self._matchers[key]
 
-    def _load(self, revision: ModelRevision) -> None:
+    def _load(self, revision: ModelRevision, engine: Engine | None = None) -> None:
+        """engine: of the database that keeps the limits of endpoints; None: they are not kept."""
         if self.loaded_model_revision_id == revision.id:
             return
         quiet_libraries()
         self.unload()
         started = time.perf_counter()
-        self._model = self._endpoint(revision) if revision.kind == "openai" else self._local(revision)
+        self._model = self._endpoint(revision, engine) if revision.kind == "openai" else self._local(revision)
         self.loaded_model_revision_id = revision.id
         elapsed = round(time.perf_counter() - started, 1)
         log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
@@ -218,13 +220,16 @@ class TransformersScorer:
         self._how = {name: settings[name] for name in ("engine", "strategy", "because") if name in settings}
         return LocalModel(loaded, opened)
 
-    def _endpoint(self, revision: ModelRevision) -> EndpointModel:
+    def _endpoint(self, revision: ModelRevision, engine: Engine | None) -> EndpointModel:
         from workers.endpoint import open_endpoint
+        from workers.pace import SharedPace
 
         assert revision.location is not None
         assert revision.requested_revision is not None
         self._how = {"engine": "openai-endpoint"}
-        return EndpointModel(open_endpoint(revision.location, revision.requested_revision, None, get_settings()))
+        pace_of = None if engine is None else partial(SharedPace, engine)
+        settings = get_settings()
+        return EndpointModel(open_endpoint(revision.location, revision.requested_revision, None, settings, pace_of))
 
     def unload(self) -> None:
         """Releases the loaded model's memory."""

@@ -36,7 +36,8 @@ class Endpoint(BaseModel):
     url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint.
     key_env, key_file: where a worker finds the key, if there is one. allow_http: plain HTTP beyond this machine.
     top_logprobs: how many log-probabilities to ask for, instead of the setting's number. openai_parameters_only: leave
-    out the sampling parameters top_k and min_p, which OpenAI's own service refuses.
+    out the sampling parameters top_k and min_p, which OpenAI's own service refuses. requests_per_minute,
+    tokens_per_minute: what its key allows, over all workers; None: no limit.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +49,8 @@ class Endpoint(BaseModel):
     allow_http: bool = False
     top_logprobs: int | None = Field(None, ge=1)
     openai_parameters_only: bool = False
+    requests_per_minute: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -55,6 +58,12 @@ class Endpoint(BaseModel):
             message = "has both key_env and key_file; keep one"
             raise ValueError(message)
         return self
+
+    def limits_key(self) -> str:
+        """Names what its limits belong to: the place of its key, or the endpoint where it has none."""
+        if self.key_env is not None:
+            return f"env:{self.key_env}"
+        return f"endpoint:{self.name}" if self.key_file is None else f"file:{self.key_file}"
 
     def covers(self, url: str) -> bool:
         """Whether a canonical URL is the prefix or lies below it; whole path segments count."""
