@@ -102,3 +102,7 @@ class Budget(Base):
     subject: Mapped[str] = mapped_column(Text, primary_key=True)
     """Number of the evaluation or submission; name of the account."""
     amount: Mapped[float] = mapped_column(Double)
+    spent: Mapped[float] = mapped_column(Double, default=0.0)
+    """By calls that have ended; one whose cost is not known counts as the most it can have cost."""
+    held: Mapped[float] = mapped_column(Double, default=0.0)
+    """The most that calls under way can cost."""

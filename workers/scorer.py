@@ -11,14 +11,16 @@ from sqlalchemy import Engine
 
 from registry.code_identity import code_identity
 from registry.db import read_session
+from registry.errors import ModelError
 from registry.logs import log
 from registry.prompting.extraction import extract
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable
 from registry.queue.shards import ShardPrompt, rows_of, shard_prompts
+from registry.revisions.endpoints import provider_of
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
-from workers.asking import EndpointModel, LocalModel
+from workers.asking import AskedModel, EndpointModel, LocalModel
 from workers.fingerprint import package_versions
 from workers.quiet import quiet_libraries
 
@@ -102,6 +104,7 @@ class TransformersScorer:
             prompts = shard_prompts(session, claim.shard_id)
             self._load(session.get_one(ModelRevision, claim.model_revision_id), engine)
         self._model.budget_tokens = self.budget_tokens
+        self._model.begin(claim)
         if "answer" in definition:
             return self._read_answers(definition, replicate, prompts, should_stop)
         started = time.perf_counter()
@@ -135,7 +138,8 @@ class TransformersScorer:
         seeds = [f"{item.prompt.digest}:{replicate}" for item in prompts]
         written, naive, computed = self._model.write(prompts, seeds, definition["generation"], should_stop)
         found = [
-            extract(definition, text.text, item.prompt.answers) for item, text in zip(prompts, written, strict=True)
+            None if text.declined else extract(definition, text.text, item.prompt.answers)
+            for item, text in zip(prompts, written, strict=True)
         ]
         positions = [None if answer is None else answer.position for answer in found]
         matching = time.perf_counter()
@@ -220,15 +224,25 @@ class TransformersScorer:
         self._how = {name: settings[name] for name in ("engine", "strategy", "because") if name in settings}
         return LocalModel(loaded, opened)
 
-    def _endpoint(self, revision: ModelRevision, engine: Engine | None) -> EndpointModel:
+    def _endpoint(self, revision: ModelRevision, engine: Engine | None) -> AskedModel:
         from workers.endpoint import open_endpoint
         from workers.pace import SharedPace
 
         assert revision.location is not None
         assert revision.requested_revision is not None
+        settings = get_settings()
+        if provider_of(revision.location, settings) is not None:
+            from workers.providers import open_provider
+
+            if engine is None:
+                raise ModelError(
+                    f"model {revision.model.name} is served by a provider: its answers are not asked for again, since "
+                    "they cost money; to compare, submit a replicate"
+                )
+            self._how = {"engine": "provider"}
+            return open_provider(revision.location, revision.requested_revision, engine, settings)
         self._how = {"engine": "openai-endpoint"}
         pace_of = None if engine is None else partial(SharedPace, engine)
-        settings = get_settings()
         return EndpointModel(open_endpoint(revision.location, revision.requested_revision, None, settings, pace_of))
 
     def unload(self) -> None:

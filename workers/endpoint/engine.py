@@ -317,6 +317,11 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
     assert request.revision is not None
     location, client = _connect(request.location, request.key_reference, settings)
     try:
+        if client.endpoint.provider is not None:
+            from workers.providers import inspect_provider
+
+            inspect_provider(client.endpoint, location, settings)
+            return ModelFiles(None, None, None)
         _describe(client, location, request.revision)
     except EngineError as error:
         raise ModelError(str(error)) from None
