@@ -20,17 +20,20 @@ from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import get_settings
 from registry.tables import Evaluation, Generation, Prediction, Shard
 from tests import provider_worker
+from tests.commands import shuffleboard, shuffleboard_json
 from tests.population import add_benchmark, question
 from tests.provider_stand_in import (
     COST,
     MODEL,
     PRICES,
+    PROMPT_TOKENS,
     THOUGHT_TOKENS,
     WRITTEN_TOKENS,
     StandIn,
     location_of,
     stand_in,
 )
+from web import create_app
 from workers.loop import WorkerLoop
 from workers.providers import open_provider
 
@@ -254,6 +257,52 @@ def test_two_workers_share_a_limit_and_ask_nothing_twice(opened: Open) -> None:
     assert took >= 89 * 62.5 / 1800 - 1 - 0.3
     with read_session(registry.engine) as session:
         assert session.scalar(select(func.count(Shard.worker_id.distinct()))) == 2
+
+
+@pytest.mark.one_engine
+def test_cost_is_estimated_before_and_shown_after(opened: Open) -> None:
+    registry = opened("openai", share=6, renamed_after=5)
+    evaluation_id = registry.submit(8)
+    asked = ("evaluations", "estimate", "--model", "hosted", "--benchmark", "b8", "--variants", "original")
+    settings = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
+    before = shuffleboard_json(*asked, "--protocol", "first-letter", **settings)
+    assert before["cost"] is None
+    assert before["cost_limit"] > 8 * COST
+    assert before["currency"] == "USD"
+    assert "no answer of the model under this protocol" in before["estimates"][0]["reason"]
+    registry.work()
+    again = shuffleboard_json(*asked, "--protocol", "first-letter", "--replicate", **settings)
+    assert again["cost"] == pytest.approx(8 * COST)
+    assert again["tokens_naive"] == 8 * (PROMPT_TOKENS + WRITTEN_TOKENS)
+    shown = shuffleboard_json("evaluations", "show", str(evaluation_id), **settings)["cost"]
+    assert shown["cost"] == pytest.approx(registry.provider.charged)
+    manners = list(registry.provider.manners.values())
+    counts = [shown[name] for name in ("complete", "refused", "filtered", "cut_off")]
+    assert counts == [manners.count(name) for name in ("answer", "refuse", "filter", "cut")]
+    assert [(row["served_model"], row["prompts"]) for row in shown["models"]] == [
+        (f"{MODEL}-2026-05-13", 5),
+        (f"{MODEL}-2026-11-01", 3),
+    ]
+    client = create_app().test_client()
+    document = client.get(f"/api/v1/evaluations/{evaluation_id}").get_json()["cost"]
+    assert document["cost"] == shown["cost"]
+    page = client.get(f"/evaluations/{evaluation_id}").get_data(as_text=True)
+    assert f"{registry.provider.charged:.4f} USD" in page
+    assert "The model changed</b> while it was asked" in page
+
+
+@pytest.mark.one_engine
+def test_budgets_are_set_listed_and_removed(opened: Open) -> None:
+    registry = opened("openai")
+    evaluation_id = str(registry.submit(1))
+    settings = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
+    made = shuffleboard_json("budgets", "set", "evaluation", evaluation_id, "0.5", **settings)
+    assert (made["amount"], made["spent"], made["left"]) == (0.5, 0.0, 0.5)
+    assert len(shuffleboard_json("budgets", "list", **settings)["budgets"]) == 1
+    assert shuffleboard_json("budgets", "remove", "evaluation", evaluation_id, **settings) == {"removed": True}
+    for kind, subject in (("evaluation", "77"), ("account", "nobody"), ("submission", "x")):
+        refused = shuffleboard("budgets", "set", kind, subject, "1", status=1, **settings)
+        assert "does not exist; see: shuffleboard" in refused.stderr
 
 
 # What cannot work
