@@ -134,6 +134,7 @@ class LeaderboardRow(LeaderboardColumns):
     n: Annotated[dict[str, int | None], Field(description="Metric to over how many questions it is.")]
     intervals: Annotated[dict[str, Interval | None], Field(description="Metric to its 95 % interval.")]
     progress: Progress | None
+    cost: Annotated[float | None, Field(description="What a provider charged, as far as it is known.")]
 
 
 class Leaderboard(TypedDict):

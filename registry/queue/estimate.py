@@ -128,10 +128,10 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                 texts = [[text for prompt in prompts for text in _read(definition, prompt)] for prompts in shards]
                 sampled = sum(map(len, shards))
                 alone = [text for listed in texts for text in listed]
-                charged = charge(session, evaluation, alone, facts["prompts_left"], get_settings())
-                planned.append(
-                    _Planned(facts, evaluation.model_revision, texts, sampled, "answer" in definition, charged)
-                )
+                left = sum(shard.prompts for shard in undone)
+                money = charge(session, evaluation, alone, left, get_settings())
+                writes = "answer" in definition
+                planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, writes, money))
             for revision in {item.revision for item in planned}:
                 session.expunge(revision)  # what is known of it outlives the transaction
         finally:

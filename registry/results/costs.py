@@ -1,5 +1,6 @@
 """What an evaluation's answers cost, and who gave them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import func, select
@@ -23,6 +24,13 @@ def cost_document(session: Session, evaluation_id: int, settings: Settings) -> d
         "models": served_models(session, evaluation_id),
         "currency": load_prices(settings.prices).currency,
     }
+
+
+def costs_of(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float]:
+    """Evaluation to what its answers cost, for those whose cost is known."""
+    c = evaluation_costs.c
+    query = select(c.evaluation_id, c.cost).where(c.evaluation_id.in_(list(evaluation_ids)), c.cost.is_not(None))
+    return {row["evaluation_id"]: row["cost"] for row in rows_of(session, query)}
 
 
 def served_models(session: Session, evaluation_id: int) -> list[Row]:
