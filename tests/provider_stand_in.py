@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
@@ -199,3 +200,35 @@ def location_of(provider: StandIn, kind: str) -> str:
     """Where a model of a kind of provider is."""
     assert provider.server is not None
     return provider.server.url if kind in ("openai", "azure", "openrouter") else provider.server.url.removesuffix("/v1")
+
+
+@contextmanager
+def slow_server(seconds_per_byte: float) -> Iterator[str]:
+    """A service, by its URL, whose answers trickle in byte by byte and never end."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("content-length", 0)))
+            self.send_response_only(200)
+            self.send_header("Content-Length", "100000")
+            self.end_headers()
+            while not over.is_set():
+                try:
+                    self.wfile.write(b" ")
+                except OSError:  # whoever asked has gone
+                    return
+                over.wait(seconds_per_byte)
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    over = threading.Event()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1"
+        finally:
+            over.set()
+            server.shutdown()
+            thread.join()

@@ -18,7 +18,7 @@ from registry.providers.prices import load_prices
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import get_settings
-from registry.tables import Evaluation, Generation, Prediction, Shard
+from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard
 from tests import provider_worker
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.population import add_benchmark, question
@@ -31,6 +31,7 @@ from tests.provider_stand_in import (
     WRITTEN_TOKENS,
     StandIn,
     location_of,
+    slow_server,
     stand_in,
 )
 from web import create_app
@@ -308,6 +309,29 @@ def test_budgets_are_set_listed_and_removed(opened: Open) -> None:
     for kind, subject in (("evaluation", "77"), ("account", "nobody"), ("submission", "x")):
         refused = shuffleboard("budgets", "set", kind, subject, "1", status=1, **settings)
         assert "does not exist; see: shuffleboard" in refused.stderr
+
+
+@pytest.mark.one_engine
+def test_an_answer_that_trickles_in_is_given_up_and_its_cost_is_unknown(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = opened("openai")
+    with slow_server(seconds_per_byte=0.05) as url:
+        endpoints = registry.folder / "endpoints.toml"
+        endpoints.write_text(endpoints.read_text().replace(location_of(registry.provider, "openai"), url))
+        with write_session(registry.engine) as session:
+            session.get_one(ModelRevision, 1).location = url
+        for name, value in {"READ_SECONDS": "0.3", "ATTEMPTS": "2", "WAIT_SECONDS": "0.01"}.items():
+            monkeypatch.setenv(f"SHUFFLEBOARD_ENDPOINT_{name}", value)
+        monkeypatch.setattr("registry.queue.claims.MAX_FAILURES", 1)
+        evaluation_id = registry.submit(1)
+        registry.work()
+    state, error = registry.state(evaluation_id)
+    assert state == "failed"
+    assert "does not finish its answer in time; tried 2 times" in str(error)
+    calls = registry.calls(evaluation_id)
+    assert [(call.state, call.cost) for call in calls] == [("failed", None)] * 2
+    assert all((call.cost_limit or 0) > COST for call in calls)
 
 
 # What cannot work
