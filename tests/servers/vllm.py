@@ -1,0 +1,84 @@
+"""A real vLLM on the CPU, from .venv-vllm (`make test-servers` installs it), as a process of its own."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import httpx2
+
+from tests.services import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+VLLM: Final = ROOT / ".venv-vllm" / "bin" / "vllm"
+ENVIRONMENT: Final = {
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    # OpenMP's threads wait by spinning, and on a busy machine two of them take a hundred times as long.
+    "OMP_NUM_THREADS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_SERVER_DEV_MODE": "1",  # offers to forget the prefixes that it keeps
+}
+OPTIONS: Final = (
+    *("--dtype", "float32", "--max-model-len", "4096", "--enforce-eager", "--gpu-memory-utilization", "0.2"),
+    # The smallest on a CPU, where it is 128 unless told otherwise; on a GPU it is 16.
+    *("--block-size", "32"),
+    "--enable-prompt-tokens-details",
+)
+START_SECONDS: Final = 900
+"""It takes a minute alone on two cores."""
+
+
+@contextmanager
+def vllm_server(model: Path, name: str, log: Path) -> Iterator[str]:
+    """The address of a server of a model folder, without a path; stopped at the end, with all of its processes."""
+    assert VLLM.exists(), f"{VLLM} is not there; run `make test-servers`"
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [str(VLLM), "serve", str(model), "--served-model-name", name, "--host", "127.0.0.1", "--port", str(port)]
+    path = f"{VLLM.parent}{os.pathsep}{os.environ['PATH']}"  # it compiles with the tools of its environment
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [*command, *OPTIONS],
+            cwd=log.parent,
+            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | ENVIRONMENT | {"PATH": path},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            _wait(url, process, log)
+            yield url
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def forget_prefixes(url: str) -> None:
+    """Empties the server's prefix cache."""
+    httpx2.post(f"{url}/reset_prefix_cache", timeout=60).raise_for_status()
+
+
+def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            httpx2.get(f"{url}/version", timeout=10).raise_for_status()
+        except httpx2.HTTPError:
+            time.sleep(1)
+        else:
+            return
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+    raise AssertionError(f"vLLM did not start; it said:\n{tail}")
