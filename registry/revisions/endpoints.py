@@ -36,7 +36,7 @@ class Endpoint(BaseModel):
     url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint.
     key_env, key_file: where a worker finds the key, if there is one. allow_http: plain HTTP beyond this machine.
     top_logprobs: how many log-probabilities to ask for, instead of the setting's number. openai_parameters_only: leave
-    out the sampling parameters top_k and min_p, which OpenAI's own service refuses.
+    out what OpenAI's own service refuses: the parameters top_k and min_p, and asking for chosen tokens.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -61,7 +61,7 @@ def completions(server: ScriptedServer) -> list[dict[str, Any]]:
 
 
 def test_every_label_is_known_and_has_the_log_probability_of_the_model(opened: Open) -> None:
-    engine, server = opened(VllmServer())
+    engine, server = opened(VllmServer(), endpoint_top_logprobs=50)  # more than the server lists
     engine.score(prompts(1))
     tried = len(completions(server))
     scores = engine.score(prompts())
@@ -171,7 +171,7 @@ def test_a_server_of_other_software_lists_what_it_lists(opened: Open) -> None:
 
 
 def test_asking_for_more_than_the_server_lists_names_both_remedies(opened: Open) -> None:
-    engine, server = opened(VllmServer(), endpoint_top_logprobs=50)
+    engine, server = opened(VllmServer(owner="somebody"), endpoint_top_logprobs=50)
     with pytest.raises(
         EngineError,
         match=r"answers 400 \(Requested sample logprobs of 50, which is greater than max allowed: 20\); lower "

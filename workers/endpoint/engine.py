@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from registry.errors import ModelError
 from registry.logs import log
@@ -38,6 +38,7 @@ from workers.endpoint.exact import (
     ExactTokens,
     Generate,
     LogprobTokenIds,
+    Scorable,
     Scored,
     Tokenizer,
     Way,
@@ -48,6 +49,8 @@ from workers.errors import EngineError, InterruptedScoringError
 
 PROBE: Final = "The capital of France is the city of"
 """An unfinished sentence: what may follow begins with a blank."""
+TRIED_LOGPROBS: Final = 20
+"""How many tokens a server lists at most while it is tried; vLLM refuses more unless it is told otherwise."""
 LISTING_ATTEMPTS: Final = 2
 """Asking for the list of models delays a worker's other work, so it is not retried for long."""
 STOP_SECONDS: Final = 0.2
@@ -62,20 +65,6 @@ _LARGEST_META: Final = 1e18
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class Scorable(Protocol):
-    """A text and the continuations that are scored after it, one per position."""
-
-    @property
-    def text(self) -> str:
-        """The text as the model is shown it."""
-        ...
-
-    @property
-    def continuations(self) -> tuple[str, ...]:
-        """By position."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -255,13 +244,17 @@ class EndpointEngine:
             return
 
         def find(sentence: str, stop: threading.Event) -> ExactTokens | None:
-            listed = top_tokens(self._complete(sentence, stop, max_tokens=1, logprobs=self._top).document)
+            few = min(self._top, TRIED_LOGPROBS)
+            listed = top_tokens(self._complete(sentence, stop, max_tokens=1, logprobs=few).document)
             return find_exact(self._tokenizers(), ways, sentence, listed, self._pace.block_tokens, stop)
 
         [self._exact] = self._each([PROBE], find, should_stop)
         self._tried = True
-        how = {"labels": "listed"} if self._exact is None else self._exact.settings()
-        log.info("endpoint_tried", host=host_of(self._location), model=self._model, **how)
+        where = {"host": host_of(self._location), "model": self._model, "software": self._software}
+        if self._exact is None:
+            log.warning("endpoint_not_exact", **where)
+        else:
+            log.info("endpoint_exact", **where, **self._exact.settings())
 
     def _ways(self) -> list[Way]:
         """How this server may be asked for chosen tokens, the best way first; none for servers of other software."""

@@ -8,6 +8,7 @@ Prompts are sent as tokens. The server's own tokenizer cuts the texts, and `work
 model, which tokens stand for a label or an option.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
@@ -54,8 +55,8 @@ class Each(Protocol):
         ...
 
 
-class Prompted(Protocol):
-    """A text and the continuations that are scored after it."""
+class Scorable(Protocol):
+    """A text and the continuations that are scored after it, one per position."""
 
     @property
     def text(self) -> str:
@@ -238,7 +239,7 @@ class ExactTokens:
             settings["continuations"] = ", ".join(sorted(self._whole_by))
         return settings
 
-    def score(self, prompts: Sequence[Prompted], each: Each) -> Scored:
+    def score(self, prompts: Sequence[Scorable], each: Each) -> Scored:
         """The log-probability of the token that stands for each label.
 
         Raises MissingTokenError when the server leaves out a token that it was asked for, and EngineError when two
@@ -254,7 +255,7 @@ class ExactTokens:
         logprobs = [[reads[tuple(prompt.context)].logprobs[label] for label in prompt.labels] for prompt in tokenised]
         return Scored(logprobs, *_tokens(sum(map(len, wanted)), [read.usage for read in reads.values()]))
 
-    def score_continuations(self, prompts: Sequence[Prompted], each: Each) -> Scored:
+    def score_continuations(self, prompts: Sequence[Scorable], each: Each) -> Scored:
         """The log-probability of each whole continuation, summed over its tokens; raises as `score` does.
 
         Each is read token by token where that is cheaper than having the whole prompt repeated.
@@ -287,13 +288,13 @@ class ExactTokens:
             for own in prompt.continuations:
                 read = by_whole.get((len(context), (*context, *own)))
                 tokens = read.logprobs if read else _along(by_step, context, own)
-                values.append(min(0.0, sum(tokens)))
+                values.append(min(0.0, math.fsum(tokens)))
             logprobs.append(values)
         texts = {(*prompt.context, *own) for prompt in tokenised for own in prompt.continuations}
         usages = [read.usage for read in by_step.values()] + [read.usage for read in by_whole.values()]
         return Scored(logprobs, *_tokens(sum(map(len, texts)), usages))
 
-    def _encode(self, prompts: Sequence[Prompted], each: Each) -> Encode:
+    def _encode(self, prompts: Sequence[Scorable], each: Each) -> Encode:
         texts = list(
             dict.fromkeys(
                 text for prompt in prompts for text in (prompt.text, *map(prompt.text.__add__, prompt.continuations))
@@ -392,7 +393,7 @@ def _passes(way: Way, context: Sequence[int], expected: Mapping[int, float], sto
     return all(abs(read[token] - value) <= TOLERANCE_NATS for token, value in expected.items())
 
 
-def _scoring(prompt: Prompted) -> ScoringPrompt:
+def _scoring(prompt: Scorable) -> ScoringPrompt:
     return ScoringPrompt(prompt.text, prompt.continuations)
 
 
