@@ -2,7 +2,8 @@
 
 Every label must be known on vLLM, and `symbols` and `hybrid` must agree with the local engine in float32. Prints how
 far they are apart, and the seconds: of the local engine, of vLLM asked for exactly the tokens that are wanted, and of
-vLLM asked as any server of the OpenAI protocol is. Ends with status 1 when something is not as it should be.
+vLLM asked as any server of the OpenAI protocol is. CPU time is that of the process that computes, so that other work on
+the machine disturbs it less. Ends with status 1 when something is not as it should be.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from registry.prompting.protocols import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
 from registry.settings import Settings
 from tests.llama_server import MODEL, llama_server, write_float32
-from tests.servers.vllm import forget_prefixes, vllm_server
+from tests.servers.vllm import Vllm, vllm_server
 from workers.artifacts import convert_gguf
 from workers.endpoint import EndpointEngine, open_endpoint
 from workers.engine import Engine, ScoringPrompt, load_model, open_engine
@@ -38,10 +39,12 @@ FEW: Final = 8
 
 @dataclass(frozen=True)
 class Answered:
-    """logprobs: by prompt and position. seconds: of wall-clock time."""
+    """logprobs: by prompt and position. seconds, cpu: by the clock, and of CPU time. tokens: that were computed."""
 
     logprobs: Sequence[Sequence[float | None]]
     seconds: float
+    cpu: float
+    tokens: int
     how: dict[str, object]
 
     def known(self) -> int:
@@ -76,21 +79,25 @@ def difference(one: Answered, other: Answered) -> tuple[float, int]:
     return largest, sum(ours.index(max(ours)) != theirs.index(max(theirs)) for ours, theirs in pairs)
 
 
-def timed(score: Callable[[], Any], how: Callable[[], dict[str, object]]) -> Answered:
-    begun = time.monotonic()
-    logprobs = score().logprobs
-    return Answered(logprobs, time.monotonic() - begun, how())
+def asked(
+    engine: Engine | EndpointEngine, prompts: Sequence[Any], protocol: str, cpu_seconds: Callable[[], float]
+) -> Answered:
+    """cpu_seconds: that whatever computes took so far."""
+    score = engine.score if protocol == "symbols" else engine.score_continuations
+    begun, cpu = time.monotonic(), cpu_seconds()
+    scores = score(prompts)
+    return Answered(
+        scores.logprobs,
+        time.monotonic() - begun,
+        cpu_seconds() - cpu,
+        scores.tokens_computed,
+        engine.settings(),
+    )
 
 
 def asked_locally(engine: Engine, prompts: Sequence[Prompt], protocol: str) -> Answered:
     scored = [ScoringPrompt(prompt.text, prompt.continuations) for prompt in prompts]
-    score = engine.score if protocol == "symbols" else engine.score_continuations
-    return timed(lambda: score(scored), dict)
-
-
-def asked_remotely(engine: EndpointEngine, prompts: Sequence[Prompt], protocol: str) -> Answered:
-    score = engine.score if protocol == "symbols" else engine.score_continuations
-    return timed(lambda: score(prompts), engine.settings)
+    return asked(engine, scored, protocol, time.process_time)
 
 
 @contextmanager
@@ -117,24 +124,26 @@ class Report:
         self.failed |= not holds
         print(f"{'ok    ' if holds else 'FAILED'} {text}", flush=True)
 
-    def seconds(self, name: str, *, local: float, exact: float, naive: float) -> None:
-        print(
-            f"       {name}: {local:.1f} s locally, {exact:.1f} s on vLLM ({exact / local:.1f} ×), "
-            f"{naive:.1f} s on vLLM asked naively ({naive / local:.1f} ×)",
-            flush=True,
-        )
+    def cost(self, name: str, *, local: Answered, exact: Answered, naive: Answered) -> None:
+        for where, one in (("locally", local), ("on vLLM", exact), ("on vLLM asked naively", naive)):
+            parts = (
+                f"{one.seconds:.1f} s ({one.seconds / local.seconds:.1f} ×)",
+                f"{one.cpu:.1f} s of CPU ({one.cpu / local.cpu:.1f} ×)",
+                f"{one.tokens} tokens computed ({one.tokens / local.tokens:.1f} ×)",
+            )
+            print(f"       {name} {where}: {', '.join(parts)}", flush=True)
 
 
-def ask_vllm(report: Report, folder: Path, url: str, local: Engine, questions: int, shots: int) -> None:
+def ask_vllm(report: Report, folder: Path, vllm: Vllm, local: Engine, questions: int, shots: int) -> None:
     for protocol in ("symbols", "hybrid"):
         prompts = sample_prompts(protocol, questions, shots)
         own = asked_locally(local, prompts, protocol)
-        with endpoint(folder, url) as engine:
-            forget_prefixes(url)
-            exact = asked_remotely(engine, prompts, protocol)
-        with endpoint(folder, url, "openai_parameters_only = true") as engine:
-            forget_prefixes(url)
-            naive = asked_remotely(engine, prompts, protocol)
+        with endpoint(folder, vllm.url, "openai_parameters_only = true") as engine:
+            vllm.forget_prefixes()
+            naive = asked(engine, prompts, protocol, vllm.cpu_seconds)
+        with endpoint(folder, vllm.url) as engine:
+            vllm.forget_prefixes()
+            exact = asked(engine, prompts, protocol, vllm.cpu_seconds)
         how = {key: exact.how[key] for key in ("labels", "continuations", "tokens", "version") if key in exact.how}
         all_of_them = 4 * len(prompts)
         report.check(
@@ -146,10 +155,10 @@ def ask_vllm(report: Report, folder: Path, url: str, local: Engine, questions: i
             largest <= TOLERANCE and not changed,
             f"{protocol}: probabilities differ from the local engine's by at most {largest:.1e}, {changed} answers do",
         )
-        report.seconds(protocol, local=own.seconds, exact=exact.seconds, naive=naive.seconds)
+        report.cost(protocol, local=own, exact=exact, naive=naive)
     few = sample_prompts("symbols", 1 + FEW // 4, shots)[:FEW]
-    with endpoint(folder, url, prefix="/v1") as engine:
-        limited = asked_remotely(engine, few, "symbols")
+    with endpoint(folder, vllm.url, prefix="/v1") as engine:
+        limited = asked(engine, few, "symbols", vllm.cpu_seconds)
     largest, _ = difference(limited, asked_locally(local, few, "symbols"))
     report.check(
         limited.known() == 4 * len(few) and largest <= TOLERANCE,
@@ -160,7 +169,7 @@ def ask_vllm(report: Report, folder: Path, url: str, local: Engine, questions: i
 def ask_llama(report: Report, folder: Path, url: str, local: Engine, questions: int) -> None:
     prompts = sample_prompts("symbols", questions, 0)
     with endpoint(folder, url, endpoint_top_logprobs=2000, endpoint_in_flight=1) as engine:
-        served = asked_remotely(engine, prompts, "symbols")
+        served = asked(engine, prompts, "symbols", time.process_time)
     largest, changed = difference(served, asked_locally(local, prompts, "symbols"))
     report.check(
         served.known() >= 0.98 * 4 * len(prompts) and largest <= LLAMA_TOLERANCE and not changed,
@@ -174,6 +183,7 @@ def main() -> int:
     parser.add_argument("--shots", type=int, default=0, help="examples before each question")
     parser.add_argument("--model", type=Path, help="a folder of SmolLM2 in float32, instead of converting it")
     parser.add_argument("--vllm", help="the address of a vLLM that serves it, instead of starting one")
+    parser.add_argument("--session", type=int, default=0, help="the session of its processes, whose CPU time counts")
     given = parser.parse_args()
     report = Report()
     with ExitStack() as stack:
@@ -184,8 +194,12 @@ def main() -> int:
         if given.model is None:
             convert_gguf(gguf, model)
         local = open_engine(load_model(model, dtype="float32", quantisation=None, device="cpu"))
-        url = given.vllm or stack.enter_context(vllm_server(model, MODEL, folder / "vllm.log"))
-        ask_vllm(report, folder, url, local, given.questions, given.shots)
+        vllm = (
+            Vllm(given.vllm, given.session)
+            if given.vllm
+            else stack.enter_context(vllm_server(model, MODEL, folder / "vllm.log"))
+        )
+        ask_vllm(report, folder, vllm, local, given.questions, given.shots)
         write_float32(gguf, folder / "model.gguf")
         url = stack.enter_context(llama_server(folder / "model.gguf", "--exact")).removesuffix("/v1")
         ask_llama(report, folder, url, local, given.questions)

@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,9 +35,33 @@ START_SECONDS: Final = 900
 """It takes a minute alone on two cores."""
 
 
+@dataclass(frozen=True)
+class Vllm:
+    """A running server. url: without a path. session: the session of its processes."""
+
+    url: str
+    session: int
+
+    def forget_prefixes(self) -> None:
+        """Empties its prefix cache."""
+        httpx2.post(f"{self.url}/reset_prefix_cache", timeout=600).raise_for_status()
+
+    def cpu_seconds(self) -> float:
+        """Of CPU time that its processes took so far, which other work on the machine disturbs less than a clock."""
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:  # it has ended
+                continue
+            if int(fields[3]) == self.session:
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def vllm_server(model: Path, name: str, log: Path) -> Iterator[str]:
-    """The address of a server of a model folder, without a path; stopped at the end, with all of its processes."""
+def vllm_server(model: Path, name: str, log: Path) -> Iterator[Vllm]:
+    """A server of a model folder; stopped at the end, with all of its processes."""
     assert VLLM.exists(), f"{VLLM} is not there; run `make test-servers`"
     port = free_port()
     url = f"http://127.0.0.1:{port}"
@@ -55,18 +80,13 @@ def vllm_server(model: Path, name: str, log: Path) -> Iterator[str]:
     ):
         try:
             _wait(url, process, log)
-            yield url
+            yield Vllm(url, process.pid)
         finally:
             os.killpg(process.pid, signal.SIGTERM)
             try:
                 process.wait(30)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def forget_prefixes(url: str) -> None:
-    """Empties the server's prefix cache."""
-    httpx2.post(f"{url}/reset_prefix_cache", timeout=60).raise_for_status()
 
 
 def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
