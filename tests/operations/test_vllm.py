@@ -15,8 +15,8 @@ from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 from tests.sglang_server import SglangServer
 from tests.vllm_server import VOCABULARY, VllmServer, Words, later
 from workers.endpoint import EndpointEngine, open_endpoint
-from workers.endpoint import pace as pace_module
-from workers.endpoint.pace import SECONDS, Pace
+from workers.endpoint import backpressure as backpressure_module
+from workers.endpoint.backpressure import SECONDS, Backpressure
 from workers.errors import EngineError
 
 LABELS = (" A", " B", " C", " D")
@@ -226,7 +226,7 @@ def test_prompts_that_begin_alike_are_asked_one_after_the_other(opened: Open) ->
 
 
 def test_more_is_asked_at_once_while_nothing_waits(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace_module, "SECONDS", 0.01)
+    monkeypatch.setattr(backpressure_module, "SECONDS", 0.01)
     limit = 8
     idle = VllmServer(waiting=0)
 
@@ -260,12 +260,12 @@ def figures(waiting: int | None) -> str | None:
 def test_requests_at_once_follow_the_queue_of_the_server(shown: list[int | None], limits: list[int]) -> None:
     left = list(shown)
     now = 0.0
-    pace = Pace(lambda: figures(left.pop(0)), 4, 20, lambda: now)
+    backpressure = Backpressure(lambda: figures(left.pop(0)), 4, 20, lambda: now)
     found = []
     for _ in limits:
         now += SECONDS
-        found.append(pace.limit())
-        assert pace.limit() == found[-1]  # its figures are not read again so soon
+        found.append(backpressure.limit())
+        assert backpressure.limit() == found[-1]  # its figures are not read again so soon
     assert found == limits
 
 

@@ -30,6 +30,7 @@ from workers.endpoint.answers import (
     top_tokens,
     written_text,
 )
+from workers.endpoint.backpressure import Backpressure
 from workers.endpoint.client import EndpointClient, Reply, most_in_flight
 from workers.endpoint.exact import (
     AllowedTokenIds,
@@ -44,7 +45,6 @@ from workers.endpoint.exact import (
     Way,
     find_exact,
 )
-from workers.endpoint.pace import Pace
 from workers.errors import EngineError, InterruptedScoringError
 
 PROBE: Final = "The capital of France is the city of"
@@ -124,7 +124,7 @@ class EndpointEngine:
         self._described = _describe(client, location, model)
         self._software = self._described.pop("software", None)
         self._note("version", self._described.pop("version", None))
-        self._pace = Pace(self._figures, settings.endpoint_in_flight, self._most)
+        self._backpressure = Backpressure(self._figures, settings.endpoint_in_flight, self._most)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -246,7 +246,7 @@ class EndpointEngine:
         def find(sentence: str, stop: threading.Event) -> ExactTokens | None:
             few = min(self._top, TRIED_LOGPROBS)
             listed = top_tokens(self._complete(sentence, stop, max_tokens=1, logprobs=few).document)
-            return find_exact(self._tokenizers(), ways, sentence, listed, self._pace.block_tokens, stop)
+            return find_exact(self._tokenizers(), ways, sentence, listed, self._backpressure.block_tokens, stop)
 
         [self._exact] = self._each([PROBE], find, should_stop)
         self._tried = True
@@ -353,7 +353,7 @@ class EndpointEngine:
             while open_now or len(futures) < len(asked):
                 if should_stop is not None and should_stop():
                     raise InterruptedScoringError
-                room = self._pace.limit() - len(open_now)
+                room = self._backpressure.limit() - len(open_now)
                 begun = [pool.submit(ask, one, stop) for one in asked[len(futures) :][: max(room, 0)]]
                 futures += begun
                 done, open_now = wait(open_now.union(begun), STOP_SECONDS, FIRST_COMPLETED)

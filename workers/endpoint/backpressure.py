@@ -18,7 +18,7 @@ SECONDS: Final = 0.5
 _VALUE: Final = re.compile(r"^([a-z_:]+)(?:\{[^\n]*\})? +([0-9.e+]+)", re.MULTILINE)
 
 
-class Pace:
+class Backpressure:
     """Requests that may be open at once.
 
     read: gives what a server's /metrics says, or None. first: the number to begin with, and to keep where the server
