@@ -36,6 +36,7 @@ VOCABULARY: Final = (
     ),
     *("A", "B", ".", ",", "\n", " not", " all", " none", " blue", " red", " old", " new", " one", " two", " three"),
 )
+MOST_CHOSEN: Final = 128
 HEADERS: Final = {"Server": "uvicorn", "Content-Type": "application/json"}
 
 
@@ -142,6 +143,11 @@ class VllmServer:
             [Words.numbered[number] for number in request.get(name, [])] if name in self.knows else []
             for name in ("logprob_token_ids", "allowed_token_ids")
         )
+        if len(chosen) > MOST_CHOSEN:
+            return _error(
+                400,
+                f"Requested logprob_token_ids of length {len(chosen)}, which is greater than max allowed: {MOST_CHOSEN}",
+            )
         continuation: list[str] = []
         for _ in range(max(1, written)):  # it writes one even when asked for none, and counts it
             after = Words.logprobs(text + "".join(continuation))

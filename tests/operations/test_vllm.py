@@ -13,7 +13,7 @@ from registry.settings import Settings
 from tests.commands import eventually
 from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 from tests.sglang_server import SglangServer
-from tests.vllm_server import VOCABULARY, VllmServer, Words, later
+from tests.vllm_server import MOST_CHOSEN, VOCABULARY, VllmServer, Words, later
 from workers.endpoint import EndpointEngine, open_endpoint
 from workers.endpoint import backpressure as backpressure_module
 from workers.endpoint.backpressure import SECONDS, Backpressure
@@ -151,7 +151,7 @@ def test_sglang_is_asked_by_its_own_route(opened: Open) -> None:
     assert scores.tokens_computed < scores.tokens_naive  # it says what it had in its cache
     assert len([path for path in server.paths() if path == "/v1/completions"]) == 1
     settings = engine.settings()
-    assert (settings["labels"], settings["continuations"]) == ("token_ids_logprob", "from the cached prompt")
+    assert (settings["labels"], settings["continuations"]) == ("token_ids_logprob", "logprob_start_len")
 
 
 def test_a_server_of_other_software_lists_what_it_lists(opened: Open) -> None:
@@ -190,29 +190,45 @@ def whole(text: str, continuation: str) -> float:
 LONG = "One two three four five six seven eight nine ten eleven twelve river\nAnswer:"
 
 
+OLD = frozenset({"allowed_token_ids"})
+
+
 @pytest.mark.parametrize(
-    ("vllm", "text", "how"),
+    ("vllm", "text", "tokens"),
     [
-        pytest.param(VllmServer(waiting=0), LONG, "token by token", id="a long prompt, of which the cache keeps most"),
-        pytest.param(VllmServer(waiting=0), "Answer:", "echo", id="a short one"),
-        pytest.param(VllmServer(owner="somebody"), LONG, None, id="other software"),
+        # After the prompt, after " the", " the stone" and " the stone and", each once: what begins alike is shared.
+        pytest.param(VllmServer(waiting=0), LONG, [1, 1, 2, 2], id="a long prompt, of which the cache keeps most"),
+        pytest.param(VllmServer(waiting=0, knows=OLD), LONG, [1, 1, 1, 1, 1, 1], id="one token at a time"),
+        pytest.param(VllmServer(waiting=0), "Answer:", [], id="a short one"),
+        pytest.param(VllmServer(waiting=0, knows=frozenset()), LONG, [], id="nothing but echo"),
+        pytest.param(VllmServer(owner="somebody"), LONG, [], id="other software"),
     ],
 )
 def test_whole_continuations_are_summed_over_their_tokens(
-    opened: Open, vllm: VllmServer, text: str, how: str | None
+    opened: Open, vllm: VllmServer, text: str, tokens: list[int]
 ) -> None:
     engine, server = opened(vllm)
+    if vllm.owner == "vllm":
+        engine.score(prompts(1))  # tries it
+    begun = len(completions(server))
     asked = Prompt(text, (" the cat", " Paris", " the stone and dog", " the cat"))
     [logprobs] = engine.score_continuations([asked]).logprobs
     assert logprobs == [pytest.approx(whole(text, continuation)) for continuation in asked.continuations]
-    assert engine.settings().get("continuations") == how
-    if how == "token by token":
-        # After the prompt, after " the", " the stone" and " the stone and", each once: what begins alike is shared.
-        own = [document for document in completions(server) if "logprob_token_ids" in document][-4:]
-        assert sorted(len(document["logprob_token_ids"]) for document in own) == [1, 1, 2, 2]
+    own = completions(server)[begun:]
+    if tokens:
+        chosen = [document.get("logprob_token_ids", document.get("allowed_token_ids")) for document in own]
+        assert sorted(map(len, chosen)) == tokens
     else:
-        assert completions(server)[-1].keys() >= {"echo", "max_tokens", "logprobs"}
-        assert completions(server)[-1]["max_tokens"] == 0
+        assert all(document["echo"] and document["max_tokens"] == 0 for document in own)
+
+
+def test_more_options_after_one_text_than_a_server_takes_are_asked_in_parts(opened: Open) -> None:
+    engine, server = opened(VllmServer(waiting=0))
+    options = [f" word{number}" for number in range(MOST_CHOSEN + 2)]
+    asked = [Prompt(LONG, tuple(options[start:][:10])) for start in range(0, len(options), 10)]
+    scores = engine.score_continuations(asked)
+    assert {value for values in scores.logprobs for value in values} == {-15.0}
+    assert [len(document["logprob_token_ids"]) for document in completions(server)[-2:]] == [MOST_CHOSEN, 2]
 
 
 def test_prompts_that_begin_alike_are_asked_one_after_the_other(opened: Open) -> None:

@@ -119,12 +119,13 @@ class Tokenizer:
 class Way(Protocol):
     """A way of asking for chosen tokens.
 
-    name: as the engine fingerprint has it. caches_whole: reading a whole continuation computes no more than what is not
-    in the server's cache.
+    name, whole_name: as the engine fingerprint has them. at_once: how many next tokens a request reads, with the prompt
+    from the server's cache; 0: no way to read a continuation token by token is cheaper than to read it as a whole.
     """
 
     name: str
-    caches_whole: bool
+    whole_name: str
+    at_once: int
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
         """Log-probabilities of the wanted tokens, each as the one that follows the context."""
@@ -139,7 +140,8 @@ class Echo:
     """The prompt repeated with its log-probabilities: any vLLM. It computes each prompt in full."""
 
     name = "echo"
-    caches_whole = False
+    whole_name = "echo"
+    at_once = 0
 
     def __init__(self, ask: Ask, model: str, url: str) -> None:
         self._send = ask
@@ -162,14 +164,21 @@ class Echo:
 
 
 class LogprobTokenIds(Echo):
-    """vLLM's `logprob_token_ids`: one request, whatever the tokens; a server that does not know it ignores it."""
+    """vLLM's `logprob_token_ids`; a server that does not know it ignores it."""
 
     name = "logprob_token_ids"
+    at_once = 128  # it takes no more; options that follow the same text can be more
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
-        """One request."""
-        document = self._complete(context, stop, max_tokens=1, logprobs=1, logprob_token_ids=list(wanted))
-        return Read(listed_ids(document, wanted), tokens_used(document))
+        """One request, or as many as the number of tokens takes."""
+        logprobs: dict[int, float] = {}
+        usages = []
+        for start in range(0, len(wanted), self.at_once):
+            some = list(wanted[start : start + self.at_once])
+            document = self._complete(context, stop, max_tokens=1, logprobs=1, logprob_token_ids=some)
+            logprobs |= listed_ids(document, some)
+            usages.append(tokens_used(document))
+        return Read(logprobs, _sum(usages))
 
 
 class AllowedTokenIds(Echo):
@@ -179,6 +188,7 @@ class AllowedTokenIds(Echo):
     """
 
     name = "allowed_token_ids"
+    at_once = 1
 
     def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
         """One request for each token."""
@@ -195,7 +205,8 @@ class Generate:
     """SGLang's own route, /generate. Its cache is read up to where log-probabilities begin."""
 
     name = "token_ids_logprob"
-    caches_whole = True
+    whole_name = "logprob_start_len"
+    at_once = 0
 
     def __init__(self, ask: Ask, url: str) -> None:
         self._ask = ask
@@ -230,14 +241,13 @@ class ExactTokens:
         self._tokenizer = tokenizer
         self._way = way
         self._block = block_tokens or BLOCK_TOKENS
-        self._whole_by: set[str] = set()
 
     def settings(self) -> dict[str, object]:
-        """How the server is asked, for the engine fingerprint. continuations: once some were scored."""
-        settings: dict[str, object] = {"labels": self._way.name, "tokens": self._tokenizer.name}
-        if self._whole_by:
-            settings["continuations"] = ", ".join(sorted(self._whole_by))
-        return settings
+        """How the server is asked, for the engine fingerprint; block_tokens decides between two ways."""
+        settings = {"labels": self._way.name, "continuations": self._way.whole_name, "tokens": self._tokenizer.name}
+        if not self._way.at_once:
+            return {**settings}
+        return {**settings, "continuations": f"token by token, or {self._way.whole_name}", "block_tokens": self._block}
 
     def score(self, prompts: Sequence[Scorable], each: Each) -> Scored:
         """The log-probability of the token that stands for each label.
@@ -264,9 +274,9 @@ class ExactTokens:
         tokenised = [tokenise_continuations(encode, _scoring(prompt)) for prompt in prompts]
         steps: dict[tuple[int, ...], list[int]] = {}
         wholes: dict[tuple[int, tuple[int, ...]], None] = {}
-        for prompt in tokenised:
+        by_steps = [self._is_cheaper_by_steps(prompt) for prompt in tokenised]
+        for prompt, stepwise in zip(tokenised, by_steps, strict=True):
             context = tuple(prompt.context)
-            stepwise = self._is_cheaper_by_steps(prompt)
             for own in prompt.continuations:
                 if not stepwise:
                     wholes[len(context), (*context, *own)] = None
@@ -275,21 +285,16 @@ class ExactTokens:
                     known = steps.setdefault((*context, *own[:place]), [])
                     if token not in known:
                         known.append(token)
-        if steps:
-            self._whole_by.add("token by token")
-        if wholes:
-            self._whole_by.add("from the cached prompt" if self._way.caches_whole else "echo")
         by_step = self._read_next(steps, each)
         by_whole = self._read_whole(list(wholes), each)
         logprobs = []
-        for prompt in tokenised:
+        for prompt, stepwise in zip(tokenised, by_steps, strict=True):
             context = tuple(prompt.context)
-            values = []
-            for own in prompt.continuations:
-                read = by_whole.get((len(context), (*context, *own)))
-                tokens = read.logprobs if read else _along(by_step, context, own)
-                values.append(min(0.0, math.fsum(tokens)))
-            logprobs.append(values)
+            tokens = [
+                _along(by_step, context, own) if stepwise else by_whole[len(context), (*context, *own)].logprobs
+                for own in prompt.continuations
+            ]
+            logprobs.append([min(0.0, math.fsum(values)) for values in tokens])
         texts = {(*prompt.context, *own) for prompt in tokenised for own in prompt.continuations}
         usages = [read.usage for read in by_step.values()] + [read.usage for read in by_whole.values()]
         return Scored(logprobs, *_tokens(sum(map(len, texts)), usages))
@@ -322,15 +327,16 @@ class ExactTokens:
         Decided by the prompt alone, so that it is always asked in the same way. A step computes again what of its
         prompt does not fill a block of the cache.
         """
-        if self._way.caches_whole:
+        if not self._way.at_once:
             return False
         length = len(prompt.context)
+        after: dict[tuple[int, ...], set[int]] = {}
+        for own in prompt.continuations:
+            for place, token in enumerate(own):
+                after.setdefault(tuple(own[:place]), set()).add(token)
+        requests = sum(-(-len(tokens) // self._way.at_once) for tokens in after.values())
+        again = sum(self._not_cached(length + len(node)) for node in after if node)
         distinct = {tuple(own) for own in prompt.continuations}
-        inner = {own[:place] for own in distinct for place in range(1, len(own))}
-        requests = len(inner) + 1
-        if isinstance(self._way, AllowedTokenIds):
-            requests = len({own[:place] for own in distinct for place in range(1, len(own) + 1)})
-        again = sum(self._not_cached(length + len(node)) for node in inner)
         whole = sum(length + len(own) + REQUEST_TOKENS for own in distinct)
         return length + again + REQUEST_TOKENS * requests < whole
 
