@@ -88,6 +88,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "prices",
             "endpoint_top_logprobs",
             "endpoint_in_flight",
+            "endpoint_in_flight_limit",
             "endpoint_requests_per_second",
             "endpoint_connect_seconds",
             "endpoint_read_seconds",

@@ -92,6 +92,12 @@ class Settings(BaseSettings):
     endpoint_in_flight: int = Field(
         default=4, ge=1, le=256, description="How many requests a worker keeps open to an endpoint at once."
     )
+    endpoint_in_flight_limit: int = Field(
+        default=64,
+        ge=1,
+        le=256,
+        description="How many it keeps open at most where the server shows its queue and nothing waits there.",
+    )
     endpoint_requests_per_second: float = Field(
         default=0.0, ge=0, description="How many requests a worker may start per second; 0: no limit."
     )

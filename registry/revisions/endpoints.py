@@ -38,10 +38,11 @@ class Endpoint(BaseModel):
     url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint.
     key_env, key_file: where a worker finds the key, if there is one. allow_http: plain HTTP beyond this machine.
     top_logprobs: how many log-probabilities to ask for, instead of the setting's number. openai_parameters_only: leave
-    out the sampling parameters top_k and min_p, which OpenAI's own service refuses. requests_per_minute,
-    tokens_per_minute: what its key allows, over all workers; None: no limit. provider: whose service it is, which is
-    then asked through the provider's own library, for written answers alone. reasoning_models: names, or patterns such
-    as o3*, of models that think before they answer; reasoning_tokens: how much, beside what the protocol allows.
+    out what OpenAI's own service refuses: the parameters top_k and min_p, and asking for chosen tokens.
+    requests_per_minute, tokens_per_minute: what its key allows, over all workers; None: no limit. provider: whose
+    service it is, which is then asked through the provider's own library, for written answers alone. reasoning_models:
+    names, or patterns such as o3*, of models that think before they answer; reasoning_tokens: how much, beside what the
+    protocol allows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -527,6 +527,19 @@ def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         ask(server)
 
 
+def test_a_server_s_figures_are_asked_for_once_and_missing_where_anything_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "MAX_BYTES", 1 << 20)
+    answers = in_turn(Answer(b"waiting 3"), Answer(b"", 503), Answer(b" " * (3 << 20)), Answer(b"", 307))
+    with scripted_server(answers) as server:
+        one = client(server)
+        assert [one.text(f"{server.url}/metrics") for _ in range(4)] == ["waiting 3", None, None, None]
+        assert one.text(server.url.removesuffix("/v1") + "/metrics") is None  # outside the endpoint
+        one.close()
+    assert server.paths() == ["/v1/metrics"] * 4
+
+
 def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESTED_KEY", KEY)
     with scripted_server(lambda _: FINE) as elsewhere:

@@ -40,6 +40,10 @@ class _TryAgainError(Exception):
         self.wait_s = wait_s
 
 
+class RefusedError(EngineError):
+    """A server answered, and asking again would not help: the request, the key or the address is wrong."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """A server's answer: a JSON object, and the name of its software where it gives one."""
@@ -49,7 +53,7 @@ class Reply:
 
 
 class EndpointClient:
-    """Asks one endpoint. Threads may share it; no more than `endpoint_in_flight` requests are open at once.
+    """Asks one endpoint. Threads may share it; their requests wait for a free connection.
 
     pace: the limits of its key, for everything but lists of models.
     """
@@ -66,7 +70,7 @@ class EndpointClient:
         self._http = httpx2.Client(
             headers={"Accept": "application/json"},
             timeout=httpx2.Timeout(connect=connect_s, read=read_s, write=read_s, pool=None),
-            limits=httpx2.Limits(max_connections=settings.endpoint_in_flight),
+            limits=httpx2.Limits(max_connections=1 + most_in_flight(settings)),  # one for its figures
             # A redirect could lead away from the host that the key is bound to.
             follow_redirects=False,
             # A proxy of the environment is for other machines.
@@ -84,6 +88,18 @@ class EndpointClient:
     def post(self, url: str, document: Mapping[str, Any], *, stop: threading.Event | None = None) -> Reply:
         """The JSON object that a server answers to one."""
         return self._ask("POST", url, document, stop, None)
+
+    def text(self, url: str) -> str | None:
+        """What is at a URL, as text; None where it is not given or not ours to ask. Asked once, and not for long."""
+        if not self.endpoint.covers(url):
+            return None
+        longest = self._settings.endpoint_connect_seconds
+        try:
+            with self._http.stream("GET", url, headers=self._headers(), timeout=longest) as response:
+                body = self._body(response)
+        except (httpx2.HTTPError, _TryAgainError, EngineError):
+            return None
+        return body.decode(errors="replace") if response.status_code == httpx2.codes.OK else None
 
     def clean(self, text: str) -> str:
         """What a server said, on one line, cut short, without the key."""
@@ -137,9 +153,8 @@ class EndpointClient:
         reserved = 0 if document is None else _most_tokens(document)
         if document is not None:
             self._pace.turn(reserved, pause)
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         try:
-            with self._http.stream(method, url, json=document, headers=headers) as response:
+            with self._http.stream(method, url, json=document, headers=self._headers()) as response:
                 body = self._body(response)
         except httpx2.TimeoutException as error:
             raise _TryAgainError(f"does not answer in time ({type(error).__name__})") from None
@@ -158,6 +173,9 @@ class EndpointClient:
                 self._pace.done(reserved, _tokens_used(answered), response.headers)
             return Reply(answered, response.headers.get("server"))
         raise self._refusal(url, response, body)
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def _turn(self) -> float:
         """Seconds until this request may begin, so that no more begin in a second than are allowed."""
@@ -192,7 +210,7 @@ class EndpointClient:
             document = None
         if not isinstance(document, dict):
             said = self.clean(body[: 1 << 16].decode(errors="replace"))
-            raise EngineError(
+            raise RefusedError(
                 f"{host_of(url)}: does not answer with a JSON object ({said!r}); check that {url} is its URL"
             )
         return document
@@ -204,7 +222,7 @@ class EndpointClient:
             return self._later(f"answers {status} ({reason})", url, retry_after(response.headers))
         if response.is_redirect:
             target = self.clean(response.headers.get("location", "another address"))
-            return EngineError(
+            return RefusedError(
                 f"{host_of(url)}: answers {status} and redirects to {target}; redirects are not followed: register "
                 "the model at its final URL"
             )
@@ -217,7 +235,7 @@ class EndpointClient:
                 "; lower SHUFFLEBOARD_ENDPOINT_TOP_LOGPROBS, or top_logprobs of the endpoint, or let the server list "
                 "more (vLLM: --max-logprobs)"
             )
-        return EngineError(f"{host_of(url)}: answers {status} ({reason}){remedy}")
+        return RefusedError(f"{host_of(url)}: answers {status} ({reason}){remedy}")
 
     def _later(self, reason: str, url: str, wait_s: float | None) -> Exception:
         longest = self._settings.endpoint_wait_seconds
@@ -229,6 +247,11 @@ class EndpointClient:
         if wait_s is not None:
             self._pace.hold(wait_s)
         return _TryAgainError(reason, wait_s)
+
+
+def most_in_flight(settings: Settings) -> int:
+    """Requests that may ever be open to an endpoint at once."""
+    return max(settings.endpoint_in_flight, settings.endpoint_in_flight_limit)
 
 
 def read_key(endpoint: Endpoint) -> str | None:

@@ -16,9 +16,9 @@ from workers.engine.generation import (
 )
 from workers.engine.loading import LoadedModel, load_model
 from workers.engine.reference import continuations_reference, score_reference
-from workers.engine.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt
 from workers.engine.trie_engine import TrieEngine
 from workers.errors import EngineError, InterruptedScoringError
+from workers.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt
 
 __all__ = [
     "ENGINES",

@@ -17,7 +17,9 @@ from workers.engine.prefixes import KeptPrefixes, shared_ends
 from workers.engine.products import Products, linear_bytes, onednn_serves, weight_of_each_shape
 from workers.engine.readout import VOCABULARY_CHUNK, Readout
 from workers.engine.states import PathStates
-from workers.engine.tokens import (
+from workers.engine.trie import TokenTrie, build_trie
+from workers.errors import EngineError, InterruptedScoringError
+from workers.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     TokenisedPrompt,
@@ -26,8 +28,6 @@ from workers.engine.tokens import (
     tokenise,
     tokenise_continuations,
 )
-from workers.engine.trie import TokenTrie, build_trie
-from workers.errors import EngineError, InterruptedScoringError
 
 BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
 """Tokens of one pass, by kind of device."""
