@@ -776,8 +776,27 @@ class BoardEvaluation(TypedDict):
     copies_withdrawn: NotRequired[bool]
 
 
+class BoardNeighbour(TypedDict):
+    """A model against the one ranked next above it. Null: the two are not compared, as on few questions.
+
+    `told_apart` holds for all pairs of the column at once, `p_holm` is corrected for all of them, `p_value` for none.
+    """
+
+    model: str
+    revision: int
+    difference: float
+    standard_error: float | None
+    p_value: float | None
+    p_holm: float | None
+    told_apart: bool
+
+
 class BoardValue(TypedDict):
-    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete."""
+    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
+
+    `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
+    Snapshots of version 2 and older lack what holds at once.
+    """
 
     value: float | None
     n: int
@@ -785,6 +804,25 @@ class BoardValue(TypedDict):
     rank: int | None
     rank_interval: RankInterval | None
     tier: int | None
+    all_rank_interval: NotRequired[RankInterval | None]
+    all_tier: NotRequired[int | None]
+    above: NotRequired[BoardNeighbour | None]
+
+
+class BoardPairs(TypedDict):
+    """All pairs of a column's ranked models, compared at once; `neighbours` are next to each other in the ranking.
+
+    A pair is told apart where its difference is more than about `critical_value` standard errors. `standard_error` is
+    that of the median pair's difference.
+    """
+
+    models: int
+    pairs: int
+    pairs_told_apart: int
+    neighbours: int
+    neighbours_told_apart: int
+    critical_value: float | None
+    standard_error: float | None
 
 
 class BoardRow(TypedDict):
@@ -836,6 +874,7 @@ class Board(TypedDict):
     bootstrap: Bootstrap
     sealed_evaluations: int
     withdrawals: NotRequired[int]
+    together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
     rows: list[BoardRow]
     as_of: Time
     digest: Digest

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +19,51 @@ from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, que
 from registry.statistics.bootstrap import RANK_RESAMPLES, SEED, combined, percentile_interval, resampled_means
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import rank_intervals, tiers
+from registry.statistics.simultaneous import Comparisons, compare_all
 from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction, QuestionScore
 
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Above:
+    """A model against the one ranked next above it. difference: of the two, never negative, in the metric's units.
+
+    p_value: two-sided, of this pair for itself; p_holm: corrected for all pairs of the column. told_apart: whether the
+    one above is shown to be better, all pairs at once. All but the first None or False where the pair is not compared.
+    """
+
+    revision: ModelRevision
+    difference: float
+    standard_error: float | None
+    p_value: float | None
+    p_holm: float | None
+    told_apart: bool
+
+
+@dataclass(frozen=True)
+class Together:
+    """All pairs of a column's ranked models, compared at once.
+
+    pairs: those compared. neighbours: pairs of models that are next to each other in the ranking.
+    critical_value: as `Comparisons` has it. standard_error: the median pair's.
+    """
+
+    models: int
+    pairs: int
+    pairs_told_apart: int
+    neighbours: int
+    neighbours_told_apart: int
+    critical_value: float | None
+    standard_error: float | None
+
+
 @dataclass
 class Standing:
-    """A model revision in one column. samples: the column's value over the bootstrap's resamples; None: no interval."""
+    """A model revision in one column. samples: the column's value over the bootstrap's resamples; None: no interval.
+
+    rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
+    """
 
     value: float | None
     n: int
@@ -35,6 +73,10 @@ class Standing:
     rank_low: int | None = None
     rank_high: int | None = None
     tier: int | None = None
+    all_rank_low: int | None = None
+    all_rank_high: int | None = None
+    all_tier: int | None = None
+    above: Above | None = None
 
 
 @dataclass
@@ -52,13 +94,21 @@ class BoardRow:
 
 
 @dataclass(frozen=True)
+class BoardStandings:
+    """A board: its rows by name and revision, and of each column with rank intervals what it tells apart."""
+
+    rows: list[BoardRow]
+    together: dict[str, Together]
+
+
+@dataclass(frozen=True)
 class _Means:
     """Per-question values of one task and column: (questions,) for each base metric; NaN where undefined."""
 
     base: tuple[Array, ...]
 
 
-def board_standings(session: Session, board: Board) -> list[BoardRow]:
+def board_standings(session: Session, board: Board) -> BoardStandings:
     """Every model revision that has a sealed evaluation of the board, by name and revision.
 
     Intervals and rank intervals come from one bootstrap over questions: RANK_RESAMPLES draws, seed SEED plus the task's
@@ -82,9 +132,12 @@ def board_standings(session: Session, board: Board) -> list[BoardRow]:
     for row_number, row in enumerate(rows):
         for column in columns:
             row.standings[column.name] = _macro(column.metric, [task[row_number][column.name] for task in by_task])
-    for column in columns:
-        _rank(column.metric, [row.standings[column.name] for row in rows if row.complete])
-    return rows
+    complete = [row for row in rows if row.complete]
+    ranked = {
+        column.name: _rank(column.metric, [(row.revision, row.standings[column.name]) for row in complete])
+        for column in columns
+    }
+    return BoardStandings(rows, {name: together for name, together in ranked.items() if together is not None})
 
 
 @dataclass
@@ -201,25 +254,64 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
     return Standing(value, n, samples, None if interval is None else (interval.low, interval.high))
 
 
-def _rank(metric: str, standings: Sequence[Standing]) -> None:
-    """Ranks, rank intervals and tiers among complete models. Metrics without a bootstrap get ranks only."""
+def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> Together | None:
+    """Ranks, rank intervals and tiers among complete models. Metrics without a bootstrap get ranks only, and None."""
     better = METRICS[metric].better
-    known = [standing for standing in standings if standing.value is not None]
-    for standing, rank in zip(known, ranks([standing.value for standing in known], better), strict=True):
+    known = [(revision, standing) for revision, standing in standings if standing.value is not None]
+    values = [standing.value for _, standing in known]
+    for (_, standing), rank in zip(known, ranks(values, better), strict=True):
         standing.rank = rank
-    sampled = [standing.samples for standing in known]
+    sampled = [standing.samples for _, standing in known]
     if better == "neither" or not known or any(samples is None for samples in sampled):
-        return
+        return None
     matrix = np.stack([samples for samples in sampled if samples is not None], axis=1)
-    for standing, interval, tier in zip(
+    questions = min(standing.n for _, standing in known)
+    compared = compare_all(values, matrix, better, questions)
+    for (_, standing), interval, tier, everywhere, shared in zip(
         known,
         rank_intervals(matrix, better),
-        tiers([standing.value for standing in known], matrix, better, min(standing.n for standing in known)),
+        tiers(values, matrix, better, questions),
+        compared.rank_intervals(),
+        compared.tiers(values, better),
         strict=True,
     ):
         if interval is not None:
             standing.rank_low, standing.rank_high = interval
         standing.tier = None if tier is None else tier.number
+        standing.all_rank_low, standing.all_rank_high = everywhere
+        standing.all_tier = None if shared is None else shared.number
+    return _together(known, compared, better)
+
+
+def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Comparisons, better: str) -> Together:
+    """What all pairs come to; every standing but the first's is compared with the one above it."""
+    apart, holm = compared.told_apart, compared.holm()
+    order = sorted(range(len(known)), key=lambda place: known[place][1].value or 0.0, reverse=better == "higher")
+    for one, next_one in pairwise(order):
+        first, second = known[one][1].value, known[next_one][1].value
+        known[next_one][1].above = Above(
+            known[one][0],
+            abs((first or 0.0) - (second or 0.0)),
+            _number(compared.standard_errors[one, next_one]),
+            _number(compared.p_values[one, next_one]),
+            _number(holm[one, next_one]),
+            bool(apart[one, next_one]),
+        )
+    errors = compared.standard_errors[np.triu_indices(len(known), 1)]
+    errors = errors[~np.isnan(errors)]
+    return Together(
+        models=len(known),
+        pairs=errors.size,
+        pairs_told_apart=int(apart.sum()) // 2,
+        neighbours=len(known) - 1,
+        neighbours_told_apart=sum(bool(apart[pair]) for pair in pairwise(order)),
+        critical_value=compared.critical_value,
+        standard_error=float(np.median(errors)) if errors.size else None,
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
 
 
 def _question_ids(session: Session, entry: BoardEntry) -> list[int]:

@@ -1,5 +1,6 @@
 """`shuffleboard statistics`."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -9,12 +10,13 @@ from registry.errors import UsageError
 from registry.metrics import METRICS
 from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
 from shuffleboard.cli.noise import noise_from_option, print_noise
+from shuffleboard.cli.planning import differing_option, power_option, print_smallest
 from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
 def statistics() -> None:
-    """Compare evaluations; noise, PriDe, CoRA's bootstrap, guessing."""
+    """Compare evaluations; noise, PriDe, CoRA's bootstrap, guessing, power."""
 
 
 @statistics.command("compare")
@@ -132,6 +134,58 @@ def cora(evaluation_id: int, as_json: bool) -> None:
         f"CoRA over {document['resamples']} draws of {document['draws']} of {document['variants']} variants: mean "
         f"{document['mean']:.4f}, standard deviation {document['standard_deviation']:.4f}"
     )
+
+
+@statistics.command("power")
+@click.option("--questions", type=click.IntRange(30, 10**9), required=True, help="Questions that are asked.")
+@click.option("--models", type=click.IntRange(2, 1000), default=30, show_default=True, help="Models to be compared.")
+@click.option(
+    "--difference", type=click.FloatRange(0, 1, min_open=True), help="Difference of two models, such as 0.02."
+)
+@power_option
+@differing_option
+@table_options
+@json_option
+def power_command(
+    questions: int,
+    models: int,
+    difference: float | None,
+    power: float,
+    differing: tuple[float, ...],
+    as_json: bool,
+) -> None:
+    """Print the smallest difference of two models that so many questions tell.
+
+    With --difference also how likely that one is found, and how many questions it needs. For means of questions that
+    are right or wrong, such as accuracy; a difference of 0.02 is two percentage points.
+    """
+    from registry.boards.planning import ASSUMED, plan
+    from registry.statistics.power import critical_of, power_of, questions_needed, spread_of_differing
+
+    shares = differing or tuple(share for share in ASSUMED if share >= (difference or 0)) or (1.0,)
+    rows: list[dict[str, Any]] = [asdict(row) for row in plan([questions], models, power=power, differing=shares)]
+    if difference is not None:
+        together = critical_of(models)
+        for row in rows:
+            spread = spread_of_differing(row["differing"], difference)
+            row["power"] = power_of(difference, spread, questions)
+            row["needed"] = questions_needed(difference, spread, power=power)
+            row["power_all"] = power_of(difference, spread, questions, critical=together)
+            row["needed_all"] = questions_needed(difference, spread, power=power, critical=together)
+    if as_json:
+        print_json({"questions": questions, "models": models, "power": power, "difference": difference, "rows": rows})
+        return
+    if difference is None:
+        print_smallest(rows, models)
+        return
+    headings = {
+        "differing": "One alone is right on",
+        "power": "Found with probability",
+        "needed": "Questions needed",
+        "power_all": f"Among {models} models",
+        "needed_all": "Questions needed there",
+    }
+    print_table(rows, headings, "no share")
 
 
 @statistics.command("guessing")
