@@ -428,6 +428,7 @@ class EvaluationDocument(EvaluationHeader):
     progress: Progress
     metrics: MetricValues
     noise: RepeatNoise | None
+    clustered: Annotated["Clustered | None", Field(description="Null where every question stands for itself.")]
     scopes: list[ScopeMetric]
     provenance: Provenance
 
@@ -795,12 +796,17 @@ class BoardValue(TypedDict):
     """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
 
     `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
-    Snapshots of version 2 and older lack what holds at once.
+    Snapshots of version 2 and older lack what holds at once. Where questions belong together, `clusters` are how many
+    independent groups they are, `cluster_interval` and the ranks are over resampled clusters, and `design_effect` is
+    how many times the variance that makes.
     """
 
     value: float | None
     n: int
     interval: Interval | None
+    clusters: NotRequired[int]
+    cluster_interval: NotRequired[Interval | None]
+    design_effect: NotRequired[float | None]
     rank: int | None
     rank_interval: RankInterval | None
     tier: int | None
@@ -963,6 +969,22 @@ class DistinctPrompts(TypedDict):
     max: int | None
 
 
+class ClusteredInterval(TypedDict):
+    """A metric's 95 % interval over resampled clusters, and how many times the variance that makes."""
+
+    interval: Interval | None
+    design_effect: float | None
+
+
+class Clustered(TypedDict):
+    """Intervals where questions belong together, such as those on one passage; `largest`: questions of one cluster."""
+
+    questions: int
+    clusters: int
+    largest: int
+    metrics: dict[str, ClusteredInterval]
+
+
 class EvaluationMetrics(TypedDict):
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
 
@@ -979,6 +1001,7 @@ class EvaluationMetrics(TypedDict):
     noise: RepeatNoise | None
     asked: Annotated[str | None, Field(description="In how many orders or variants, in words.")]
     chance: Annotated[float | None, Field(description="Accuracy that guessing gives over all questions.")]
+    clustered: Annotated[Clustered | None, Field(description="Null where every question stands for itself.")]
     per_question: NotRequired[dict[str, MetricValues]]
 
 

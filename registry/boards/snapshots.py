@@ -232,12 +232,22 @@ def _standing(standing: Standing) -> dict[str, Any]:
         "value": _rounded(standing.value),
         "n": standing.n,
         "interval": None if low is None else [_rounded(low), _rounded(high)],
+        **({} if standing.clusters is None else _clustered(standing)),
         "rank": standing.rank,
         "rank_interval": None if standing.rank_low is None else [standing.rank_low, standing.rank_high],
         "tier": standing.tier,
         "all_rank_interval": None if standing.all_rank_low is None else [standing.all_rank_low, standing.all_rank_high],
         "all_tier": standing.all_tier,
         "above": None if standing.above is None else _above(standing.above),
+    }
+
+
+def _clustered(standing: Standing) -> dict[str, Any]:
+    low, high = standing.cluster_interval or (None, None)
+    return {
+        "clusters": standing.clusters,
+        "cluster_interval": None if low is None else [_rounded(low), _rounded(high)],
+        "design_effect": _rounded(standing.design_effect, 6),
     }
 
 

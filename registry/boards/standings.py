@@ -15,8 +15,16 @@ from registry.boards.store import board_definition, column_entries, evaluations_
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.queue.evaluations import select_questions
+from registry.results.clusters import Clusters, clusters_of
 from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
-from registry.statistics.bootstrap import RANK_RESAMPLES, SEED, combined, percentile_interval, resampled_means
+from registry.statistics.bootstrap import (
+    RANK_RESAMPLES,
+    SEED,
+    combined,
+    design_effect,
+    percentile_interval,
+    resampled_means,
+)
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import Comparisons, compare_all
@@ -62,6 +70,8 @@ class Together:
 class Standing:
     """A model revision in one column. samples: the column's value over the bootstrap's resamples; None: no interval.
 
+    clusters: how many independent units the questions are, None where each stands for itself; `samples` and what
+    comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
     rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
     """
 
@@ -69,6 +79,9 @@ class Standing:
     n: int
     samples: Array | None = None
     interval: tuple[float, float] | None = None
+    clusters: int | None = None
+    cluster_interval: tuple[float, float] | None = None
+    design_effect: float | None = None
     rank: int | None = None
     rank_low: int | None = None
     rank_high: int | None = None
@@ -103,16 +116,21 @@ class BoardStandings:
 
 @dataclass(frozen=True)
 class _Means:
-    """Per-question values of one task and column: (questions,) for each base metric; NaN where undefined."""
+    """Per-question values of one task and column: (questions,) for each base metric; NaN where undefined.
+
+    clusters: as for `resampled_means`; None where every question stands for itself.
+    """
 
     base: tuple[Array, ...]
+    clusters: Clusters | None
 
 
 def board_standings(session: Session, board: Board) -> BoardStandings:
     """Every model revision that has a sealed evaluation of the board, by name and revision.
 
     Intervals and rank intervals come from one bootstrap over questions: RANK_RESAMPLES draws, seed SEED plus the task's
-    number, the same draws for all models and columns, so that models are compared on the same questions.
+    number, the same draws for all models and columns, so that models are compared on the same questions. Where
+    questions belong together, clusters are drawn for the ranks, and for an interval beside the other.
     """
     columns = board_definition(board).parsed_columns
     entries = list(board.entries)
@@ -144,7 +162,8 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
 class _TaskStanding:
     """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
 
-    resting_on: how many questions its interval rests on.
+    resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
+    many of these there are, where questions belong together.
     """
 
     value: float | None
@@ -152,6 +171,8 @@ class _TaskStanding:
     means: tuple[float | None, ...] = ()
     samples: Array | None = None
     resting_on: int = 0
+    clustered: Array | None = None
+    clusters: int | None = None
 
 
 def _task_standings(
@@ -162,8 +183,12 @@ def _task_standings(
     drawn: list[tuple[int, str, _Means]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
     read: dict[tuple[int, int], Mapping[str, Array]] = {}
+    grouped: dict[tuple[int, ...], Clusters | None] = {}
     for column in columns:
         of_column = column_entries("", column, entries)[entries[0].task]
+        pooled = tuple(question for entry in of_column for question in questions[entry.ordinal])
+        if pooled not in grouped:
+            grouped[pooled] = clusters_of(session, pooled)
         metric = METRICS[column.metric]
         for number, row in enumerate(rows):
             evaluations = [_evaluation(row, entry) for entry in of_column]
@@ -185,7 +210,7 @@ def _task_standings(
             base = [np.concatenate([part[name] for part in parts]) for name in names]
             # Functions of two means are taken over the questions that have both.
             undefined = np.isnan(np.stack(base)).any(axis=0)
-            means = _Means(tuple(np.where(undefined, np.nan, values) for values in base))
+            means = _Means(tuple(np.where(undefined, np.nan, values) for values in base), grouped[pooled])
             drawn.append((number, column.name, means))
             found[number][column.name] = _of_means(column.metric, means)
     _draw(found, drawn, seed)
@@ -198,17 +223,26 @@ def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
 
 def _draw(found: list[dict[str, _TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int) -> None:
     """Resamples all columns of all models at once where they are over the same number of questions, as they are."""
-    by_length: dict[int, list[tuple[int, str, _Means]]] = {}
+    alike: dict[tuple[int, bytes | None], list[tuple[int, str, _Means]]] = {}
     for item in drawn:
-        by_length.setdefault(len(item[2].base[0]), []).append(item)
-    for items in by_length.values():
+        clusters = item[2].clusters
+        key = (len(item[2].base[0]), None if clusters is None else clusters.tobytes())
+        alike.setdefault(key, []).append(item)
+    for items in alike.values():
         stacked = np.stack([values for _, _, means in items for values in means.base], axis=1)
+        clusters = items[0][2].clusters
         samples = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed)
+        together = None
+        if clusters is not None:
+            together = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed, clusters=clusters)
         place = 0
         for number, name, means in items:
-            width = len(means.base)
-            found[number][name].samples = samples[:, place : place + width]
-            place += width
+            own = slice(place, place + len(means.base))
+            standing = found[number][name]
+            standing.samples = samples[:, own]
+            if together is not None and clusters is not None:
+                standing.clustered, standing.clusters = together[:, own], int(clusters.max()) + 1
+            place = own.stop
 
 
 def _of_means(metric: str, means: _Means) -> _TaskStanding:
@@ -237,21 +271,43 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
     values = [task.value for task in tasks if task.value is not None]
     if len(values) < len(tasks):
         return Standing(None, n)
-    with_samples = [task.samples for task in tasks if task.samples is not None]
-    samples = None
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
         first = math.fsum(task.means[0] or 0.0 for task in tasks) / len(tasks)
         second = math.fsum(task.means[1] or 0.0 for task in tasks) / len(tasks)
         value = function.value(first, second)
-        if len(with_samples) == len(tasks):
-            samples = _combined_samples(metric, np.mean(with_samples, axis=0))
     else:
         value = math.fsum(values) / len(values)
-        if len(with_samples) == len(tasks):
-            samples = np.mean([_combined_samples(metric, part) for part in with_samples], axis=0)
-    interval = None if samples is None else percentile_interval(samples, min(task.resting_on for task in tasks))
-    return Standing(value, n, samples, None if interval is None else (interval.low, interval.high))
+    alone = _macro_samples(metric, [task.samples for task in tasks])
+    if alone is None:
+        return Standing(value, n)
+    standing = Standing(value, n, alone, _ends(alone, min(task.resting_on for task in tasks)))
+    if any(task.clustered is not None for task in tasks):
+        together = _macro_samples(
+            metric, [task.samples if task.clustered is None else task.clustered for task in tasks]
+        )
+        if together is not None:
+            standing.samples = together
+            standing.clusters = sum(task.clusters or task.n for task in tasks)
+            standing.cluster_interval = _ends(together, min(task.clusters or task.resting_on for task in tasks))
+            standing.design_effect = design_effect(together, alone)
+    return standing
+
+
+def _macro_samples(metric: str, of_tasks: Sequence[Array | None]) -> Array | None:
+    """The column's value over the resamples, from the base metrics' means of each task; None if any has none."""
+    known = [samples for samples in of_tasks if samples is not None]
+    if len(known) < len(of_tasks):
+        return None
+    function = FUNCTIONS_OF_TWO_MEANS.get(metric)
+    if function is not None and function.share_of_first:
+        return _combined_samples(metric, np.mean(known, axis=0))
+    return np.asarray(np.mean([_combined_samples(metric, samples) for samples in known], axis=0))
+
+
+def _ends(samples: Array, units: int) -> tuple[float, float] | None:
+    interval = percentile_interval(samples, units)
+    return None if interval is None else (interval.low, interval.high)
 
 
 def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> Together | None:
@@ -265,7 +321,7 @@ def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> T
     if better == "neither" or not known or any(samples is None for samples in sampled):
         return None
     matrix = np.stack([samples for samples in sampled if samples is not None], axis=1)
-    questions = min(standing.n for _, standing in known)
+    questions = min(standing.clusters or standing.n for _, standing in known)
     compared = compare_all(values, matrix, better, questions)
     for (_, standing), interval, tier, everywhere, shared in zip(
         known,

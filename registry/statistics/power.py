@@ -1,19 +1,26 @@
 """How small a difference so many questions can tell, and how many questions a difference needs.
 
-For the paired difference of two models on the same questions: the test is that of the interval which excludes 0, whose
-width is Student's (`registry.statistics.bootstrap`), so its power is that of the paired t-test.
+For the paired difference of two models on the same questions. They are told apart where the interval of the difference
+excludes 0; its width is Student's (`registry.statistics.bootstrap`), so that on many questions the power is that of the
+paired t-test. For metrics that are 0 or 1 it is also summed over what may come out on few.
 Source: Miller, *Adding Error Bars to Evals: A Statistical Approach to Language Model Evaluations* (2024), §5; Cohen,
 *Statistical Power Analysis for the Behavioral Sciences* (1988), ch. 2.
 """
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from functools import cache
 from statistics import NormalDist
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from registry.errors import MetricInputError
-from registry.statistics.bootstrap import CONFIDENCE, MINIMUM_QUESTIONS
+from registry.statistics.bootstrap import LARGEST_SKEWNESS, MINIMUM_QUESTIONS, RANK_RESAMPLES, share_below
+
+Counts = NDArray[np.int64]
 
 POWER: Final = 0.8
 """How often a difference is to be found. Convention since Cohen."""
@@ -23,6 +30,8 @@ MOST_QUESTIONS: Final = 10**9
 """More questions than that are as good as no number at all."""
 ONE_PAIR: Final = 1.959963984540054
 """What a difference over its standard error has to exceed to be told from 0 at 95 %, on many questions."""
+MANY_DIFFERING: Final = 2000
+"""Questions on which two models differ, in expectation, from which on Student's distribution is exact enough."""
 NO_DOUBT: Final = 40.0
 """A difference of so many standard errors is found with certainty; the noncentral distribution is not asked beyond."""
 
@@ -31,17 +40,18 @@ NO_DOUBT: Final = 40.0
 def critical_of(models: int) -> float:
     """What the ratio of ONE_PAIR is where all pairs of so many models are compared at once.
 
-    Of Tukey's studentised range, for models whose differences all vary alike.
+    Of Tukey's studentised range, for models whose differences all vary alike, at the level that boards compare at.
     Source: Tukey, *The Problem of Multiple Comparisons* (1953). Raises MetricInputError for fewer than two models.
 
     >>> round(critical_of(2), 4), round(critical_of(30), 2)
-    (1.96, 3.75)
+    (1.96, 3.81)
     """
     from scipy.stats import studentized_range
 
     if models < 2:
         raise MetricInputError(f"{models} model(s) to compare; give at least 2")
-    return ONE_PAIR if models == 2 else float(studentized_range.ppf(CONFIDENCE, models, math.inf)) / math.sqrt(2)
+    share = share_below(RANK_RESAMPLES)
+    return ONE_PAIR if models == 2 else float(studentized_range.ppf(share, models, math.inf)) / math.sqrt(2)
 
 
 def power_of(difference: float, spread: float, questions: int, *, critical: float = ONE_PAIR) -> float:
@@ -95,6 +105,65 @@ def smallest_difference(spread: float, questions: int, *, power: float = POWER, 
     return _effect(questions, power, critical) * spread / math.sqrt(questions)
 
 
+def power_of_differing(difference: float, differing: float, questions: int, *, critical: float = ONE_PAIR) -> float:
+    """What `power_of` is for a 0/1 metric, on few questions more exactly.
+
+    differing: as for `spread_of_differing`. Up to MANY_DIFFERING questions on which the two differ, the power is summed
+    over the numbers of questions that each of them alone may have right; beyond, it is that of the t-test.
+
+    >>> round(power_of_differing(0.1, 0.3, 200), 2)
+    0.74
+    """
+    from scipy.stats import binom
+
+    spread = spread_of_differing(differing, difference)
+    if questions * differing > MANY_DIFFERING:
+        return power_of(difference, spread, questions, critical=critical)
+    limit = _widened(critical, questions)
+    fewest, most = binom.ppf([1e-9, 1 - 1e-9], questions, differing)
+    differ = np.arange(max(int(fewest), 1), int(most) + 1)
+    least = _fewest_right(differ, questions, limit, pair=critical == ONE_PAIR)
+    first = (1 + abs(difference) / differing) / 2
+    found = binom.sf(least - 1, differ, first) + binom.cdf(differ - least, differ, first)
+    return float((binom.pmf(differ, questions, differing) * found).sum())
+
+
+def _fewest_right(differ: Counts, questions: int, limit: float, *, pair: bool) -> Counts:
+    """Of the questions that two models differ on, how many one has to be right on to be told apart; more where none do.
+
+    differ, and what is returned: shape (numbers of such questions,).
+    """
+    low, high = differ // 2, differ + 1
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        told = _told(middle, differ, questions, limit, pair=pair)
+        low, high = np.where(told, low, middle), np.where(told, middle, high)
+    return high
+
+
+def _told(right: Counts, differ: Counts, questions: int, limit: float, *, pair: bool) -> NDArray[np.bool_]:
+    """Whether a model that alone is right on so many of the questions that two differ on is told to be better.
+
+    A pair by its bias-corrected percentile interval, from the cumulants of what the bootstrap draws (Cornish and Fisher
+    1938); all pairs at once by the difference over its standard deviation.
+    """
+    ahead = 2.0 * right - differ
+    mean, square = ahead / questions, differ / questions
+    variance = square - mean**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        skewness = (mean - 3 * mean * square + 2 * mean**3) / variance**1.5 / math.sqrt(questions)
+        fourth = square - 4 * mean**2 + 6 * mean**2 * square - 3 * mean**4
+        excess = (fourth / variance**2 - 3) / questions
+        ratio = mean * math.sqrt(questions) / np.sqrt(variance)
+    limit *= math.sqrt(questions / (questions - 1))
+    end = np.full(ratio.shape, -limit)
+    if pair:
+        level = skewness / 3 - limit
+        end = level + skewness * (level**2 - 1) / 6
+        end += excess * (level**3 - 3 * level) / 24 - skewness**2 * (2 * level**3 - 5 * level) / 36
+    return np.asarray((variance == 0) | ((ratio + end > 0) & (np.abs(skewness) <= LARGEST_SKEWNESS)))
+
+
 def smallest_difference_of_differing(
     differing: float, questions: int, *, power: float = POWER, critical: float = ONE_PAIR
 ) -> float | None:
@@ -102,11 +171,15 @@ def smallest_difference_of_differing(
 
     differing: as for `spread_of_differing`; its standard deviation depends on the difference itself.
     """
-    spread_of_differing(differing)
-    # δ = k √((ψ − δ²) / n)
-    effect = _effect(questions, power, critical)
-    found = effect * math.sqrt(differing / (questions + effect**2))
-    return found if found <= differing else None
+    from scipy.optimize import brentq
+
+    check_power(power)
+
+    def missing(difference: float) -> float:
+        return power_of_differing(difference, differing, questions, critical=critical) - power
+
+    largest = min(differing, 1 - 1e-9)
+    return float(brentq(missing, 0.0, largest, xtol=1e-7)) if missing(largest) >= 0 else None
 
 
 def questions_needed(
@@ -117,25 +190,35 @@ def questions_needed(
     At least MINIMUM_QUESTIONS, below which no interval is stated. None for no difference, or above MOST_QUESTIONS.
     """
     _check_spread(spread)
+    return _fewest_questions(
+        difference, spread, power, critical, lambda n: power_of(difference, spread, n, critical=critical)
+    )
+
+
+def questions_needed_of_differing(
+    difference: float, differing: float, *, power: float = POWER, critical: float = ONE_PAIR
+) -> int | None:
+    """What `questions_needed` is for a 0/1 metric; differing: as for `spread_of_differing`."""
+    spread = spread_of_differing(differing, difference)
+    return _fewest_questions(
+        difference, spread, power, critical, lambda n: power_of_differing(difference, differing, n, critical=critical)
+    )
+
+
+def _fewest_questions(
+    difference: float, spread: float, power: float, critical: float, power_on: Callable[[int], float]
+) -> int | None:
     check_power(power)
     if difference == 0:
         return None
-    # On many questions; Student's distribution asks for a few more.
+    # On many questions; fewer than half or twice as many it never is.
     many = ((critical + NormalDist().inv_cdf(power)) * spread / difference) ** 2
     if many > MOST_QUESTIONS:
         return None
-    low, step = max(MINIMUM_QUESTIONS, int(many)) - 1, 1
-    while power_of(difference, spread, low + step, critical=critical) < power:
+    low, step = max(MINIMUM_QUESTIONS - 1, int(many / 2)), max(1, int(many / 2))
+    while power_on(low + step) < power:
         low, step = low + step, 2 * step
-    return (
-        low
-        + 1
-        + bisect_left(
-            range(low + 1, low + step),
-            power,
-            key=lambda questions: power_of(difference, spread, questions, critical=critical),
-        )
-    )
+    return low + 1 + bisect_left(range(low + 1, low + step), power, key=power_on)
 
 
 def _effect(questions: int, power: float, critical: float) -> float:

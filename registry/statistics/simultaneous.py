@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from registry.statistics.bootstrap import CONFIDENCE, LARGEST_SKEWNESS, LARGEST_UNDEFINED_SHARE, MINIMUM_QUESTIONS
+from registry.statistics.bootstrap import LARGEST_SKEWNESS, LARGEST_UNDEFINED_SHARE, MINIMUM_QUESTIONS, share_below
 from registry.statistics.competition_ranks import RANK_TOLERANCE
 from registry.statistics.ranks import Tier, check_samples, tiers_where
 
@@ -27,9 +27,6 @@ Pairs = NDArray[np.bool_]
 
 NO_SPREAD: Final = 1e-9
 """A variance of a difference below this share of both models' variances is none: it is what rounding leaves."""
-
-SURE: Final = 1.96
-"""Standard deviations by which the place of the critical value among resamples is raised: draws can be unlucky."""
 
 
 @dataclass(frozen=True)
@@ -190,9 +187,7 @@ def _upper_quantile(maxima: NDArray[np.float32]) -> float:
 
     The quantile of some thousand resamples is itself uncertain; on its own it would be too small for half of all draws.
     """
-    share = CONFIDENCE * maxima.size
-    place = math.ceil(share + SURE * math.sqrt(share * (1 - CONFIDENCE)))
-    place = min(maxima.size, place) - 1
+    place = min(maxima.size, math.ceil(share_below(maxima.size) * maxima.size)) - 1
     return float(np.partition(maxima, place)[place])
 
 

@@ -255,7 +255,7 @@ def board_power(
             )
         counts = planning.questions_of_column(board, parsed)
         rows = planning.plan(counts, models, power=power, differing=differing or planning.ASSUMED)
-        document = {
+        document: dict[str, Any] = {
             "board": board.name,
             "version": board.version,
             "column": column,

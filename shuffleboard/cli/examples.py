@@ -65,6 +65,7 @@ EXAMPLES: Final = {
     "published": "published list --paper cavalin",
     "published list": "published list --paper cavalin --metric cora",
     "statistics": "statistics compare 12 15",
+    "statistics clusters": "statistics clusters 12 --by-subject",
     "statistics compare": "statistics compare 12 15",
     "statistics cora": "statistics cora 12",
     "statistics guessing": "statistics guessing --variants 4 --options 4",

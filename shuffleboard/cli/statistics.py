@@ -7,8 +7,10 @@ import click
 
 from registry.db import read_session, write_session
 from registry.errors import UsageError
+from registry.lookups import find_sealed
 from registry.metrics import METRICS
-from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
+from registry.results.reports import evaluation_metrics
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.planning import differing_option, power_option, print_smallest
 from shuffleboard.cli.tables import print_table, show, table_options
@@ -136,6 +138,53 @@ def cora(evaluation_id: int, as_json: bool) -> None:
     )
 
 
+@statistics.command("clusters")
+@click.argument("evaluation_id", type=int, metavar="ID")
+@click.option("--by-subject", is_flag=True, help="Take each subject for a cluster.")
+@table_options
+@json_option
+def clusters_command(evaluation_id: int, by_subject: bool, as_json: bool) -> None:
+    """Intervals over clusters of questions, and the design effect of each metric.
+
+    Questions are a cluster that have the same context, or the same `cluster` in the benchmark's file.
+    """
+    from registry.results.clusters import clustered_intervals
+
+    with read_session(engine_of(settings_of())) as session:
+        find_sealed(session, evaluation_id)
+        alone = evaluation_metrics(session, evaluation_id)
+        found = clustered_intervals(session, evaluation_id, by_subject=by_subject)
+    if as_json:
+        print_json({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": found})
+        return
+    if found is None:
+        click.echo(f"evaluation {evaluation_id}: every question stands for itself")
+        return
+    note(f"{found['questions']} questions in {found['clusters']} clusters, the largest of {found['largest']}")
+    rows = [
+        {
+            "metric": METRICS[name].label,
+            "value": alone["metrics"][name],
+            "alone": _interval_text(alone["intervals"][name]),
+            "clusters": _interval_text(item["interval"]),
+            "effect": item["design_effect"],
+        }
+        for name, item in found["metrics"].items()
+    ]
+    headings = {
+        "metric": "Metric",
+        "value": "Value",
+        "alone": "Questions alone",
+        "clusters": "Clusters",
+        "effect": "Design effect",
+    }
+    print_table(rows, headings, "no metric is defined for 30 questions")
+
+
+def _interval_text(interval: list[float] | None) -> str | None:
+    return None if interval is None else " … ".join(map(show, interval))
+
+
 @statistics.command("power")
 @click.option("--questions", type=click.IntRange(30, 10**9), required=True, help="Questions that are asked.")
 @click.option("--models", type=click.IntRange(2, 1000), default=30, show_default=True, help="Models to be compared.")
@@ -160,18 +209,17 @@ def power_command(
     are right or wrong, such as accuracy; a difference of 0.02 is two percentage points.
     """
     from registry.boards.planning import ASSUMED, plan
-    from registry.statistics.power import critical_of, power_of, questions_needed, spread_of_differing
+    from registry.statistics.power import ONE_PAIR, critical_of, power_of_differing, questions_needed_of_differing
 
     shares = differing or tuple(share for share in ASSUMED if share >= (difference or 0)) or (1.0,)
     rows: list[dict[str, Any]] = [asdict(row) for row in plan([questions], models, power=power, differing=shares)]
     if difference is not None:
         together = critical_of(models)
         for row in rows:
-            spread = spread_of_differing(row["differing"], difference)
-            row["power"] = power_of(difference, spread, questions)
-            row["needed"] = questions_needed(difference, spread, power=power)
-            row["power_all"] = power_of(difference, spread, questions, critical=together)
-            row["needed_all"] = questions_needed(difference, spread, power=power, critical=together)
+            for name, critical in (("", ONE_PAIR), ("_all", together)):
+                true = (difference, row["differing"])
+                row[f"power{name}"] = power_of_differing(*true, questions, critical=critical)
+                row[f"needed{name}"] = questions_needed_of_differing(*true, power=power, critical=critical)
     if as_json:
         print_json({"questions": questions, "models": models, "power": power, "difference": difference, "rows": rows})
         return

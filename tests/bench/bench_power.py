@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from registry.statistics.bootstrap import RANK_RESAMPLES, percentile_interval, resampled_means
-from registry.statistics.power import critical_of, power_of, smallest_difference_of_differing, spread_of_differing
+from registry.statistics.power import critical_of, power_of, power_of_differing, smallest_difference_of_differing
 from registry.statistics.simultaneous import compare_all
 
 QUESTIONS: Final = (100, 300, 1000)
@@ -68,9 +68,9 @@ def main(arguments: Sequence[str]) -> None:
                 difference = smallest_difference_of_differing(differing, questions, power=power)
                 if difference is None:
                     continue
-                planned = power_of(difference, spread_of_differing(differing, difference), questions)
+                planned = power_of_differing(difference, differing, questions)
                 share = simulated(questions, differing, difference, simulations)
-                cells = [f"{100 * one:.1f}" for one in (100 * differing / 100, difference, planned, share)]
+                cells = [f"{100 * one:.1f}" for one in (differing, difference, planned, share)]
                 print(f"| {questions:,} | {' | '.join(f'{cell} %' for cell in cells)} |", flush=True)
     print("\n| models | questions | true difference | planned | simulated |\n|---|---|---|---|---|")
     for questions, difference in ((200, 0.16), (1000, 0.07)):

@@ -46,6 +46,7 @@ def _of_column(snapshot: BoardSnapshot, document: Row, column: str) -> Row:
     """Ranked rows, best first, with the questions that each would need; and the plan."""
     # Here rather than above: the website starts without numpy, and most of its pages never need it.
     from registry.boards import planning
+    from registry.statistics.bootstrap import MINIMUM_QUESTIONS
 
     together = document.get("together", {}).get(column)
     ranked = [row for row in document["rows"] if row["values"][column]["rank"] is not None]
@@ -64,6 +65,6 @@ def _of_column(snapshot: BoardSnapshot, document: Row, column: str) -> Row:
         "counts": counts,
         "equivalent": equivalent,
         "models": models,
-        "plan": planning.plan(counts, models) if can_plan and equivalent >= planning.MINIMUM_QUESTIONS else [],
+        "plan": planning.plan(counts, models) if can_plan and equivalent >= MINIMUM_QUESTIONS else [],
         "measured": planning.measured(document, column),
     }
