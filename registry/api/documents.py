@@ -864,6 +864,38 @@ class Unranked(TypedDict):
     commands: list[str]
 
 
+class NamedRevision(TypedDict):
+    """A model revision on a board."""
+
+    model: str
+    revision: int
+
+
+class BoardOtherwise(TypedDict):
+    """What a choice would change: who is first then, how many models' ranks change, and by how much at most."""
+
+    choice: str
+    first: list[NamedRevision]
+    changed: int
+    largest: int
+
+
+class BoardRemoval(TypedDict):
+    """So many questions, of all, are enough to leave out for this model to be level with the first."""
+
+    questions: int
+    of: int
+    model: str
+    revision: int
+
+
+class BoardFragility(TypedDict):
+    """What would rank a column's models otherwise; `removal`: of means over questions."""
+
+    otherwise: list[BoardOtherwise]
+    removal: BoardRemoval | None
+
+
 class Board(TypedDict):
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database."""
 
@@ -881,6 +913,7 @@ class Board(TypedDict):
     sealed_evaluations: int
     withdrawals: NotRequired[int]
     together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
+    fragile: NotRequired[Annotated[dict[str, BoardFragility], Field(description="Column to what would change it.")]]
     rows: list[BoardRow]
     as_of: Time
     digest: Digest

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Engine, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from registry.boards.standings import Above, BoardRow, Standing, Together, board_standings
+from registry.boards.standings import Above, BoardRow, Fragility, Standing, Together, board_standings
 from registry.boards.store import board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
@@ -178,6 +178,7 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         "sealed_evaluations": sealed,
         "withdrawals": withdrawals,
         "together": {name: _all_pairs(together) for name, together in standings.together.items()},
+        "fragile": {name: _fragility(found) for name, found in standings.fragile.items()},
         "rows": [_row(row, flags) for row in standings.rows],
     }
 
@@ -260,6 +261,27 @@ def _above(above: Above) -> dict[str, Any]:
         "p_value": _rounded(above.p_value),
         "p_holm": _rounded(above.p_holm),
         "told_apart": above.told_apart,
+    }
+
+
+def _fragility(found: Fragility) -> dict[str, Any]:
+    def named(place: int) -> dict[str, Any]:
+        return {"model": found.models[place].model.name, "revision": found.models[place].number}
+
+    removal = found.removal
+    return {
+        "otherwise": [
+            {
+                "choice": item.choice,
+                "first": [named(place) for place in item.first],
+                "changed": item.changed,
+                "largest": item.largest,
+            }
+            for item in found.otherwise
+        ],
+        "removal": None
+        if removal is None
+        else {"questions": removal.questions, "of": removal.of, **named(removal.model)},
     }
 
 

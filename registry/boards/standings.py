@@ -11,11 +11,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import Column
+from registry.boards.fragility import Otherwise, Removal, TaskValues, fewest_questions, otherwise
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.queue.evaluations import select_questions
-from registry.results.clusters import Clusters, clusters_of
+from registry.results.clusters import AT_ONCE, Clusters, clusters_of
 from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
 from registry.statistics.bootstrap import (
     RANK_RESAMPLES,
@@ -28,7 +29,7 @@ from registry.statistics.bootstrap import (
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import Comparisons, compare_all
-from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction, QuestionScore
+from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction, Question, QuestionScore
 
 Array = NDArray[np.float64]
 
@@ -107,11 +108,21 @@ class BoardRow:
 
 
 @dataclass(frozen=True)
+class Fragility:
+    """What would rank a column's models otherwise. models: those ranked, in whose places the others count."""
+
+    models: list[ModelRevision]
+    otherwise: list[Otherwise]
+    removal: Removal | None
+
+
+@dataclass(frozen=True)
 class BoardStandings:
-    """A board: its rows by name and revision, and of each column with rank intervals what it tells apart."""
+    """A board: its rows by name and revision, and of each column what it tells apart and how fragile its ranks are."""
 
     rows: list[BoardRow]
     together: dict[str, Together]
+    fragile: dict[str, Fragility]
 
 
 @dataclass(frozen=True)
@@ -155,7 +166,29 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
         column.name: _rank(column.metric, [(row.revision, row.standings[column.name]) for row in complete])
         for column in columns
     }
-    return BoardStandings(rows, {name: together for name, together in ranked.items() if together is not None})
+    fragile = {}
+    for column in columns:
+        known = [
+            (row.revision, [task[number][column.name].values for task in by_task])
+            for number, row in enumerate(rows)
+            if row.complete and row.standings[column.name].rank is not None
+        ]
+        if len(known) > 1 and (found := _fragility(column.metric, tasks, known)) is not None:
+            fragile[column.name] = found
+    together = {name: compared for name, compared in ranked.items() if compared is not None}
+    return BoardStandings(rows, together, fragile)
+
+
+def _fragility(
+    metric: str, tasks: Sequence[str], known: Sequence[tuple[ModelRevision, Sequence[TaskValues | None]]]
+) -> Fragility | None:
+    """None for a metric that is taken over runs."""
+    models = [[task for task in values if task is not None] for _, values in known]
+    if any(len(values) < len(tasks) for values in models):
+        return None
+    better, function = METRICS[metric].better, FUNCTIONS_OF_TWO_MEANS.get(metric)
+    removal = fewest_questions(models, better) if function is None else None
+    return Fragility([revision for revision, _ in known], otherwise(models, tasks, better, function), removal)
 
 
 @dataclass
@@ -163,7 +196,7 @@ class _TaskStanding:
     """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
 
     resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
-    many of these there are, where questions belong together.
+    many of these there are, where questions belong together. values: per question; None for what is taken over runs.
     """
 
     value: float | None
@@ -173,6 +206,7 @@ class _TaskStanding:
     resting_on: int = 0
     clustered: Array | None = None
     clusters: int | None = None
+    values: TaskValues | None = None
 
 
 def _task_standings(
@@ -184,11 +218,13 @@ def _task_standings(
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
     read: dict[tuple[int, int], Mapping[str, Array]] = {}
     grouped: dict[tuple[int, ...], Clusters | None] = {}
+    flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
     for column in columns:
         of_column = column_entries("", column, entries)[entries[0].task]
         pooled = tuple(question for entry in of_column for question in questions[entry.ordinal])
         if pooled not in grouped:
             grouped[pooled] = clusters_of(session, pooled)
+            flags[pooled] = flagged(session, pooled)
         metric = METRICS[column.metric]
         for number, row in enumerate(rows):
             evaluations = [_evaluation(row, entry) for entry in of_column]
@@ -213,6 +249,7 @@ def _task_standings(
             means = _Means(tuple(np.where(undefined, np.nan, values) for values in base), grouped[pooled])
             drawn.append((number, column.name, means))
             found[number][column.name] = _of_means(column.metric, means)
+            found[number][column.name].values = TaskValues(means.base, flags[pooled])
     _draw(found, drawn, seed)
     return found
 
@@ -368,6 +405,17 @@ def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Compari
 
 def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
+
+
+def flagged(session: Session, question_ids: Sequence[int]) -> NDArray[np.bool_]:
+    """Which questions have options that refer to each other or are sorted numbers, shape (questions,)."""
+    found: set[int] = set()
+    for start in range(0, len(question_ids), AT_ONCE):
+        query = select(Question.id).where(
+            Question.id.in_(question_ids[start : start + AT_ONCE]), Question.refers_to_options | Question.sorted_numeric
+        )
+        found.update(session.scalars(query))
+    return np.array([question_id in found for question_id in question_ids], dtype=np.bool_)
 
 
 def _question_ids(session: Session, entry: BoardEntry) -> list[int]:

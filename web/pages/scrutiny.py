@@ -38,6 +38,7 @@ def scrutiny(name: str) -> ResponseReturnValue:
         metric=parse_column(column).metric,
         labels={item["name"]: METRICS[item["metric"]].label for item in document["columns"]},
         together=document.get("together", {}).get(column),
+        fragile=document.get("fragile", {}).get(column),
         **_found.get(f"{snapshot.digest}:{column}", lambda: _of_column(snapshot, document, column)),
     )
 
