@@ -471,6 +471,7 @@ class EvaluationDocument(EvaluationHeader):
     progress: Progress
     metrics: MetricValues
     noise: RepeatNoise | None
+    clustered: Annotated["Clustered | None", Field(description="Null where every question stands for itself.")]
     scopes: list[ScopeMetric]
     provenance: Provenance
 
@@ -823,15 +824,58 @@ class BoardEvaluation(TypedDict):
     copies_withdrawn: NotRequired[bool]
 
 
+class BoardNeighbour(TypedDict):
+    """A model against the one ranked next above it. Null: the two are not compared, as on few questions.
+
+    `told_apart` holds for all pairs of the column at once, `p_holm` is corrected for all of them, `p_value` for none.
+    """
+
+    model: str
+    revision: int
+    difference: float
+    standard_error: float | None
+    p_value: float | None
+    p_holm: float | None
+    told_apart: bool
+
+
 class BoardValue(TypedDict):
-    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete."""
+    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
+
+    `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
+    Snapshots of version 2 and older lack what holds at once. Where questions belong together, `clusters` are how many
+    independent groups they are, `cluster_interval` and the ranks are over resampled clusters, and `design_effect` is
+    how many times the variance that makes.
+    """
 
     value: float | None
     n: int
     interval: Interval | None
+    clusters: NotRequired[int]
+    cluster_interval: NotRequired[Interval | None]
+    design_effect: NotRequired[float | None]
     rank: int | None
     rank_interval: RankInterval | None
     tier: int | None
+    all_rank_interval: NotRequired[RankInterval | None]
+    all_tier: NotRequired[int | None]
+    above: NotRequired[BoardNeighbour | None]
+
+
+class BoardPairs(TypedDict):
+    """All pairs of a column's ranked models, compared at once; `neighbours` are next to each other in the ranking.
+
+    A pair is told apart where its difference is more than about `critical_value` standard errors. `standard_error` is
+    that of the median pair's difference.
+    """
+
+    models: int
+    pairs: int
+    pairs_told_apart: int
+    neighbours: int
+    neighbours_told_apart: int
+    critical_value: float | None
+    standard_error: float | None
 
 
 class BoardRow(TypedDict):
@@ -867,6 +911,38 @@ class Unranked(TypedDict):
     commands: list[str]
 
 
+class NamedRevision(TypedDict):
+    """A model revision on a board."""
+
+    model: str
+    revision: int
+
+
+class BoardOtherwise(TypedDict):
+    """What a choice would change: who is first then, how many models' ranks change, and by how much at most."""
+
+    choice: str
+    first: list[NamedRevision]
+    changed: int
+    largest: int
+
+
+class BoardRemoval(TypedDict):
+    """So many questions, of all, are enough to leave out for this model to be level with the first."""
+
+    questions: int
+    of: int
+    model: str
+    revision: int
+
+
+class BoardFragility(TypedDict):
+    """What would rank a column's models otherwise; `removal`: of means over questions."""
+
+    otherwise: list[BoardOtherwise]
+    removal: BoardRemoval | None
+
+
 class Board(TypedDict):
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database."""
 
@@ -883,6 +959,8 @@ class Board(TypedDict):
     bootstrap: Bootstrap
     sealed_evaluations: int
     withdrawals: NotRequired[int]
+    together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
+    fragile: NotRequired[Annotated[dict[str, BoardFragility], Field(description="Column to what would change it.")]]
     rows: list[BoardRow]
     as_of: Time
     digest: Digest
@@ -971,6 +1049,22 @@ class DistinctPrompts(TypedDict):
     max: int | None
 
 
+class ClusteredInterval(TypedDict):
+    """A metric's 95 % interval over resampled clusters, and how many times the variance that makes."""
+
+    interval: Interval | None
+    design_effect: float | None
+
+
+class Clustered(TypedDict):
+    """Intervals where questions belong together, such as those on one passage; `largest`: questions of one cluster."""
+
+    questions: int
+    clusters: int
+    largest: int
+    metrics: dict[str, ClusteredInterval]
+
+
 class EvaluationMetrics(TypedDict):
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
 
@@ -987,6 +1081,7 @@ class EvaluationMetrics(TypedDict):
     noise: RepeatNoise | None
     asked: Annotated[str | None, Field(description="In how many orders or variants, in words.")]
     chance: Annotated[float | None, Field(description="Accuracy that guessing gives over all questions.")]
+    clustered: Annotated[Clustered | None, Field(description="Null where every question stands for itself.")]
     per_question: NotRequired[dict[str, MetricValues]]
 
 

@@ -107,6 +107,36 @@ def metric_intervals_together(
     ]
 
 
+def column_samples(
+    values: Mapping[str, Array], *, resamples: int, clusters: NDArray[np.intp] | None = None
+) -> dict[str, tuple[Array, NDArray[np.bool_]]]:
+    """Metric to its resampled values, (resamples,), and the questions that its interval rests on, (questions,).
+
+    values: as for `metric_intervals`. Metrics that are defined for fewer than MINIMUM_QUESTIONS are left out.
+    clusters: as for `resampled_means`.
+    """
+    columns: list[Array] = []
+    places: dict[str, int] = {}
+    resting: dict[str, NDArray[np.bool_]] = {}
+    for name in [*values, *FUNCTIONS_OF_TWO_MEANS]:
+        parts, function = base_metrics(name), FUNCTIONS_OF_TWO_MEANS.get(name)
+        lacking = np.logical_or.reduce([np.isnan(values[part]) for part in parts])
+        resting[name] = ~lacking & (values[parts[0]] == 1) if function and function.share_of_first else ~lacking
+        if np.count_nonzero(resting[name]) >= MINIMUM_QUESTIONS:
+            places[name] = len(columns)
+            columns += [np.where(lacking, np.nan, values[part]) for part in parts]
+    if not columns:
+        return {}
+    samples = resampled_means(np.stack(columns, axis=1), resamples=resamples, clusters=clusters)
+    found: dict[str, tuple[Array, NDArray[np.bool_]]] = {}
+    for name, place in places.items():
+        drawn, function = samples[:, place], FUNCTIONS_OF_TWO_MEANS.get(name)
+        if function is not None:
+            drawn = combined(function.function, drawn, samples[:, place + 1])
+        found[name] = (drawn, resting[name])
+    return found
+
+
 def _interval(metric: str, values: Array, samples: Array, places: Sequence[int]) -> Interval | None:
     """The interval of a metric. places: the columns of its base metrics in values and samples."""
     n = resting_on(metric, [values[:, place] for place in places])

@@ -114,6 +114,7 @@ TABLE = {
     ("GET", "/benchmarks/<benchmark>/answer-moving"): "read",
     ("GET", "/boards"): "read",
     ("GET", "/boards/<name>"): "read",
+    ("GET", "/boards/<name>/scrutiny"): "read",
     ("GET", "/chain"): "read",
     ("GET", "/compare"): "read",
     ("GET", "/drift"): "read",

@@ -16,6 +16,7 @@ from registry.tables import EVALUATION_STATES
 from web import queries
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
+from web.clustered import clustered
 from web.identity import settings_of
 from web.noise import repeat_noise
 from web.parameters import (
@@ -148,6 +149,7 @@ def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
             "cost": cost_document(session(), row["evaluation_id"], settings_of()),
             "metrics": {name: of_all.get(name) for name in ALL_NAMES},
             "noise": repeat_noise(row["evaluation_id"], query.noise_from),
+            "clustered": clustered(row["evaluation_id"], row["seal"]),
             "scopes": [{key: value for key, value in item.items() if key != "evaluation_id"} for item in scopes],
             "provenance": provenance_of(row),
         }

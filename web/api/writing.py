@@ -14,6 +14,7 @@ from registry.boards.store import import_board, import_suite, plan_of
 from registry.boards.submissions import check_hub_name
 from registry.db import MAX_INTEGER, write_session
 from registry.errors import ModelError, UsageError
+from registry.lookups import find_evaluation
 from registry.names import split_reference
 from registry.people import accounts
 from registry.queue.estimate import Plan, estimates
@@ -25,6 +26,7 @@ from web.api import bodies
 from web.api.operations import answer, change, get
 from web.api.paths import BenchmarkName, EvaluationId
 from web.api.uploads import Upload
+from web.clustered import clustered
 from web.identity import engine, viewer
 from web.noise import repeat_noise
 from web.parameters import Between, Name, NoiseFrom, OneOf, Query, Text, YesOrNo, shorten
@@ -355,7 +357,9 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
         without_flagged=query.without_flagged == "yes",
         per_question=query.per_question == "yes",
     )
-    return answer(found | {"noise": repeat_noise(evaluation_id, query.noise_from)})
+    noise = repeat_noise(evaluation_id, query.noise_from)
+    seal = find_evaluation(session(), evaluation_id).seal
+    return answer(found | {"noise": noise, "clustered": clustered(evaluation_id, seal)})
 
 
 @get("/evaluations/<evaluation_id>/verification", documents.Verification, tag="results", scope="maintain")
