@@ -924,6 +924,34 @@ class DistinctPrompts(TypedDict):
     max: int | None
 
 
+class SampleLook(TypedDict):
+    """What was known after so many questions. information: the share of what the precision needs."""
+
+    questions: int
+    value: float
+    low: float
+    high: float
+    information: float
+
+
+class SampledMetric(TypedDict):
+    """What an evaluation with a stated precision has found. history: other models whose answers narrow the interval.
+
+    questions: of the benchmark or the part of it; asked: so far; at_most: asked at most. reached: the interval is as
+    narrow as was asked for. All intervals hold together with the confidence.
+    """
+
+    metric: str
+    precision: float
+    confidence: float
+    history: int
+    questions: int
+    asked: int
+    at_most: int
+    reached: bool
+    looks: list[SampleLook]
+
+
 class EvaluationMetrics(TypedDict):
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
 
@@ -940,6 +968,9 @@ class EvaluationMetrics(TypedDict):
     noise: RepeatNoise | None
     asked: Annotated[str | None, Field(description="In how many orders or variants, in words.")]
     chance: Annotated[float | None, Field(description="Accuracy that guessing gives over all questions.")]
+    sample: Annotated[
+        SampledMetric | None, Field(description="Of an evaluation that asks only as much as a precision needs.")
+    ]
     per_question: NotRequired[dict[str, MetricValues]]
 
 

@@ -45,6 +45,8 @@ def metrics(
         print_json(document)
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
+    if document["sample"] is not None:
+        _print_sample(document["sample"])
     if document["asked"]:
         silent = "; nothing is known of how its answers hold up when the options move"
         silent = silent if document["distinct_prompts"]["max"] <= 1 else ""
@@ -63,6 +65,14 @@ def metrics(
     for external_id, values in document.get("per_question", {}).items():
         shown = ", ".join(f"{name} {show(value)}" for name, value in values.items() if value is not None)
         click.echo(f"{external_id}: {shown or 'not scored'}")
+
+
+def _print_sample(sample: dict[str, Any]) -> None:
+    asked = f"{sample['asked']} of {sample['questions']} questions asked"
+    history = f", with the answers of {sample['history']} other models" if sample["history"] else ""
+    click.echo(f"  {sample['metric']} to ±{sample['precision']:g}: {asked}{history}")
+    for look in sample["looks"]:
+        click.echo(f"    after {look['questions']}: {show(look['value'])}{_bounds([look['low'], look['high']])}")
 
 
 def _bounds(interval: list[float] | None) -> str:
