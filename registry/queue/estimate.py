@@ -14,6 +14,7 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
+from registry.queue.sampling import most_asked
 from registry.queue.shards import shard_prompts
 from registry.tables import Evaluation, ModelRevision, Shard
 
@@ -29,7 +30,8 @@ Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
 class Estimate:
     """What one evaluation would cost.
 
-    evaluation: the id of one that is there already. prompts_left: prompts that are not scored yet.
+    evaluation: the id of one that is there already. questions, prompts: the most that one with a stated precision can
+    need. prompts_left: prompts that are not scored yet.
     tokens_naive, tokens_shared: of those; each prompt on its own, and the common beginnings of a shard's prompts
     counted once. prompts_sampled: how many were tokenised. seconds: of one worker; None where `reason` says why.
     """
@@ -113,6 +115,10 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "prompts": evaluation.prompts,
                     "prompts_left": sum(shard.prompts for shard in undone),
                 }
+                if new and (most := most_asked(evaluation)) is not None:
+                    # Only its first batch is planned yet.
+                    facts |= {"questions": most, "prompts": round(evaluation.prompts / evaluation.questions * most)}
+                    facts["prompts_left"] = facts["prompts"]
                 definition = evaluation.protocol.definition
                 shards = [
                     [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]

@@ -127,6 +127,19 @@ def add_design(
     return set(sample.question_ids[: sample.ends[0]])
 
 
+def most_asked(evaluation: Evaluation) -> int | None:
+    """Questions that a stated precision takes where half of all answers are right; None where all are asked."""
+    asked = design_of(evaluation)
+    if asked is None:
+        return None
+    from registry.statistics.survey import batch_ends, most_needed  # and numpy
+
+    questions = asked["design"]["questions"]
+    needed = most_needed(questions, float(asked["precision"]), float(asked["confidence"]))
+    ends = batch_ends(questions, asked["design"]["batch"], asked["max_questions"])
+    return next((end for end in ends if end >= needed), ends[-1])
+
+
 def go_on(session: Session, evaluation_id: int) -> None:
     """Queues the next batch of an evaluation that needs one, once all shards of the last are done."""
     if design_of(session.get_one(Evaluation, evaluation_id)) is None:

@@ -1,5 +1,6 @@
 """Designs of evaluations that ask only as many questions as a stated precision needs; read without numpy."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from registry.metrics import METRICS
@@ -25,3 +26,13 @@ def design_of(evaluation: Evaluation) -> dict[str, Any] | None:
     """What was asked for and how questions are drawn; None for an evaluation of all its questions."""
     design: dict[str, Any] | None = evaluation.specification["questions"].get("precision")
     return design
+
+
+def sampled_label(question_filter: Mapping[str, Any]) -> str | None:
+    """How precisely a metric was asked for, in words; None where all questions were asked.
+
+    >>> sampled_label({"limit": None, "precision": {"precision": "0.02", "metric": "accuracy"}})
+    'sampled for accuracy to ±0.02'
+    """
+    asked = question_filter.get("precision")
+    return None if asked is None else f"sampled for {asked['metric']} to ±{asked['precision']}"

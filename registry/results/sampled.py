@@ -128,6 +128,7 @@ def draw(
         "version": VERSION,
         "method": METHOD,
         "seed": seed,
+        "questions": len(questions),
         "strata": "difficulty" if known else "subject",
         "history": sorted(known),
         "batch": batch,

@@ -26,6 +26,9 @@ PENALTY: Final = 50.0
 BANDS: Final = 16
 SMALLEST_BAND: Final = 30
 """At most so many strata by difficulty, of so many questions at least."""
+SPENT: Final = 4
+"""Added to the strata as degrees of freedom that an estimate has spent. A run stops where its standard error happens to
+be small: without this, intervals of runs that stopped after 190 questions covered 93.8 %."""
 THIN_HISTORY: Final = 5
 """With fewer models that were asked everything, history is not used."""
 SMALLEST_RATE: Final = 0.5
@@ -125,7 +128,8 @@ def estimates(frame: Frame, asked: Integers, values: Floats) -> tuple[Floats, Fl
     Returns (means, standard errors), shape (samples,). With strata of Nₕ questions, nₕ of them asked, and residuals
     eᵢ = yᵢ − (xᵢ − x̄ₕ)·β, where x are the known answers of other models, x̄ₕ their means over the whole stratum and β
     ridge coefficients fitted without question i's fold: ŷ = Σ (Nₕ/N) ēₕ, with variance
-    Σ (Nₕ/N)² (1/nₕ − 1/Nₕ) s²ₕ(e). A stratum with one question asked takes s² of all; one with none, also their mean.
+    Σ (Nₕ/N)² (1/nₕ − 1/Nₕ) s²ₕ(e), times n/(n − H − SPENT) of H strata. A stratum with one question asked takes s² of
+    all; one with none, also their mean. Where history explains every answer, s² is at least 1/n: as if one were off by 1.
     Sources: Cochran, *Sampling Techniques* (1977), chapters 5 and 7, the stratified regression estimator; Zrnic and
     Candès, *Cross-prediction-powered inference* (2024), fitting on the other folds.
     """
@@ -145,7 +149,10 @@ def estimates(frame: Frame, asked: Integers, values: Floats) -> tuple[Floats, Fl
         pooled = squares.sum(axis=1, keepdims=True) / np.maximum(free.clip(0).sum(axis=1, keepdims=True), 1)
         variances = np.where(free > 0, squares / free, pooled)
     left = 1 / np.maximum(counts, 1) - 1 / sizes
-    return (means * weights).sum(axis=1), np.sqrt((weights**2 * left * variances).sum(axis=1))
+    n = residuals.shape[1]
+    widened = n / max(1, n - len(frame.rates) - SPENT)
+    variance = widened * (weights**2 * left * variances).sum(axis=1)
+    return (means * weights).sum(axis=1), np.sqrt(np.maximum(variance, (1 / n - 1 / sizes.sum()) / n))
 
 
 def _explained(frame: Frame, asked: Integers, values: Floats, strata: Integers) -> Floats:
@@ -186,9 +193,14 @@ def worst_case(questions: int, precision: float, z: float) -> int:
     return min(questions, math.ceil(needed / (1 + needed / questions)))
 
 
+def most_needed(questions: int, precision: float, confidence: float) -> int:
+    """Questions after which the last look's interval is narrow enough where half of the answers are right."""
+    return worst_case(questions, precision, critical_values(confidence)[-1])
+
+
 def batch_of(questions: int, precision: float, confidence: float) -> int:
-    """Questions of a batch, after each of which the interval may be looked at: a fiftieth of the worst case."""
-    return max(1, -(-worst_case(questions, precision, critical_values(confidence)[-1]) // 50))
+    """Questions of a batch, after each of which the interval may be looked at: a fiftieth of what can be needed."""
+    return max(1, -(-most_needed(questions, precision, confidence) // 50))
 
 
 def batch_ends(questions: int, batch: int, most: int | None = None) -> list[int]:
@@ -200,7 +212,7 @@ def batch_ends(questions: int, batch: int, most: int | None = None) -> list[int]
 
 def smallest_share(questions: int, precision: float, confidence: float) -> float:
     """The share of a stratum that has about two questions asked at the first look."""
-    return min(1.0, 16 / worst_case(questions, precision, critical_values(confidence)[-1]))
+    return min(1.0, 16 / most_needed(questions, precision, confidence))
 
 
 def looks(
@@ -217,8 +229,9 @@ def looks(
         if end > len(values) or np.isnan(values[:end]).any() or (found and found[-1].information >= 1):
             break
         means, errors = estimates(frame, asked[:, :end], values[None, :end])
+        everything = end >= len(frame.strata)
         taken = look(
-            float(means[0]),
+            float(values[:end].mean() if everything else means[0]),
             float(errors[0]),
             end,
             of=len(frame.strata),

