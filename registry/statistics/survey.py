@@ -129,7 +129,7 @@ def estimates(frame: Frame, asked: Integers, values: Floats) -> tuple[Floats, Fl
     eᵢ = yᵢ − (xᵢ − x̄ₕ)·β, where x are the known answers of other models, x̄ₕ their means over the whole stratum and β
     ridge coefficients fitted without question i's fold: ŷ = Σ (Nₕ/N) ēₕ, with variance
     Σ (Nₕ/N)² (1/nₕ − 1/Nₕ) s²ₕ(e), times n/(n − H − SPENT) of H strata. A stratum with one question asked takes s² of
-    all; one with none, also their mean. Where history explains every answer, s² is at least 1/n: as if one were off by 1.
+    all; one with none, also their mean. s² of all is at least 1/n: as if one answer were off by 1.
     Sources: Cochran, *Sampling Techniques* (1977), chapters 5 and 7, the stratified regression estimator; Zrnic and
     Candès, *Cross-prediction-powered inference* (2024), fitting on the other folds.
     """

@@ -1,5 +1,6 @@
 """An evaluation with a stated precision asks as many questions as that takes, whatever happens to its workers."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,6 +20,7 @@ from registry.results.sampled import Sampled, sampled
 from registry.tables import EvaluationQuestion, Shard, Worker
 from registry.verification import verify_evaluation
 from tests.chaos.comparison import taken_down
+from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer, fake_logprobs
 from tests.population import add_model, queue_sampled
 
@@ -136,6 +138,26 @@ def test_failures_lost_workers_and_another_order_change_no_decision(engine: Engi
         assert one[name] == two[name], name
 
 
+def test_of_two_workers_that_finish_a_batch_at_once_one_queues_the_next(engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_sampled(engine, tmp_path)
+    with write_session(engine) as session:
+        first = session.scalar(select(func.count()).select_from(Shard))
+    held = [take(engine, "w1") for _ in range(first or 0)]
+    assert len(held) >= 2
+    *early, one, other = [claim for claim in held if claim is not None]
+    for claim in early:
+        assert finish(engine, claim)
+    result = FakeScorer().score(engine, one, lambda: False)
+    with ThreadPoolExecutor(1) as pool:
+        with write_session(engine) as session:
+            assert claims.finish(session, one, result)
+            waiting = pool.submit(finish, engine, other)  # it cannot be over before this transaction is
+        assert waiting.result()
+    with read_session(engine) as session:
+        shards = session.scalars(select(Shard.state).where(Shard.evaluation_id == evaluation_id)).all()
+    assert (shards.count("done"), shards.count("queued")) == (first, 1)
+
+
 @pytest.mark.one_engine
 def test_an_evaluation_that_stopped_too_early_does_not_verify(engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_sampled(engine, tmp_path)
@@ -198,3 +220,24 @@ def test_the_answers_of_other_models_narrow_it_and_the_same_request_stays_one_ev
 def test_what_cannot_be_met_is_refused(engine: Engine, tmp_path: Path, request_: PrecisionRequest, reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         queue_sampled(engine, tmp_path, asked=request_)
+
+
+@pytest.mark.one_engine
+def test_the_commands_ask_estimate_and_show_it(database: str, engine: Engine, tmp_path: Path) -> None:
+    evaluation_id = queue_sampled(engine, tmp_path)
+    asked = ("--model", "fake", "--benchmark", "sampled", "--variants", "original")
+    assert shuffleboard_json("evaluations", "submit", *asked, "--precision", 0.04, database_url=database) == {
+        "evaluation": evaluation_id
+    }
+    other = (*asked, "--precision", 0.05, "--metric", "best_accuracy")
+    refused = shuffleboard("evaluations", "submit", *other, status=2, database_url=database)
+    assert "best_accuracy needs each question in two orders or more" in refused.stderr
+    refused = shuffleboard("evaluations", "submit", *asked, "--metric", "accuracy", status=2, database_url=database)
+    assert "--metric without --precision" in refused.stderr
+    estimate = shuffleboard_json("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database)
+    assert 100 <= estimate["prompts"] < 160
+    score_all(engine, evaluation_id)
+    shown = shuffleboard("metrics", evaluation_id, database_url=database).stdout
+    found = found_in(engine, evaluation_id)
+    assert f"accuracy to ±0.04: {found.asked} of 160 questions asked" in shown
+    assert f"after {found.asked}: " in shown
