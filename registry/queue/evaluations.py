@@ -90,7 +90,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         filter_json |= {"precision": sampling.asked_for(request.precision, planned)}
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
     if request.precision is not None:
-        known = sampling.find_same(session, specification, version.id)
+        known = sampling.find_same(session, specification, revision)
         if known is not None and not request.new_replicate:
             return known, False
         first = sampling.add_design(session, specification, request.precision, revision, questions)

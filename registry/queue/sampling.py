@@ -76,12 +76,10 @@ def asked_for(request: PrecisionRequest, planned: Sequence[PlannedQuestion]) -> 
     } | ({} if request.history else {"without_history": True})
 
 
-def find_same(session: Session, specification: dict[str, Any], benchmark_version_id: int) -> Evaluation | None:
+def find_same(session: Session, specification: dict[str, Any], revision: ModelRevision) -> Evaluation | None:
     """The newest evaluation that stands and asks for the same, whatever the history was when it was designed."""
     query = (
-        select(Evaluation)
-        .where(Evaluation.benchmark_version_id == benchmark_version_id, stands())
-        .order_by(Evaluation.id.desc())
+        select(Evaluation).where(Evaluation.model_revision_id == revision.id, stands()).order_by(Evaluation.id.desc())
     )
     wanted = specification_digest(specification)
     for evaluation in session.scalars(query):

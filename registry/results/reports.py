@@ -40,13 +40,8 @@ def evaluation_metrics(
         "distinct_prompts": distinct_prompts(how),
         "asked": asked_how(how),
         "chance": how["chance"],
-        "sample": None,
+        "sample": sample_document(session, evaluation_id),
     }
-    if design_of(evaluation) is not None:
-        from registry.results.sampled import sampled  # and numpy
-
-        found = sampled(session, evaluation)
-        document["sample"] = None if found is None else found.document()
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""
         query = text(
@@ -56,6 +51,17 @@ def evaluation_metrics(
             item["external_id"]: _named(item) for item in session.execute(query, {"id": evaluation_id}).mappings()
         }
     return document
+
+
+def sample_document(session: Session, evaluation_id: int) -> dict[str, Any] | None:
+    """What the looks of an evaluation with a stated precision have found so far; None for one of all its questions."""
+    evaluation = find_evaluation(session, evaluation_id)
+    if design_of(evaluation) is None:
+        return None
+    from registry.results.sampled import sampled  # and numpy
+
+    found = sampled(session, evaluation)
+    return None if found is None else found.document()
 
 
 def _intervals(session: Session, evaluation_id: int, scope: str) -> dict[str, list[float] | None]:

@@ -75,6 +75,6 @@ def fluctuation_stopped(chosen: Integers, order: list[int]) -> tuple[Booleans, I
     """
     asked = chosen[:, order]
     # A missing first answer already differs from whatever comes second.
-    differs = (asked != asked[:, :1]) | (asked[:, :1] == MISSING)
-    decided = differs.any(axis=1)
+    differs: Booleans = (asked != asked[:, :1]) | (asked[:, :1] == MISSING)
+    decided: Booleans = differs.any(axis=1)
     return decided, np.where(decided, differs.argmax(axis=1) + 1, chosen.shape[1])

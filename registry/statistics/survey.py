@@ -98,7 +98,7 @@ def drawn_order(frame: Frame, ids: Sequence[str], seed: int) -> list[int]:
     rate w is due at (r + ½) / (N·w), so that every beginning holds each stratum in its proportion.
     """
     ranked = sorted(range(len(ids)), key=lambda place: hashlib.sha256(f"{seed}:{ids[place]}".encode()).digest())
-    return due_order(frame, np.array(ranked, dtype=np.int64)).tolist()
+    return [int(place) for place in due_order(frame, np.array(ranked, dtype=np.int64))]
 
 
 def due_order(frame: Frame, ranked: Integers) -> Integers:

@@ -23,6 +23,7 @@ from tests.chaos.comparison import taken_down
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer, fake_logprobs
 from tests.population import add_model, queue_sampled
+from web import create_app
 
 
 @pytest.fixture
@@ -222,7 +223,6 @@ def test_what_cannot_be_met_is_refused(engine: Engine, tmp_path: Path, request_:
         queue_sampled(engine, tmp_path, asked=request_)
 
 
-@pytest.mark.one_engine
 def test_the_commands_ask_estimate_and_show_it(database: str, engine: Engine, tmp_path: Path) -> None:
     evaluation_id = queue_sampled(engine, tmp_path)
     asked = ("--model", "fake", "--benchmark", "sampled", "--variants", "original")
@@ -237,7 +237,38 @@ def test_the_commands_ask_estimate_and_show_it(database: str, engine: Engine, tm
     estimate = shuffleboard_json("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database)
     assert 100 <= estimate["prompts"] < 160
     score_all(engine, evaluation_id)
+    row = shuffleboard_json("leaderboard", database_url=database)["rows"][0]
+    assert (row["evaluation"], row["questions"]) == (evaluation_id, found_in(engine, evaluation_id).asked)
     shown = shuffleboard("metrics", evaluation_id, database_url=database).stdout
     found = found_in(engine, evaluation_id)
     assert f"accuracy to ±0.04: {found.asked} of 160 questions asked" in shown
     assert f"after {found.asked}: " in shown
+
+
+@pytest.mark.one_engine
+def test_its_page_shows_the_interval_narrow_and_is_followed_while_it_runs(
+    database: str, engine: Engine, tmp_path: Path
+) -> None:
+    evaluation_id = queue_sampled(engine, tmp_path)
+    client = create_app(database_url=database).test_client()
+
+    def page() -> str:
+        response = client.get(f"/evaluations/{evaluation_id}")
+        assert response.status_code == 200
+        return response.text
+
+    assert "The first interval is stated after 100 questions" in page()
+    while found_in(engine, evaluation_id).looks == []:
+        held = take(engine)
+        assert held is not None
+        assert finish(engine, held)
+    running = page()
+    assert "Sampled to ±4 points" in running
+    assert "data-follow" in running
+    score_all(engine, evaluation_id)
+    found = found_in(engine, evaluation_id)
+    complete = page()
+    assert "data-follow" not in complete
+    for look in found.looks:
+        assert f'<th scope="row" class="number">{look.questions}</th>' in complete
+    assert f"{found.asked} of 160 questions were asked" in complete
