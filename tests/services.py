@@ -83,10 +83,10 @@ def _apt_install(*packages: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _unpacked() -> Path | str:
-    """Chromium, curl, Redis and sqlite3 as Debian packages, unpacked into the virtual environment: that needs no root.
+    """Programs of Debian packages, unpacked into the virtual environment: that needs no root.
 
-    The folder of their programs; a text when they cannot be had. A program is a script that starts the unpacked one
-    with the libraries and fonts beside it.
+    The folder with Chromium, curl, PostgreSQL's, Redis and sqlite3; a text when they cannot be had. A program is a
+    script that starts the unpacked one with the libraries and fonts beside it.
     """
     if shutil.which("apt-get") is None:
         return "apt-get: not on this system"
@@ -102,7 +102,8 @@ def _unpacked() -> Path | str:
     options = [word for option in (*own, "Debug::NoLocking=true", "APT::Sandbox::User=") for word in ("-o", option)]
     # The shell has no windows, and needs none of the desktop that Chromium itself looks for.
     browser = "chromium-headless-shell"
-    wanted = [browser, "fonts-dejavu-core", "libatomic1", "libgomp1", "curl", "redis-server", "sqlite3"]
+    libraries_alone = ["fonts-dejavu-core", "libatomic1", "libgomp1"]
+    wanted = [browser, *libraries_alone, "curl", "postgresql", "redis-server", "sqlite3"]
     fetch = ["--no-install-recommends", "--download-only", "install", *wanted]
     for step in (["update"], fetch):
         outcome = _output(["apt-get", "-q", "-y", *options, *step])
@@ -131,6 +132,8 @@ def _unpacked() -> Path | str:
     node = metadata.distribution("playwright").locate_file("playwright/driver/node")
     commands = {name: str(files / "usr/bin" / name) for name in ("curl", "redis-server", "sqlite3")}
     commands |= {"chromium": str(files / "usr/lib/chromium" / browser), "node": str(node)}
+    # Each PostgreSQL program finds the others beside the one that is started.
+    commands |= {found.name: str(found) for found in files.glob("usr/lib/postgresql/*/bin/*")}
     for name, command in commands.items():
         (making / name).write_text(f'#!/bin/sh\n{prefix} exec {shlex.quote(command)} "$@"\n', encoding="utf-8")
         (making / name).chmod(0o755)
@@ -257,13 +260,15 @@ def postgresql_programs() -> Path:
         found = _installed_postgresql()
         if found is not None:
             return found
-    bundled = _bundled_postgresql()
-    if isinstance(bundled, Path):
-        os.environ["PATH"] += f":{bundled}"  # what makes backups calls the client's programs
-        return bundled
+    unpacked = _unpacked()
+    # The package's speaks TLS, the wheel's does not.
+    programs = unpacked if isinstance(unpacked, Path) else _bundled_postgresql()
+    if isinstance(programs, Path):
+        os.environ["PATH"] += f":{programs}"  # what makes backups calls the client's programs
+        return programs
     raise ServiceError(
         "no PostgreSQL for the tests; install it, or name a server in SHUFFLEBOARD_TEST_POSTGRESQL_URL. "
-        f"Tried PATH and /usr/lib/postgresql; {refused}; {bundled}"
+        f"Tried PATH and /usr/lib/postgresql; {refused}; {unpacked}; {programs}"
     )
 
 

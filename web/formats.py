@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import datetime
+from functools import lru_cache
 from string import ascii_uppercase
 from typing import Any, Final
 
@@ -83,6 +84,7 @@ def tested_in(row: Row) -> str | None:
     return asked_how(row) if "distinct_prompts_max" in row else None
 
 
+@lru_cache(1024, typed=True)  # markup equals the text that it is written as, and is not escaped
 def null(reason: str) -> Markup:
     """A dash with its reason, as a tooltip and for screen readers."""
     return Markup(

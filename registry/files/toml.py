@@ -1,6 +1,7 @@
-"""TOML files that users write: read whole, within a size, and free of what no door lets in."""
+"""Definitions that users write as files: read whole, within a size; TOML free of what no door lets in."""
 
 import tomllib
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,8 +11,8 @@ from registry.untrusted import RefusedError, check
 MAX_FILE_BYTES: Final = 1_000_000
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The document of a file. Raises IngestError naming file, problem and remedy."""
+def read_definition(path: Path | Traversable) -> str:
+    """The text of a file. Raises IngestError naming file, problem and remedy."""
     try:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
@@ -22,10 +23,17 @@ def read_toml(path: Path) -> dict[str, Any]:
             f"{path.name}: is larger than {MAX_FILE_BYTES:,} bytes, too large for a definition; check the file"
         )
     try:
-        document = tomllib.loads(content.decode("utf-8"))
-        check(document, path.name)
+        return content.decode("utf-8")
     except UnicodeDecodeError:
         raise IngestError(f"{path.name}: is not UTF-8; save it as UTF-8") from None
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The document of a file. Raises IngestError naming file, problem and remedy."""
+    text = read_definition(path)
+    try:
+        document = tomllib.loads(text)
+        check(document, path.name)
     except RefusedError as error:
         raise IngestError(f"{path.name}: {error}") from None
     except (ValueError, RecursionError) as error:

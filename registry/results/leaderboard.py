@@ -140,6 +140,7 @@ def _superseded() -> Select[Any]:
     )
 
 
+_MOST_NAMED: Final = 100
 _SEALED: Final = Evaluation.seal.is_not(None)
 _WHOLE: Final = Evaluation.questions >= BenchmarkVersion.questions
 _FILTER: Final = type_coerce(Evaluation.specification, JSON())["questions"]
@@ -153,14 +154,21 @@ _NAMES: Final = (
 )
 
 
-def _standing(*columns: Any) -> Select[Any]:
+def _standing(session: Session, *columns: Any) -> Select[Any]:
     """These columns of the evaluations that stand for their specification."""
-    return (
+    standing = (
         select(*columns)
         .select_from(Evaluation)
         .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
-        .where(Evaluation.id.not_in(_superseded()), stands())
+        .where(stands())
     )
+    # Named one by one while they are few: planning the comparison anew in every statement takes longer than running it.
+    if "superseded" not in session.info:
+        session.info["superseded"] = session.scalars(_superseded().distinct().limit(_MOST_NAMED + 1)).all()
+    named = session.info["superseded"]
+    if not named:
+        return standing
+    return standing.where(Evaluation.id.not_in(named if len(named) <= _MOST_NAMED else _superseded()))
 
 
 def _named(query: Select[Any], key: Any) -> Select[Any]:
@@ -194,8 +202,10 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
     if asked not in known:
         count = func.count().label("evaluations")
         kept = (_SEALED, *evaluation_conditions(asked))
-        of_whole = _standing(*_KEY, literal_column("NULL").label("part"), count).where(_WHOLE, *kept).group_by(*_KEY)
-        of_part = _standing(*_KEY, _FILTER.label("part"), count).where(Evaluation.id.in_(_partial()), *kept)
+        of_whole = (
+            _standing(session, *_KEY, literal_column("NULL").label("part"), count).where(_WHOLE, *kept).group_by(*_KEY)
+        )
+        of_part = _standing(session, *_KEY, _FILTER.label("part"), count).where(Evaluation.id.in_(_partial()), *kept)
         known[asked] = [
             row
             for query in (of_whole, of_part.group_by(*_KEY, _FILTER))
@@ -209,9 +219,22 @@ def _with_names(counted: Any) -> Select[Any]:
     return _named(of_version, counted.c)
 
 
+def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> list[Row]:
+    """Those of `count_groups` in which some evaluation has a value of the metric over all questions."""
+    of = EvaluationMetric
+    measured = (
+        _standing(session, *_KEY)
+        .join(of, of.evaluation_id == Evaluation.id)
+        .where(_SEALED, _scope(of.scope, "all"), of.metric == metric, of.value.is_not(None))
+        .distinct()
+    )
+    found = {tuple(row) for row in session.execute(measured)}
+    return [group for group in groups if _key(group) in found]
+
+
 def filter_choices(session: Session) -> dict[str, list[str]]:
     """What the leaderboard can be filtered by: every benchmark, variant set, protocol and number of shots on it."""
-    waiting = _named(_standing(*_NAMES).where(Evaluation.state.in_(UNFINISHED)), Evaluation)
+    waiting = _named(_standing(session, *_NAMES).where(Evaluation.state.in_(UNFINISHED)), Evaluation)
     unfinished = rows_of(session, waiting.distinct())
     rows = count_groups(session, Selection()) + unfinished
     return {key: sorted({str(row[key]) for row in rows}) for key in ("benchmark", "variants", "protocol", "shots")}
@@ -241,7 +264,7 @@ def complete_rows(
     elif ordering.above_chance and ordering.sort in CORRECTED:
         ids = _ids_above_chance(session, asked, ordering)[offset:last]
     else:
-        query = _members(asked, ordering).limit(last - offset).offset(offset) if last > offset else None
+        query = _members(session, asked, ordering).limit(last - offset).offset(offset) if last > offset else None
         ids = [] if query is None else [row[0] for row in session.execute(query)]
     wanted = tuple(dict.fromkeys((*metrics, ordering.rank_metric)))
     rows = _rows(session, ids, asked.scope, wanted)
@@ -272,7 +295,7 @@ def _grouped_ids(
         keys = {_key(group) for group in kept if (group["part"] is not None) == parts}
         if keys:
             part = _FILTER if parts else literal_column("NULL")
-            query = _members(asked, ordering, *_KEY, part.label("part"))
+            query = _members(session, asked, ordering, *_KEY, part.label("part"))
             query = query.where(Evaluation.id.in_(_partial()) if parts else _WHOLE)
             if len(kept) < len(found):  # a long list would only mislead the planner
                 query = query.where(tuple_(*_KEY).in_(keys))
@@ -285,7 +308,9 @@ def _grouped_ids(
 def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) -> list[int]:
     """All sealed evaluations that are kept, by a metric on the scale on which guessing is 0; those without it last."""
     values = _values(ordering.sort, asked.scope)
-    query = _members(asked, ordering, values.c.value).outerjoin(values, values.c.evaluation_id == Evaluation.id)
+    query = _members(session, asked, ordering, values.c.value).outerjoin(
+        values, values.c.evaluation_id == Evaluation.id
+    )
     found = [(row[0], row[1]) for row in session.execute(query)]
     guessed = chances(session, [evaluation_id for evaluation_id, _ in found], asked.scope)
     sign = -1.0 if ordering.order == "desc" else 1.0
@@ -319,10 +344,10 @@ def _comparable(value: Any) -> Any:
     return value.casefold() if isinstance(value, str) else value
 
 
-def _members(asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
+def _members(session: Session, asked: Selection, ordering: Ordering, *columns: Any) -> Select[Any]:
     """Sealed evaluations that are kept, by the column that sorts; NULL last, equal ones by model, then evaluation."""
     base = (
-        _named(_standing(Evaluation.id, *columns), Evaluation)
+        _named(_standing(session, Evaluation.id, *columns), Evaluation)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model, Model.id == ModelRevision.model_id)
         .where(_SEALED, *evaluation_conditions(asked))
@@ -371,7 +396,7 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
         ranked = [row for row in rows if (row["part"] is not None) == parts]
         if ranked:
             keys, ids = {_key(row) for row in ranked}, [row["evaluation_id"] for row in ranked]
-            measured = _measured(metric, scope, parts=parts)
+            measured = _measured(session, metric, scope, parts=parts)
             # A few rows of many groups, as a model has, are counted one by one; many of a few groups are ordered.
             if len(ranked) < 2 * len(keys):
                 query = _by_counting(measured, metric, ids)
@@ -381,11 +406,13 @@ def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> di
     return found
 
 
-def _measured(metric: str, scope: str, *, parts: bool) -> Select[Any]:
+def _measured(session: Session, metric: str, scope: str, *, parts: bool) -> Select[Any]:
     """All that were asked whole benchmarks, or parts of them, with their values of a metric."""
     measured = EvaluationMetric
     return (
-        _standing(Evaluation.id, *_KEY, (_FILTER if parts else literal_column("0")).label("part"), measured.value)
+        _standing(
+            session, Evaluation.id, *_KEY, (_FILTER if parts else literal_column("0")).label("part"), measured.value
+        )
         .join(measured, measured.evaluation_id == Evaluation.id)
         .where(
             _SEALED,
@@ -514,7 +541,9 @@ def incomplete_rows(
     session: Session, asked: Selection, *, limit: int | None, offset: int = 0, metrics: Sequence[str] = ALL_NAMES
 ) -> tuple[list[Row], int]:
     """A page of the evaluations that are not sealed yet, newest first, and how many there are in all."""
-    kept = _standing(Evaluation.id).where(~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(asked))
+    kept = _standing(session, Evaluation.id).where(
+        ~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(asked)
+    )
     total = session.scalar(select(func.count()).select_from(kept.subquery())) or 0
     if total == 0 or limit == 0:
         return [], total
@@ -597,6 +626,7 @@ def asked_the_same(
     of, size = EvaluationMetric, func.coalesce(Model.parameters, 0)
     query = (
         _standing(
+            session,
             Evaluation.id.label("evaluation_id"),
             Model.name.label("model"),
             Model.parameters,

@@ -74,7 +74,10 @@ def test_pages_are_cut_from_the_order_that_is_defined(varied):
             assert paged(session, *asked) == expected, given
 
 
-def test_rows_and_choices_are_those_of_the_view(varied):
+@pytest.mark.parametrize("named", [100, 0])
+def test_rows_and_choices_are_those_of_the_view(varied, monkeypatch, named):
+    """However many superseded evaluations are named one by one: where there are more, the database compares them."""
+    monkeypatch.setattr("registry.results.leaderboard._MOST_NAMED", named)
     with read_session(varied) as session:
         of_the_view = oracle.rows_of_the_view(session)
         assert filter_choices(session) == {

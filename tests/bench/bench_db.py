@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -281,20 +282,29 @@ def addresses(engine: Engine, state: State) -> dict[str, str]:
 
 
 def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float, float, float, float]]:
-    """Address → milliseconds of an answer: median, 95th percentile, mean time in SQL, and CPU of both processes."""
+    """Address → milliseconds of an answer: median, 95th percentile, mean time in SQL, and CPU of both processes.
+
+    Each is made anew, since something is written before each request; `…, kept`: while nothing is written.
+    """
+
+    def write() -> None:
+        with engine.begin() as connection:
+            connection.execute(text("SELECT pg_current_xact_id()"))
+
     client = create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
     found = {}
-    for name, address in addresses(engine, state).items():
+    ways = {"": write, ", kept": lambda: None}
+    for (name, address), (way, before) in product(addresses(engine, state).items(), ways.items()):
         with ExitStack() as stack:
             watched = [stack.enter_context(watching(each)) for each in _engines(engine)]
             client.get(address)  # makes the connections, so that their processes are known
             with spending(*_backends(engine)) as spent:
-                measured = measure(client, engine, address, requests)
+                measured = measure(client, engine, address, requests, before=before)
             in_sql = sum(each.seconds for each in watched) / (requests + 2)
         in_order = sorted(measured.seconds)
         p95 = in_order[min(len(in_order) - 1, int(0.95 * len(in_order)))]
         cpu = spent.cpu / (requests + 1)
-        found[name] = (1000 * statistics.median(in_order), 1000 * p95, 1000 * in_sql, 1000 * cpu)
+        found[name + way] = (1000 * statistics.median(in_order), 1000 * p95, 1000 * in_sql, 1000 * cpu)
     return found
 
 
@@ -471,7 +481,7 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
             f"CPU {spent['client'] + spent['server']:.1f} s ({spent['server']:.1f} s of it the server's)"
         )
     for name, (median, p95, in_sql, cpu) in found["pages"].items():
-        yield f"  {name:28} median {median:6.1f} ms, 95 % {p95:6.1f} ms, in SQL {in_sql:6.1f} ms, CPU {cpu:6.1f} ms"
+        yield f"  {name:32} median {median:6.1f} ms, 95 % {p95:6.1f} ms, in SQL {in_sql:6.1f} ms, CPU {cpu:6.1f} ms"
     for table in found["tables"]:
         yield f"    {table['name']:20} {table['n']:>12,} rows {table['rows'] / MIB:9,.0f} MiB, indexes {table['indexes'] / MIB:,.0f} MiB"
 

@@ -12,7 +12,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,13 +108,16 @@ def watching(engine: Engine) -> Iterator[Database]:
     event.remove(engine, "after_cursor_execute", after)
 
 
-def measure(client: FlaskClient, engine: Engine, address: str, requests: int) -> Measured:
-    """Asks for an address again and again."""
+def measure(
+    client: FlaskClient, engine: Engine, address: str, requests: int, *, before: Callable[[], None] = lambda: None
+) -> Measured:
+    """Asks for an address again and again. before: done ahead of each request, and not timed."""
     response = client.get(address)
     assert response.status_code == 200, f"{address}: {response.status_code} {response.text[:500]}"
     seconds = []
     with watching(engine) as seen:
         for _ in range(requests):
+            before()
             started = time.perf_counter()
             client.get(address)
             seconds.append(time.perf_counter() - started)

@@ -383,6 +383,9 @@ def test_the_overview_has_every_model_on_every_benchmark_asked_in_one_way(drawn)
 def test_the_overview_shows_the_way_with_the_most_evaluations_unless_told(drawn):
     # Adversarial, answer-moving and cyclic have two each under symbols: the first by name.
     assert "under adversarial, symbols, 0-shot" in drawn.client.get("/overview").text
+    # Adversarial orders leave no fluctuation rate: a way that has numbers goes before one that has evaluations.
+    fluctuation = drawn.client.get("/overview?metric=fluctuation_rate").text
+    assert "under answer-moving:examples=moved, cloze, 0-shot" in fluctuation
     assert "under cyclic, symbols, 0-shot" in drawn.client.get("/overview?variants=cyclic").text
     cloze = drawn.client.get("/overview?protocol=cloze").text
     assert "under answer-moving:examples=moved, cloze, 0-shot" in cloze

@@ -22,6 +22,7 @@ from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
 from web import parameters, queries
 from web.cache import OfSealed
 from web.charts import board as charts
+from web.identity import viewer
 from web.pages import luck
 from web.responses import session
 from web.sorting import Order, Sorting, read_sorting
@@ -32,6 +33,11 @@ SNAPSHOTS: Final = 20
 """How many past snapshots a board's page shows."""
 DRAWN: Final = 100
 """At how many moments a board's history is drawn at most, about."""
+WAITING: Final = 200
+"""Evaluations in progress that a board's page shows at most."""
+
+_shown: Final[OfSealed[Row]] = OfSealed(16)
+"""A snapshot never changes, nor do the evaluations it names; documents are large."""
 
 
 def shown_board(name: str) -> Board:
@@ -41,8 +47,9 @@ def shown_board(name: str) -> Board:
 
 def snapshot_document(snapshot: BoardSnapshot) -> Row:
     """A snapshot as JSON: definition, rows, permanent link, and the SQL that reads the same from the database."""
+    key = f"{viewer().audience}:{snapshot.digest}:{snapshot.id}:{snapshot.as_of}"
     return {
-        **shown_document(session(), snapshot),
+        **_shown.get(key, lambda: shown_document(session(), snapshot)),
         "permalink": url_for("boards.snapshot", digest=snapshot.digest),
         "sql": snapshot_sql(snapshot),
     }
@@ -66,7 +73,7 @@ def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
 
 
 def in_progress(database: Session, board: Board) -> list[Row]:
-    """Evaluations of a board that are not sealed yet, with their progress."""
+    """Evaluations of a board that are not sealed yet, with their progress, newest first."""
     matching = (
         select(BoardEntry.ordinal)
         .where(
@@ -77,12 +84,7 @@ def in_progress(database: Session, board: Board) -> list[Row]:
         )
         .exists()
     )
-    ids = database.scalars(
-        select(Evaluation.id).where(Evaluation.seal.is_(None), Evaluation.state != "cancelled", matching).limit(200)
-    ).all()
-    found = queries.progress(database, ids)
-    items, _ = queries.evaluations(database, states=UNFINISHED, limit=1000)
-    return [item | {"progress": found[item["evaluation_id"]]} for item in items if item["evaluation_id"] in found]
+    return queries.evaluations(database, states=UNFINISHED, conditions=[matching], limit=WAITING)[0]
 
 
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
@@ -210,7 +212,8 @@ def _unranked(document: Row, column: str) -> list[Row]:
 def _lucky(document: Row) -> list[Row]:
     """Models whose accuracy mostly does not hold in every order, by the first way of asking that has both metrics."""
     for (variants, _), names in _in_one_way(document).items():
-        rows = [row for row in document["rows"] if (row["model"], row["revision"]) not in _left_out(document, names)]
+        left_out = _left_out(document, names)
+        rows = [row for row in document["rows"] if (row["model"], row["revision"]) not in left_out]
         told = luck.of_board(
             rows, names["accuracy"], names["worst_accuracy"], document["chance"].get(names["accuracy"])
         )

@@ -8,7 +8,15 @@ from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
 from registry.metrics import METRICS
-from registry.results.leaderboard import Ordering, complete_rows, count_groups, group_key, natural_order, split_by_group
+from registry.results.leaderboard import (
+    Ordering,
+    complete_rows,
+    count_groups,
+    group_key,
+    measured_groups,
+    natural_order,
+    split_by_group,
+)
 from registry.results.selectables import Row
 from registry.results.selection import Selection
 from web import parameters
@@ -26,10 +34,10 @@ MOST: Final = 2000
 
 @blueprint.get("/overview")
 def overview() -> ResponseReturnValue:
-    """Models by benchmarks under one way of asking; by default the one with the most evaluations."""
+    """Models by benchmarks under one way of asking; by default the most common one that gives the metric a value."""
     metric = parameters.choice(request.args, "metric", METRICS, "worst_accuracy")
     groups = count_groups(session(), Selection())
-    way = _way(groups)
+    way = _way(groups, measured_groups(session(), groups, metric))
     choices = {key: sorted({str(group[key]) for group in groups}) for key in WAY}
     if way is None:
         return render_template("overview.html", metric=metric, way=None, choices=choices)
@@ -60,10 +68,11 @@ def overview() -> ResponseReturnValue:
     )
 
 
-def _way(groups: list[Row]) -> dict[str, Any] | None:
-    """The way of asking that is shown: of those the URL allows, the most common one; None if there is none.
+def _way(groups: list[Row], measured: list[Row]) -> dict[str, Any] | None:
+    """The way of asking that is shown, None if there is none: of those the URL allows, the one most evaluations have.
 
-    Raises UsageError where the URL allows none of the existing ones.
+    measured: the groups with numbers to show, which go before all others. Raises UsageError where the URL allows none
+    of the existing ones.
     """
     wanted = {key: value for key in WAY if (value := parameters.text(request.args, key)) is not None}
     counted: Counter[tuple[Any, ...]] = Counter()
@@ -75,7 +84,8 @@ def _way(groups: list[Row]) -> dict[str, Any] | None:
         if all(str(value) == wanted.get(key, str(value)) for key, value in zip(WAY, found, strict=True))
     ]
     if kept:
-        best = min(kept, key=lambda found: (-counted[found], *map(str, found)))
+        shown = {tuple(group[key] for key in WAY) for group in measured}
+        best = min(kept, key=lambda found: (found not in shown, -counted[found], *map(str, found)))
         return dict(zip(WAY, best, strict=True))
     if counted:
         given = ", ".join(f"{key}={parameters.shorten(value)}" for key, value in wanted.items())

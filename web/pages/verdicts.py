@@ -136,6 +136,8 @@ def of_model(rows: Sequence[Row]) -> str:
         return f"Its accuracy is no better than guessing on {where}."
     worst, best = kept[0], kept[-1]
     if worst["benchmark"] == best["benchmark"]:
+        if kept_share(worst) == 1:
+            return f"Its accuracy holds in every order tried: {percent(worst['accuracy'])} {_where(worst)}."
         fall = f"{percent(worst['accuracy'])} falls to {percent(worst['worst_accuracy'])}"
         return f"{percent(kept_share(worst))} of its accuracy holds in every order: {fall} {_where(worst)}."
     least, most = (f"{percent(kept_share(row))} {_where(row)}" for row in (worst, best))
@@ -147,9 +149,8 @@ def _where(row: Row) -> str:
 
 
 def kept_share(row: Row) -> float:
-    """The share of a row's accuracy that holds in every order."""
-    share: float = row["worst_accuracy"] / row["accuracy"]
-    return share
+    """The share of a row's accuracy that holds in every order: at most all of it."""
+    return min(1.0, float(row["worst_accuracy"] / row["accuracy"]))
 
 
 def _guesses(row: Row) -> bool:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from registry.errors import IngestError, UsageError
+from registry.files.toml import read_definition
 from registry.names import check_name
 from registry.prompting.protocols.presets import PRESETS, SAMPLINGS, SIMILARITIES
 from registry.untrusted import problem_of_text
 
-MAX_FILE_BYTES: Final = 1_000_000
 MAX_TEXT: Final = 20_000
 _PLACES: Final = 9
 FIXED: Final = ("format", "version", "score", "answer")
@@ -33,19 +33,7 @@ def read_protocol_file(path: Path | Traversable) -> dict[str, Any]:
 
     Raises IngestError naming file, key, value and remedy.
     """
-    where = path.name
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise IngestError(f"{path}: cannot be read ({error.strerror}); check the path") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise IngestError(f"{where}: is larger than {MAX_FILE_BYTES:,} bytes, too large for a protocol; check the file")
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        raise IngestError(f"{where}: is not UTF-8; save it as UTF-8") from None
-    return custom_definition(_document(where, text), where)
+    return custom_definition(_document(path.name, read_definition(path)), path.name)
 
 
 def _document(where: str, text: str) -> Mapping[str, Any]:
