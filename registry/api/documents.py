@@ -1020,12 +1020,20 @@ class EstimatedEvaluation(TypedDict):
     reason: str | None
 
 
+class SampledCost(TypedDict):
+    """Of an evaluation with a stated precision: prompts of all questions, and those that known models needed."""
+
+    prompts_complete: int
+    prompts_expected: int | None
+
+
 class EstimatedOfModel(EstimatedEvaluation):
     """The same of a model that is registered. `prompts_sampled`: how many were tokenised."""
 
     model: str
     revision: int
     prompts_sampled: int
+    sample: SampledCost | None
 
 
 class Estimate(TypedDict):

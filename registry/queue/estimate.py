@@ -14,7 +14,7 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
-from registry.queue.sampling import most_asked
+from registry.queue.sampling import cost_of
 from registry.queue.shards import shard_prompts
 from registry.tables import Evaluation, ModelRevision, Shard
 
@@ -31,7 +31,8 @@ class Estimate:
     """What one evaluation would cost.
 
     evaluation: the id of one that is there already. questions, prompts: the most that one with a stated precision can
-    need. prompts_left: prompts that are not scored yet.
+    need. prompts_left: prompts that are not scored yet. sample: of such a one, the prompts of all questions, and those
+    that models of the registry would have needed (median), where that is known.
     tokens_naive, tokens_shared: of those; each prompt on its own, and the common beginnings of a shard's prompts
     counted once. prompts_sampled: how many were tokenised. seconds: of one worker; None where `reason` says why.
     """
@@ -46,6 +47,7 @@ class Estimate:
     questions: int
     prompts: int
     prompts_left: int
+    sample: dict[str, int | None] | None
     prompts_sampled: int
     tokens_naive: int | None
     tokens_shared: int | None
@@ -114,11 +116,12 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "questions": evaluation.questions,
                     "prompts": evaluation.prompts,
                     "prompts_left": sum(shard.prompts for shard in undone),
+                    "sample": None,
                 }
-                if new and (most := most_asked(evaluation)) is not None:
+                if new and (cost := cost_of(session, evaluation)) is not None:
                     # Only its first batch is planned yet.
-                    facts |= {"questions": most, "prompts": round(evaluation.prompts / evaluation.questions * most)}
-                    facts["prompts_left"] = facts["prompts"]
+                    facts |= {"questions": cost.questions, "prompts": cost.prompts, "prompts_left": cost.prompts}
+                    facts["sample"] = {"prompts_complete": cost.complete, "prompts_expected": cost.expected}
                 definition = evaluation.protocol.definition
                 shards = [
                     [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]

@@ -125,17 +125,37 @@ def add_design(
     return set(sample.question_ids[: sample.ends[0]])
 
 
-def most_asked(evaluation: Evaluation) -> int | None:
-    """Questions that a stated precision takes where half of all answers are right; None where all are asked."""
+@dataclass(frozen=True)
+class SampleCost:
+    """What a stated precision can take: questions and prompts where half of all answers are right, the worst case.
+
+    expected: prompts that models of the registry would have needed, the median; None without history. complete: prompts
+    of all questions.
+    """
+
+    questions: int
+    prompts: int
+    expected: int | None
+    complete: int
+
+
+def cost_of(session: Session, evaluation: Evaluation) -> SampleCost | None:
+    """What an evaluation that has just been submitted will cost; None where all questions are asked."""
     asked = design_of(evaluation)
     if asked is None:
         return None
-    from registry.statistics.survey import batch_ends, most_needed  # and numpy
+    from registry.results.sampled import expected_questions  # and numpy
+    from registry.statistics.survey import batch_ends, most_needed
 
-    questions = asked["design"]["questions"]
-    needed = most_needed(questions, float(asked["precision"]), float(asked["confidence"]))
-    ends = batch_ends(questions, asked["design"]["batch"], asked["max_questions"])
-    return next((end for end in ends if end >= needed), ends[-1])
+    whole = asked["design"]["questions"]
+    needed = most_needed(whole, float(asked["precision"]), float(asked["confidence"]))
+    ends = batch_ends(whole, asked["design"]["batch"], asked["max_questions"])
+    most = next((end for end in ends if end >= needed), ends[-1])
+    expected = expected_questions(session, evaluation)
+    each = evaluation.prompts / evaluation.questions
+    return SampleCost(
+        most, round(each * most), None if expected is None else round(each * expected), round(each * whole)
+    )
 
 
 def go_on(session: Session, evaluation_id: int) -> None:

@@ -179,16 +179,7 @@ def _drawn_again(session: Session, evaluation: Evaluation, asked: dict[str, Any]
         .limit(kept["limit"])
     )
     questions: list[Any] = list(session.execute(query))
-    ids = [question.id for question in questions]
-    known = {}
-    for seal in design["history"]:
-        number = session.scalars(select(Evaluation.id).where(Evaluation.seal == seal).order_by(Evaluation.id)).first()
-        if number is None:
-            raise NotFoundError(
-                f"evaluation {evaluation.id}: its questions were drawn with the answers of the evaluation sealed "
-                f"{seal[:12]}…, which is not in this registry; import it first"
-            )
-        known[seal] = metric_values(session, number, [asked["metric"]], ids)[:, 0]
+    known = _known(session, evaluation, [question.id for question in questions])
     again, sample = draw(
         questions,
         known,
@@ -202,6 +193,45 @@ def _drawn_again(session: Session, evaluation: Evaluation, asked: dict[str, Any]
         different = ", ".join(sorted(key for key in again if again[key] != design.get(key)))
         raise NotFoundError(f"evaluation {evaluation.id}: drawing its questions again gives another {different}")
     return sample
+
+
+def _known(session: Session, evaluation: Evaluation, ids: Sequence[int]) -> dict[str, NDArray[np.float64]]:
+    """Seal to the values of the other models that the design names."""
+    asked = design_of(evaluation)
+    assert asked is not None
+    known = {}
+    for seal in asked["design"]["history"]:
+        number = session.scalars(select(Evaluation.id).where(Evaluation.seal == seal).order_by(Evaluation.id)).first()
+        if number is None:
+            raise NotFoundError(
+                f"evaluation {evaluation.id}: its questions were drawn with the answers of the evaluation sealed "
+                f"{seal[:12]}…, which is not in this registry; import it first"
+            )
+        known[seal] = metric_values(session, number, [asked["metric"]], ids)[:, 0]
+    return known
+
+
+REPLAYED: Final = 8
+"""Models whose answers are asked again to say what another would need."""
+
+
+def expected_questions(session: Session, evaluation: Evaluation) -> int | None:
+    """The questions that models of the history would have been asked, each with the others as history: the median.
+
+    None without history.
+    """
+    sample, asked = sample_of(session, evaluation), design_of(evaluation)
+    if sample is None or asked is None:
+        return None
+    known = _known(session, evaluation, sample.ids)
+    needed = []
+    for seal in list(known)[:: max(1, len(known) // REPLAYED)]:
+        others = np.stack([values for other, values in known.items() if other != seal], axis=1)
+        frame = survey.frame_by_history(others)
+        order = survey.drawn_order(frame, [str(number) for number in sample.ids], asked["design"]["seed"])
+        found = survey.looks(frame, order, known[seal][order], sample.ends, sample.precision, sample.confidence)
+        needed.append(found[-1].questions)
+    return round(float(np.median(needed))) if needed else None
 
 
 @dataclass(frozen=True)

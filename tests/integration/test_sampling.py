@@ -14,7 +14,7 @@ from registry.lookups import find_evaluation
 from registry.proof.seal import seal
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.queue.sampling import PrecisionRequest
+from registry.queue.sampling import PrecisionRequest, cost_of
 from registry.results.reports import evaluation_metrics
 from registry.results.sampled import Sampled, sampled
 from registry.tables import EvaluationQuestion, Shard, Worker
@@ -197,6 +197,11 @@ def test_the_answers_of_other_models_narrow_it_and_the_same_request_stays_one_ev
             assert seal(session, evaluation_id)
     assert queue_sampled(engine, tmp_path, questions=400, model="new") == without
     with_history = queue_sampled(engine, tmp_path, questions=400, model="newer")
+    with read_session(engine) as session:
+        cost = cost_of(session, find_evaluation(session, with_history))
+    assert cost is not None
+    assert cost.expected is not None
+    assert cost.expected < cost.prompts < cost.complete == 400
     score_all(engine, with_history, scorer)
     plain, helped = found_in(engine, without), found_in(engine, with_history)
     assert helped.sample.frame.history.shape == (400, 6)
@@ -236,6 +241,7 @@ def test_the_commands_ask_estimate_and_show_it(database: str, engine: Engine, tm
     assert "--metric without --precision" in refused.stderr
     estimate = shuffleboard_json("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database)
     assert 100 <= estimate["prompts"] < 160
+    assert estimate["estimates"][0]["sample"] == {"prompts_complete": 160, "prompts_expected": None}
     score_all(engine, evaluation_id)
     row = shuffleboard_json("leaderboard", database_url=database)["rows"][0]
     assert (row["evaluation"], row["questions"]) == (evaluation_id, found_in(engine, evaluation_id).asked)
