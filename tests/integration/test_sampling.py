@@ -244,7 +244,7 @@ def test_the_commands_ask_estimate_and_show_it(database: str, engine: Engine, tm
     assert estimate["estimates"][0]["sample"] == {"prompts_complete": 160, "prompts_expected": None}
     score_all(engine, evaluation_id)
     row = shuffleboard_json("leaderboard", database_url=database)["rows"][0]
-    assert (row["evaluation"], row["questions"]) == (evaluation_id, found_in(engine, evaluation_id).asked)
+    assert (row["evaluation_id"], row["questions"]) == (evaluation_id, found_in(engine, evaluation_id).asked)
     shown = shuffleboard("metrics", evaluation_id, database_url=database).stdout
     found = found_in(engine, evaluation_id)
     assert f"accuracy to ±0.04: {found.asked} of 160 questions asked" in shown
