@@ -105,7 +105,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     .where(Shard.evaluation_id == evaluation.id, Shard.state != "done")
                     .order_by(Shard.ordinal)
                 ).all()
-                facts = {
+                facts: dict[str, Any] = {
                     "evaluation": None if new else evaluation.id,
                     "model": evaluation.model_revision.model.name,
                     "revision": evaluation.model_revision.number,

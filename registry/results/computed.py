@@ -42,7 +42,7 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
 
         estimated = sampled_metrics(session, evaluation)
         for name, values in found.items():
-            for metric in METRICS:
-                estimate = estimated.get(metric) if name == "all" else None
-                values[metric], values[f"{metric}_n"] = (None, 0) if estimate is None else estimate[:2]
+            for of in METRICS:
+                estimate = estimated.get(of) if name == "all" else None
+                values[of], values[f"{of}_n"] = (None, 0) if estimate is None else estimate[:2]
     return found

@@ -63,8 +63,8 @@ def worst_accuracy_stopped(right: Booleans, order: list[int]) -> tuple[Booleans,
 
     right: shape (questions, orders). order: of asking, all of them.
     """
-    wrong = ~right[:, order]
-    decided = wrong.any(axis=1)
+    wrong: Booleans = ~right[:, order]
+    decided: Booleans = wrong.any(axis=1)
     return ~decided, np.where(decided, wrong.argmax(axis=1) + 1, right.shape[1])
 
 
@@ -73,8 +73,8 @@ def fluctuation_stopped(chosen: Integers, order: list[int]) -> tuple[Booleans, I
 
     chosen: options, shape (questions, orders), at least two orders, MISSING where there is no valid answer.
     """
-    asked = chosen[:, order]
+    asked: Integers = chosen[:, order]
     # A missing first answer already differs from whatever comes second.
-    differs: Booleans = (asked != asked[:, :1]) | (asked[:, :1] == MISSING)
+    differs: Booleans = np.logical_or(asked != asked[:, :1], asked[:, :1] == MISSING)
     decided: Booleans = differs.any(axis=1)
     return decided, np.where(decided, differs.argmax(axis=1) + 1, chosen.shape[1])
