@@ -64,7 +64,7 @@ def worst_accuracy_stopped(right: Booleans, order: list[int]) -> tuple[Booleans,
     right: shape (questions, orders). order: of asking, all of them.
     """
     wrong: Booleans = ~right[:, order]
-    decided: Booleans = wrong.any(axis=1)
+    decided = np.asarray(wrong.any(axis=1), dtype=np.bool_)
     return ~decided, np.where(decided, wrong.argmax(axis=1) + 1, right.shape[1])
 
 
@@ -76,5 +76,5 @@ def fluctuation_stopped(chosen: Integers, order: list[int]) -> tuple[Booleans, I
     asked: Integers = chosen[:, order]
     # A missing first answer already differs from whatever comes second.
     differs: Booleans = np.logical_or(asked != asked[:, :1], asked[:, :1] == MISSING)
-    decided: Booleans = differs.any(axis=1)
+    decided = np.asarray(differs.any(axis=1), dtype=np.bool_)
     return decided, np.where(decided, differs.argmax(axis=1) + 1, chosen.shape[1])
