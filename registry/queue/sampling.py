@@ -158,6 +158,15 @@ def cost_of(session: Session, evaluation: Evaluation) -> SampleCost | None:
     )
 
 
+def prepare(session: Session, evaluation_id: int) -> None:
+    """Reads what `go_on` needs of other models and keeps it, so that its transaction does not take seconds for that."""
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    if design_of(evaluation) is not None:
+        from registry.results.sampled import sample_of  # and numpy
+
+        sample_of(session, evaluation)
+
+
 def go_on(session: Session, evaluation_id: int) -> None:
     """Queues the next batch of an evaluation that needs one, once all shards of the last are done."""
     if design_of(session.get_one(Evaluation, evaluation_id)) is None:
