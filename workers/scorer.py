@@ -201,15 +201,18 @@ class TransformersScorer:
         log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
 
     def _local(self, revision: ModelRevision) -> LocalModel:
-        from workers.artifacts import model_folder
-        from workers.engine import load_model, open_engine
+        from workers.artifacts import adapter_folder, model_folder
+        from workers.engine import Adapter, load_model, open_engine
 
-        folder = model_folder(revision, self.home)
+        folder, adapter = model_folder(revision, self.home), adapter_folder(revision)
         loaded = load_model(
             folder,
             dtype=revision.dtype or "float32",
             quantisation=revision.quantisation,
             device=self._device_name,
+            adapter=None if adapter is None else Adapter(adapter, merged=bool(revision.adapter_merged)),
+            # An adapter may come with the template that it was trained with.
+            chat_template=None if adapter is None else revision.chat_template,
         )
         opened = open_engine(
             loaded, self._engine_name, budget_tokens=self.budget_tokens, memory_bytes=self._memory_bytes

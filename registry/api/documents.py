@@ -555,6 +555,10 @@ class ModelRevision(TypedDict):
     dtype: str | None
     quantisation: str | None
     adapter: str | None
+    adapter_commit: str | None
+    adapter_merged: bool | None
+    base_digest: str | None
+    adapter_digest: str | None
     weights_digest: str | None
     tokenizer_digest: str | None
     chat_template_digest: str | None

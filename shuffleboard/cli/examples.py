@@ -23,7 +23,7 @@ EXAMPLES: Final = {
     "benchmarks show": "benchmarks show my-benchmark",
     "benchmarks visibility": "benchmarks visibility my-benchmark members",
     "models": "models add my-model --kind huggingface --location ./my-model",
-    "models add": "models add my-model --kind huggingface --location ./my-model --dtype bfloat16",
+    "models add": "models add my-tuned-model --base my-model@1 --adapter ./lora --merged",
     "models list": "models list --columns name,family,parameters",
     "models prefetch": "models prefetch my-model",
     "models show": "models show my-model@1",

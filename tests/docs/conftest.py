@@ -1,12 +1,7 @@
 """The registries and servers with which the pages of the documentation are followed."""
 
-import os
-import shlex
 import shutil
 import sqlite3
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -20,8 +15,6 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from tests import services
-from tests.docs import preloaded
-from tests.docs.pages import ROOT
 from tests.docs.session import Servers, Session
 from tests.docs.setups import fill, write_questions
 
@@ -34,36 +27,18 @@ def filled(database: str, tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def page_servers() -> Iterator[Servers]:
+def page_servers(shuffleboard_programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """What all pages share; servers are started when the first page needs them."""
-    # A path of its own: pytest's are too long for a socket.
-    folder = Path(tempfile.mkdtemp(prefix="shuffleboard-docs-"))
-    client = [sys.executable, "-IS", str(Path(preloaded.__file__))]
-    (folder / "shuffleboard").write_text(f'#!/bin/sh\nexec {shlex.join(client)} "$@"\n', encoding="utf-8")
-    (folder / "shuffleboard").chmod(0o755)
+    folder = tmp_path_factory.mktemp("programs")
     for name in ("curl", "sqlite3"):
         (folder / name).symlink_to(services.program(name))
-    command = [sys.executable, "-m", "tests.docs.preloaded", str(folder / "socket")]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
-    with (
-        subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        ) as server,
-        ExitStack() as started,
-    ):
-        assert server.stdout is not None
-        assert server.stdin is not None
-        assert server.stdout.readline(), "the preloaded command line did not start; see its messages"
-        yield Servers(folder, folder / "socket", _postgresql(started), _redis(started))
-        server.kill()
-        server.stdin.close()
-    shutil.rmtree(folder)
+    with ExitStack() as started:
+        yield Servers(
+            (folder, shuffleboard_programs / "bin"),
+            shuffleboard_programs / "python",
+            _postgresql(started),
+            _redis(started),
+        )
 
 
 def _postgresql(started: ExitStack) -> Callable[[], str]:

@@ -49,7 +49,7 @@ import yaml
 from sqlalchemy import Engine, text
 
 from registry.db import get_engine, read_session
-from tests import services
+from tests import preloaded, services
 from tests.docs.pages import DOCS, ROOT, Block, blocks, comments, pages
 
 RUN: Final = ("sh", "console", "python", "sql")
@@ -149,9 +149,10 @@ def check_parses(block: Block) -> None:
 class Servers:
     """What sessions share: programs, and servers that are started when a page needs them."""
 
-    programs: Path
-    """Folder with a `shuffleboard` that has its modules loaded."""
-    socket: Path
+    programs: tuple[Path, ...]
+    """Folders of programs, among them a `shuffleboard` that has its modules loaded."""
+    python: Path
+    """What that starts in the place of its Python."""
     postgresql: Callable[[], str]
     """Starts a database `shuffleboard` with the schema on a server of the documentation's own; its host and port."""
     redis: Callable[[], str]
@@ -186,12 +187,17 @@ class Session:
     def __post_init__(self) -> None:
         self.home.mkdir(parents=True)
         self.private.mkdir(parents=True)
+        folders = (
+            *self.servers.programs,
+            Path(sys.executable).parent,
+            os.environ["PATH"],
+            services.postgresql_programs(),
+        )
         kept = ("LANG", "LC_ALL", "TMPDIR", "TZ")
         self.environment = {name: os.environ[name] for name in kept if name in os.environ}
         self.environment |= {
-            "PATH": f"{self.servers.programs}:{Path(sys.executable).parent}:{os.environ['PATH']}:"
-            f"{services.postgresql_programs()}",
-            "PRELOADED": str(self.servers.socket),
+            "PATH": ":".join(map(str, folders)),
+            preloaded.STAND_IN: str(self.servers.python),
             "HOME": str(self.folder),
             "SHUFFLEBOARD_HOME": str(self.home),
             "http_proxy": NOWHERE,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from registry.metrics.catalogue import METRICS
 from registry.schema.views import VIEWS
@@ -153,7 +153,7 @@ def test_links_to_source_files_lead_to_the_repository_where_one_is_named(monkeyp
 
 
 @contextmanager
-def opened(chromium: Path, site: Site) -> Iterator[tuple[Page, str]]:
+def opened(chromium: Browser, site: Site) -> Iterator[tuple[Page, str]]:
     """A narrow tab that must not complain nor look elsewhere, and the address under which the site is served."""
     said: list[str] = []
 
@@ -162,17 +162,14 @@ def opened(chromium: Path, site: Site) -> Iterator[tuple[Page, str]]:
             """Says nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site.folder))
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     base = f"http://127.0.0.1:{server.server_port}"
     try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-            page = browser.new_page(color_scheme="light", viewport={"width": 390, "height": 844})
+        with closing(chromium.new_page(color_scheme="light", viewport={"width": 390, "height": 844})) as page:
             page.on("request", lambda request: said.append(request.url) if elsewhere(request.url, base) else None)
             page.on("pageerror", lambda error: said.append(str(error)))
             yield page, base
-            browser.close()
     finally:
         server.shutdown()
         thread.join()
@@ -184,7 +181,7 @@ def elsewhere(address: str, base: str) -> bool:
     return not address.startswith((f"{base}/", "data:"))
 
 
-def test_diagrams_are_drawn_and_follow_the_light_and_the_dark_scheme(site: Site, chromium: Path) -> None:
+def test_diagrams_are_drawn_and_follow_the_light_and_the_dark_scheme(site: Site, chromium: Browser) -> None:
     diagrams = [page for page in of_docs() if blocks(page, "mermaid")]
     assert diagrams
     with opened(chromium, site) as (page, base):
@@ -202,7 +199,7 @@ def test_diagrams_are_drawn_and_follow_the_light_and_the_dark_scheme(site: Site,
                 assert bright == (scheme == "dark"), colour
 
 
-def test_pages_fit_a_narrow_window_and_wide_tables_scroll_within_themselves(site: Site, chromium: Path) -> None:
+def test_pages_fit_a_narrow_window_and_wide_tables_scroll_within_themselves(site: Site, chromium: Browser) -> None:
     with opened(chromium, site) as (page, base):
         for name in ("index", "views", "architecture", "api"):
             page.goto(f"{base}/{name}.html")
@@ -212,7 +209,7 @@ def test_pages_fit_a_narrow_window_and_wide_tables_scroll_within_themselves(site
         )
 
 
-def test_commands_are_copied_without_their_prompts(site: Site, chromium: Path) -> None:
+def test_commands_are_copied_without_their_prompts(site: Site, chromium: Browser) -> None:
     console = [page for page in of_docs() if any(block.language == "console" for block in blocks(page))]
     with opened(chromium, site) as (page, base):
         page.goto(f"{base}/{built(console[0])}")
@@ -228,7 +225,7 @@ def test_commands_are_copied_without_their_prompts(site: Site, chromium: Path) -
         assert copied
 
 
-def test_the_search_finds_a_word(site: Site, chromium: Path) -> None:
+def test_the_search_finds_a_word(site: Site, chromium: Browser) -> None:
     with opened(chromium, site) as (page, base):
         page.goto(f"{base}/search.html?q=fluctuation")
         page.wait_for_selector("#search-results a[href*='metrics.html']")

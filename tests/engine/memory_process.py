@@ -1,7 +1,8 @@
-"""Scores questions of five options in all 120 orders, under several limits: `memory_process.py MIB:THREADS[:fast] …`.
+"""Scores questions of five options in all 120 orders, under several limits.
 
-For each, a line with the MiB that scoring took beside the loaded model at its highest, and what the engine says of its
-weights and mode. Each is scored in a fork of its own: what one has freed, the next would use again.
+`memory_process.py MIB:THREADS:QUESTIONS[:fast] …`: for each, a line with the MiB that scoring took beside the loaded
+model at its highest, and what the engine says of its weights and mode. Each is scored in a fork of its own: what one has
+freed, the next would use again.
 """
 
 import json
@@ -35,13 +36,13 @@ def prompts(question: int) -> list[TokenisedPrompt]:
     ]
 
 
-def measured(loaded: LoadedModel, limit_mb: int, threads: int, *, fast: bool) -> dict[str, float]:
+def measured(loaded: LoadedModel, limit_mb: int, threads: int, questions: int, *, fast: bool) -> dict[str, float]:
     torch.set_num_threads(threads)
     open_engine(loaded, "trie").score_tokens(prompts(0)[:1])  # libraries take some memory when they first run
     engine = TrieEngine(loaded, memory_bytes=limit_mb << 20, canonical=False if fast else None)
     report: dict[str, float] = {}
     with peak_memory(report, resident_mb()):
-        for question in range(2):
+        for question in range(questions):
             engine.score_tokens(prompts(question))
     return report | {"packed_weights": engine.packed_weights, "canonical": engine.canonical}
 
@@ -50,10 +51,11 @@ def main() -> None:
     torch.set_num_threads(1)  # no others may run when the process is forked
     loaded = as_loaded(random_model("llama", **SIZES))
     for asked in sys.argv[1:]:
-        limit, threads, *mode = asked.split(":")
+        limit, threads, questions, *mode = asked.split(":")
         child = os.fork()
         if child == 0:
-            print(json.dumps(measured(loaded, int(limit), int(threads), fast=mode == ["fast"])), flush=True)
+            report = measured(loaded, int(limit), int(threads), int(questions), fast=mode == ["fast"])
+            print(json.dumps(report), flush=True)
             os._exit(0)
         if os.waitpid(child, 0)[1]:
             sys.exit(f"{asked} failed")

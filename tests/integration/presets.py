@@ -35,7 +35,7 @@ def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = Non
     """Asks the model in `folder` under every preset; (benchmark, preset) to evaluation id.
 
     Scored presets under `choice-only` on so many questions of each benchmark, written ones on the original order of
-    `texts` questions.
+    `texts` questions of the first.
     """
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)
@@ -48,6 +48,8 @@ def ask_all(folder: Path, home: Path, questions: int, *, texts: int | None = Non
         for benchmark, path in BENCHMARKS.items():
             import_benchmark(session, read_benchmark(path), name=benchmark)
             for preset in PRESETS:
+                if preset not in SCORED and benchmark != next(iter(BENCHMARKS)):
+                    continue
                 variants, limit = ("choice-only", questions) if preset in SCORED else ("original", texts or questions)
                 asked = EvaluationRequest("SmolLM2", benchmark, variants, preset, limit=limit)
                 ids[benchmark, preset] = submit(session, asked)[0].id
@@ -65,8 +67,11 @@ def npsq(with_question: Sequence[float], without: Sequence[float]) -> list[float
     return [(one - other) / -other for one, other in zip(with_question, without, strict=True)]
 
 
-def witnessed(url: str, evaluation_ids: Sequence[int], folder: Path) -> list[dict[str, dict[str, float]]]:
-    """npsq_correct and npsq_accuracy by evaluation and question, from lm-evaluation-harness's log-likelihoods alone."""
+def witnessed(url: str, evaluation_ids: Sequence[int], folder: Path, python: Path) -> list[dict[str, dict[str, float]]]:
+    """npsq_correct and npsq_accuracy by evaluation and question, from lm-evaluation-harness's log-likelihoods alone.
+
+    python: one that has the harness.
+    """
     asked: list[list[tuple[str, int, Prompt]]] = []
     with read_session(get_engine(url)) as session:
         for evaluation_id in evaluation_ids:
@@ -79,7 +84,7 @@ def witnessed(url: str, evaluation_ids: Sequence[int], folder: Path) -> list[dic
         for listed in asked
         for _, _, prompt in listed
     ]
-    command = [PEER, ROOT / "tests" / "peer" / "harness_scores.py", folder]
+    command = [python, ROOT / "tests" / "peer" / "harness_scores.py", folder]
     done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True)
     logprobs = iter(json.loads(line)["logprobs"] for line in done.stdout.splitlines())
     found = []
@@ -103,10 +108,10 @@ def stored(url: str, evaluation_id: int) -> dict[str, dict[str, float]]:
     }
 
 
-def largest_differences(url: str, evaluation_ids: Sequence[int], folder: Path) -> list[float]:
+def largest_differences(url: str, evaluation_ids: Sequence[int], folder: Path, python: Path = PEER) -> list[float]:
     """Between stored and witnessed values over all questions, by evaluation."""
     differences = []
-    for evaluation_id, theirs in zip(evaluation_ids, witnessed(url, evaluation_ids, folder), strict=True):
+    for evaluation_id, theirs in zip(evaluation_ids, witnessed(url, evaluation_ids, folder, python), strict=True):
         ours = stored(url, evaluation_id)
         assert ours.keys() == theirs.keys()
         differences.append(max(abs(ours[q][name] - value) for q in ours for name, value in theirs[q].items()))

@@ -29,12 +29,12 @@ def test_every_preset_completes(asked: tuple[str, dict[tuple[str, str], int]]) -
 
 
 def test_npsq_is_what_lm_evaluation_harness_s_log_likelihoods_give(
-    asked: tuple[str, dict[tuple[str, str], int]], smollm2_folder: Path
+    asked: tuple[str, dict[tuple[str, str], int]], smollm2_folder: Path, harness_python: Path
 ) -> None:
     url, ids = asked
     scored = [evaluation_id for (_, preset), evaluation_id in ids.items() if preset in SCORED]
     assert len(scored) == len(BENCHMARKS) * len(SCORED)
-    assert max(largest_differences(url, scored, smollm2_folder)) < TOLERANCE
+    assert max(largest_differences(url, scored, smollm2_folder, harness_python)) < TOLERANCE
 
 
 def test_what_was_written_is_counted_by_rule_and_timed(asked: tuple[str, dict[tuple[str, str], int]]) -> None:

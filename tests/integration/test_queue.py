@@ -15,6 +15,7 @@ from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.queue.shards import shard_prompts
 from registry.tables import Evaluation, Shard, Worker
+from tests.commands import eventually
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, predictions, queue_evaluation, table_counts
 
@@ -487,6 +488,13 @@ def test_a_sealed_evaluation_stays_as_it_is(engine: Engine, tmp_path: Path, acti
     assert state(engine, evaluation_id) == "complete"
 
 
+def waits_for_a_lock(engine: Engine) -> bool:
+    """Whether a session on the database waits for another."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with engine.connect() as connection:
+        return connection.exec_driver_sql(waiting).scalar_one() > 0
+
+
 def test_an_evaluation_that_is_sealed_meanwhile_is_not_paused(postgresql_database: str, tmp_path: Path) -> None:
     engine = get_engine(postgresql_database)
     with write_session(engine) as session:
@@ -505,8 +513,9 @@ def test_an_evaluation_that_is_sealed_meanwhile_is_not_paused(postgresql_databas
         seal(sealing, evaluation_id)
         thread = threading.Thread(target=pause)
         thread.start()
-        thread.join(1)  # it has read "running", and waits for this transaction to write
-    thread.join(30)
+        # It has read "running", and waits for this transaction to write.
+        eventually(lambda: waits_for_a_lock(engine), "the pause waits for the seal")
+    thread.join()
     assert state(engine, evaluation_id) == "complete"
     assert isinstance(outcome[0], QueueError)
 

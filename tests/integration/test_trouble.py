@@ -438,20 +438,17 @@ def test_the_model_of_a_worker_that_polls_beside_messages_is_scored_by_one_threa
     assert set(together) == {1}
 
 
-def test_a_worker_for_each_device(sqlite_database: str) -> None:
+def test_a_worker_for_each_device(sqlite_database: str, shuffleboard_programs: Path) -> None:
     engine = get_engine(sqlite_database)
-    command = [
-        sys.executable,
-        "-m",
-        "shuffleboard.cli",
-        "worker",
-        "--device",
-        "cpu",
-        "--device",
-        "cpu",
-        "--threads",
-        "1",
-    ]
+    # What it starts in the place of its Python has torch loaded.
+    program = f"""
+import sys
+sys.executable = {str(shuffleboard_programs / "python")!r}
+from shuffleboard.cli import main
+main()
+"""
+    devices = ("--device", "cpu", "--device", "cpu", "--threads", "1")
+    command = [sys.executable, "-c", program, "worker", *devices]
     environment = os.environ | {"SHUFFLEBOARD_DATABASE_URL": sqlite_database}
 
     def alive() -> list[Any]:

@@ -10,7 +10,6 @@ import tarfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +32,13 @@ class Compared:
     now: dict[str, Any]
 
 
-def _compared(url: str, folder: Path) -> Compared:
+@pytest.fixture(scope="module")
+def compared(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """What was stated then, and what is stated now.
+
+    On SQLite: that archives give the same seals and metrics on either engine is in tests/proof/test_crates.py.
+    """
+    url, folder = lasting_sqlite(), tmp_path_factory.mktemp("archives")
     engine = get_engine(url)
     with tarfile.open(ARCHIVES) as packed:
         packed.extractall(folder)
@@ -44,23 +49,6 @@ def _compared(url: str, folder: Path) -> Compared:
         outcome = run(engine, command, "import", path)
         assert outcome.code == 0, outcome.stderr
     return Compared(engine, json.loads(gzip.decompress(STATED.read_bytes())), stated(url))
-
-
-@pytest.fixture(scope="module")
-def sqlite_compared(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    return _compared(lasting_sqlite(), tmp_path_factory.mktemp("archives"))
-
-
-@pytest.fixture(scope="module")
-def postgresql_compared(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    return _compared(lasting_postgresql(), tmp_path_factory.mktemp("archives"))
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def compared(request: pytest.FixtureRequest) -> Compared:
-    """What was stated then, and what each engine states now."""
-    found: Compared = request.getfixturevalue(f"{request.param}_compared")
-    return found
 
 
 REDEFINED = frozenset(name for name, metric in METRICS.items() if metric.definition_version > 1)

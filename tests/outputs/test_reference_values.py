@@ -7,7 +7,7 @@ from math import fsum
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from registry.db import read_session
 from registry.exchange.outputs import ImportRequest, import_outputs
@@ -17,6 +17,7 @@ from registry.results.leaderboard import Ordering, leaderboard_page
 from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation
 from registry.verification import verify_evaluation
+from tests.conftest import FilledDatabases
 from tests.outputs import independent_noise
 from tests.outputs.conftest import DATA, Registry
 from tests.proof.commands import run
@@ -53,9 +54,22 @@ OF_NOISE = {
 }
 
 
-@pytest.mark.one_engine
-def test_eleven_repeats_are_the_noise_that_the_order_effect_of_eleven_shuffles_is_net_of(registry: Registry) -> None:
-    repeats, shuffles = _import(registry, "standard_MC"), _import(registry, "standard_MC:0,standard_MC_shuffled")
+def _shuffles(engine: Engine, folder: Path) -> int:
+    """Imports the original and eleven shuffles; returns the evaluation."""
+    return _import(
+        Registry(engine.url.render_as_string(hide_password=False), folder), "standard_MC:0,standard_MC_shuffled"
+    )
+
+
+def test_eleven_repeats_are_the_noise_that_the_order_effect_of_eleven_shuffles_is_net_of(
+    filled_sqlite: FilledDatabases, tmp_path: Path
+) -> None:
+    with filled_sqlite.copy(_shuffles, tmp_path) as (url, shuffles):
+        _check_noise(Registry(url, tmp_path), shuffles)
+
+
+def _check_noise(registry: Registry, shuffles: int) -> None:
+    repeats = import_outputs(registry.engine, ImportRequest(CAT, "m7b", "medqa", "imported", select="standard_MC"))
     metrics = _metrics(registry, repeats)
     assert round(metrics.pop("accuracy"), 4) == 0.3064
     assert set(metrics.values()) == {None}  # letters alone: all other metrics compare orders, or need probabilities
@@ -104,24 +118,26 @@ def test_eleven_shuffles_give_the_reference_values(registry: Registry) -> None:
 
 
 def test_the_original_and_eleven_shuffles_give_the_reference_values_and_one_seal_on_both_engines(
-    registries: list[Registry],
+    filled_sqlite: FilledDatabases, filled_postgresql: FilledDatabases, tmp_path: Path
 ) -> None:
     expected = (*BOTH, consistency_index(BOTH[0], BOTH[5]), cora(BOTH[0], BOTH[5]))
     printed = (0.3064, 0.3350, 0.2451, 0.2993, 0.1548, 0.0432, 0.7368, 0.2257)
     seals = set()
-    for registry in registries:
-        evaluation_id = _import(registry, "standard_MC:0,standard_MC_shuffled")
-        metrics = _metrics(registry, evaluation_id)
-        assert [metrics[name] for name in NAMES] == pytest.approx(expected, abs=1e-9)
-        assert [round(metrics[name], 4) for name in NAMES] == list(printed)
-        with read_session(registry.engine) as session:
-            seals.add(session.get_one(Evaluation, evaluation_id).seal)
-            assert verify_evaluation(session, evaluation_id)["ok"]
+    for filled in (filled_sqlite, filled_postgresql):
+        with filled.copy(_shuffles, tmp_path) as (url, evaluation_id):
+            registry = Registry(url, tmp_path)
+            metrics = _metrics(registry, evaluation_id)
+            assert [metrics[name] for name in NAMES] == pytest.approx(expected, abs=1e-9)
+            assert [round(metrics[name], 4) for name in NAMES] == list(printed)
+            with read_session(registry.engine) as session:
+                seals.add(session.get_one(Evaluation, evaluation_id).seal)
+                assert verify_evaluation(session, evaluation_id)["ok"]
     assert len(seals) == 1
     assert None not in seals
 
 
-def test_the_papers_26_variants_give_the_reference_values_on_both_engines(registries: list[Registry]) -> None:
+@pytest.mark.one_engine
+def test_the_papers_26_variants_give_the_reference_values(registry: Registry) -> None:
     # Hits of each question over the first prompt, the first shuffle and all altered prompts, from the lines themselves.
     first = ("standard_MC", "standard_MC_shuffled")
     hits: dict[str, list[bool]] = {}
@@ -139,14 +155,13 @@ def test_the_papers_26_variants_give_the_reference_values_on_both_engines(regist
     majority = sum(2 * count > 26 for count in right) / 1273
     expected = (mcqa, sum(right) / (1273 * 26), majority, *past, consistency, mcqa * consistency)
     select = ",".join(f"{kind}:0" if kind in first else kind for kind in sorted(kinds))
-    for registry in registries:
-        evaluation_id = _import(registry, select, MEDALPACA)
-        metrics = _metrics(registry, evaluation_id)
-        assert [metrics[name] for name in NAMES] == pytest.approx(expected, abs=1e-9)
-        printed = (0.2608, 0.3571, 0.2435, 0.2938, 0.1108, 0.0102, 0.7494, 0.1954)
-        assert [round(metrics[name], 4) for name in NAMES] == list(printed)
-        with read_session(registry.engine) as session:
-            assert evaluation_metrics(session, evaluation_id)["asked"].endswith("variants")
+    evaluation_id = _import(registry, select, MEDALPACA)
+    metrics = _metrics(registry, evaluation_id)
+    assert [metrics[name] for name in NAMES] == pytest.approx(expected, abs=1e-9)
+    printed = (0.2608, 0.3571, 0.2435, 0.2938, 0.1108, 0.0102, 0.7494, 0.1954)
+    assert [round(metrics[name], 4) for name in NAMES] == list(printed)
+    with read_session(registry.engine) as session:
+        assert evaluation_metrics(session, evaluation_id)["asked"].endswith("variants")
 
 
 def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database: str, tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from registry.benchmarks import import_benchmark
-from registry.benchmarks.contract import QuestionRecord
+from registry.benchmarks.contract import BenchmarkFile, QuestionRecord
 from registry.db import get_engine, read_session, write_session
 from registry.errors import IngestError
 from registry.exchange.harness_tasks import harness_task
@@ -19,8 +20,7 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Prediction, Question
-from tests.bench.bench_scoring import PEER, ROOT
-from tests.commands import shuffleboard, shuffleboard_json
+from tests.commands import ROOT, shuffleboard, shuffleboard_json
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
@@ -150,11 +150,14 @@ metadata:
     return folder
 
 
-def test_tasks_of_every_shape_have_the_harness_s_own_documents(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
-    content, source = harness_task("every_shape", include_path=folder, python=str(PEER))
+@pytest.fixture(scope="module")
+def every_shape(folder: Path, harness_python: Path) -> tuple[BenchmarkFile, str]:
+    """The tasks of all shapes as one benchmark, and where it is from."""
+    return harness_task("every_shape", include_path=folder, python=str(harness_python))
+
+
+def test_tasks_of_every_shape_have_the_harness_s_own_documents(every_shape: tuple[BenchmarkFile, str]) -> None:
+    content, source = every_shape
     assert source.startswith("lm-evaluation-harness 0.4")
     assert "task every_shape version 2.0, dataset json, YAML " in source
     assert content.split == "test"
@@ -169,14 +172,22 @@ def test_tasks_of_every_shape_have_the_harness_s_own_documents(
 
 @pytest.mark.one_engine
 def test_our_prompts_score_as_the_harness_does_on_the_same_prompts(
-    folder: Path, smollm2_folder: Path, sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    every_shape: tuple[BenchmarkFile, str],
+    smollm2_folder: Path,
+    harness_python: Path,
+    sqlite_database: str,
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hub"))
-    command = [PEER, ROOT / "tests" / "peer" / "harness_task_scores.py", folder, smollm2_folder, *SCORED]
+    command = [harness_python, ROOT / "tests" / "peer" / "harness_task_scores.py", folder, smollm2_folder, *SCORED]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     theirs = json.loads(done.stdout)
-    content, source = harness_task("as_cloze", include_path=folder, python=str(PEER))
+    content, source = every_shape
+    questions, pool = (
+        [one for one in part if one.subject == "column_list"] for part in (content.questions, content.pool)
+    )
+    content = replace(content, questions=questions, pool=pool)
     engine = get_engine(sqlite_database)
     revision = RevisionRequest("huggingface", str(smollm2_folder)).checked()
     with write_session(engine) as session:
@@ -213,11 +224,10 @@ def row_of(row: dict[str, Any]) -> tuple[str, tuple[str, ...], int]:
 
 
 def test_a_task_that_generates_is_refused_with_the_reason_and_nothing_is_stored(
-    folder: Path, sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, harness_python: Path, sqlite_database: str
 ) -> None:
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
     options = ("benchmarks", "import", "--harness-task", "written", "--include-path", folder, "--name", "written")
-    done = shuffleboard(*options, status=1, database_url=sqlite_database, harness_python=PEER)
+    done = shuffleboard(*options, status=1, database_url=sqlite_database, harness_python=harness_python)
     assert done.stderr == (
         "Error: task written: cannot be a benchmark: written has output_type generate_until; multiple_choice is needed\n"
     )

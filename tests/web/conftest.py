@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine
 
@@ -15,7 +16,7 @@ from registry.db import get_engine
 from tests.conftest import FilledDatabases
 from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
-from web import create_app
+from web import create_app, pictures
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,25 @@ def seeded(site: Site) -> Seeded:
 def engine(site: Site) -> Engine:
     """The shared site's engine, to read with."""
     return site.engine
+
+
+@pytest.fixture(scope="session")
+def leads_to() -> Callable[[FlaskClient, str], int]:
+    """leads_to(client, link) returns the status of the answer, asked for once: many pages have the same links.
+
+    Only of the shared sites, which stay as they are. Pictures are not drawn: what they show is tested by itself.
+    """
+    known: dict[tuple[Flask, str], int] = {}
+
+    def status(client: FlaskClient, link: str) -> int:
+        key = client.application, link
+        if key not in known:
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(pictures, "_draw", lambda _order: b"")
+                known[key] = client.get(link).status_code
+        return known[key]
+
+    return status
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """What only a browser can tell: scripts under the policy, layout, keyboard, and pages without scripts."""
 
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from werkzeug.serving import make_server
 
 
@@ -12,7 +12,7 @@ from werkzeug.serving import make_server
 def served(application):
     """The address of a server of the application."""
     server = make_server("127.0.0.1", 0, application, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.port}"
@@ -37,15 +37,12 @@ def address(sqlite_site):
 
 @contextmanager
 def page(chromium, *, errors=False, **options):
-    """A tab of a fresh browser, which must not complain; errors: pages that answer with an error are expected."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        opened = browser.new_page(**options)
+    """A page of its own, which must not complain; errors: pages that answer with an error are expected."""
+    with closing(chromium.new_page(**options)) as opened:
         complaints = []
         opened.on("console", lambda message: complaints.append(message.text))
         opened.on("pageerror", lambda error: complaints.append(str(error)))
         yield opened
-        browser.close()
     if errors:
         complaints = [text for text in complaints if not text.startswith("Failed to load resource: the server")]
     assert complaints == []

@@ -1,7 +1,9 @@
 """Charts in a real browser: drawn under the policy, on narrow screens, in both schemes; tables without scripts."""
 
+from contextlib import closing
+
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
 from tests.web.test_browser import draw_charts, page, served
 
@@ -137,16 +139,13 @@ def test_a_chart_that_arrives_without_a_reload_is_drawn_as_well(chromium, drawn_
 
 def test_a_chart_is_drawn_when_it_comes_into_view_and_where_it_cannot_be_its_table_opens(chromium, drawn_address):
     base, _ = drawn_address
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        opened = browser.new_page(viewport={"width": 800, "height": 200})
+    with closing(chromium.new_page(viewport={"width": 800, "height": 200})) as opened:
         asked = []
         opened.route("**/vega-lite.min.js*", lambda route: asked.append(route.request.url) or route.abort())
         opened.goto(base + "/compare?left=leaning&right=steady&benchmark=mixed", wait_until="networkidle")
         assert (opened.locator("figure[data-chart=waiting]").count(), asked) == (1, [])
         opened.locator("figure[data-chart=waiting]").scroll_into_view_if_needed()
         expect(opened.locator("figure[data-chart=failed] table")).to_be_visible()
-        browser.close()
 
 
 def test_points_that_the_server_draws_are_links_for_the_keyboard_and_say_their_numbers_without_scripts(

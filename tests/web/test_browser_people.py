@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import Engine
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
@@ -49,7 +49,7 @@ def leave(opened: Page) -> None:
 
 
 def test_from_the_first_admin_to_a_model_on_the_board(
-    chromium: str, engine: Engine, sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chromium: Browser, engine: Engine, sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", sqlite_database)
     made = CliRunner().invoke(

@@ -2,10 +2,10 @@
 
 import math
 import re
+from contextlib import closing
 from html.parser import HTMLParser
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from registry.metrics import METRICS
 from registry.metrics.guide import BETWEEN
@@ -133,9 +133,7 @@ def test_a_browser_draws_the_formulas_and_the_page_does_not_scroll_sideways(chro
         with guide_client.get(route.request.url.removeprefix("http://localhost")) as response:
             route.fulfill(status=response.status_code, headers=dict(response.headers), body=response.data)
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": width, "height": 900})
+    with closing(chromium.new_page(viewport={"width": width, "height": 900})) as page:
         complaints = []
         page.on("console", lambda message: complaints.append(message.text))
         page.route("**/*", answer)
@@ -145,5 +143,4 @@ def test_a_browser_draws_the_formulas_and_the_page_does_not_scroll_sideways(chro
         assert page.evaluate(STACKED)
         assert page.evaluate(CUT_OFF) == 0
         assert page.locator(":target h3").inner_text().startswith("NPSQ of the right option")
-        browser.close()
     assert complaints == []

@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import Engine
 from werkzeug.serving import make_server
 
@@ -25,22 +26,19 @@ def own_engine(sqlite_database: str) -> Engine:
 
 
 @pytest.fixture
-def opened(sqlite_database: str, chromium: Path) -> Iterator[Page]:
+def opened(sqlite_database: str, chromium: Browser) -> Iterator[Page]:
     """The queue page of a registry of the test's own."""
     server = make_server("127.0.0.1", 0, create_app(database_url=sqlite_database), threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     complaints: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page()
+    with closing(chromium.new_page()) as page:
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(f"http://127.0.0.1:{server.port}/queue")
         page.evaluate("window.stayed = true")
         yield page
         assert page.evaluate("window.stayed"), "the page was loaded again"
-        browser.close()
     server.shutdown()
     thread.join()
     server.server_close()

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from registry.db import get_engine, write_session
 from registry.errors import UsageError
 from shuffleboard.cli.serve import listen
+from tests.commands import PATIENCE_S
 from web import create_app
 from web.responses import session
 from web.slow_clients import ARRIVAL_S, MAX_HEADERS
@@ -131,7 +132,7 @@ def test_serve_answers_on_the_address_it_prints_beside_slow_clients_and_stops_wh
     finally:
         slow.close()
         server.send_signal(signal.SIGTERM)
-        assert server.wait(timeout=60) == 0
+        assert server.wait(PATIENCE_S) == 0
         server.stderr.close()
 
 

@@ -14,6 +14,7 @@ from registry.boards.store import import_board, import_suite, plan_of
 from registry.boards.submissions import check_hub_name
 from registry.db import MAX_INTEGER, write_session
 from registry.errors import ModelError, UsageError
+from registry.names import split_reference
 from registry.people import accounts
 from registry.queue.estimate import Plan, estimates
 from registry.queue.evaluations import move
@@ -63,12 +64,14 @@ def add_model(body: bodies.ModelBody) -> Response:
     """
     if body.kind == "huggingface":
         check_hub_name(body.location or "")
+        if body.adapter is not None:
+            check_hub_name(split_reference(body.adapter)[0])
     elif body.kind == "external" and body.location is not None:
         raise UsageError("an external model has no location; its page belongs in url")
     if body.url is not None and not body.url.startswith(("https://", "http://")):
         raise UsageError(f"url {shorten(body.url)}: give an http or https address")
     wanted = RevisionRequest(
-        body.kind, body.location, body.revision, body.dtype, body.quantisation, key_reference=body.key
+        body.kind, body.location, body.revision, body.dtype, body.quantisation, body.adapter, body.merged, body.key
     )
     with write_session(engine()) as database:
         row, new = add_revision(database, body.name, wanted, {key: getattr(body, key) for key in _DESCRIPTION})

@@ -3,6 +3,7 @@
 Imports torch and transformers and nothing of the registry, so that it can be run, tested and timed alone.
 """
 
+from workers.engine.adapters import Adapter
 from workers.engine.batched import score_batched
 from workers.engine.chat import encode_rendered, render_chat
 from workers.engine.engines import ENGINES, Engine, open_engine
@@ -22,6 +23,7 @@ from workers.errors import EngineError, InterruptedScoringError
 __all__ = [
     "ENGINES",
     "GENERATION_TOKENS",
+    "Adapter",
     "Engine",
     "EngineError",
     "Generated",

@@ -93,7 +93,7 @@ class TrieEngine:
         self._by_flex = loaded.device.type == "cuda"
         self.budget_tokens = budget_tokens or BUDGET_TOKENS.get(loaded.device.type, BUDGET_TOKENS["cpu"])
         self.memory_bytes = memory_bytes or _free_memory(loaded.device)
-        weights = linear_bytes(loaded.model)
+        weights = linear_bytes(loaded.model) if onednn_serves(loaded.device, loaded.model.dtype) else 0
         self._packed_bytes = weights if PACKED_SHARE * self.memory_bytes >= weights else 0
         self._kept = KeptPrefixes((self.memory_bytes - self._packed_bytes) // 8)
         self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None
