@@ -15,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-scoring bench-import bench-statistics bench-web bench-db bench-gpu screenshots check format constraints clean
+.PHONY: help setup demo services peer test spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-scoring bench-import bench-statistics bench-precision bench-web bench-db bench-gpu screenshots check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ bench-scoring: setup peer ## Score the same prompts by the trie, plain batches a
 
 bench-statistics: setup ## Time the bootstrap against its plain form
 	$(BIN)/python -m tests.bench.bench_statistics
+
+bench-precision: setup ## Replay evaluations that stop at a stated precision (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_precision $(ARGS)
 
 bench-import: setup services ## Import a million predictions into both databases
 	$(BIN)/python -m tests.bench.bench_import $(ARGS)

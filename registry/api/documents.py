@@ -1065,6 +1065,34 @@ class Clustered(TypedDict):
     metrics: dict[str, ClusteredInterval]
 
 
+class SampleLook(TypedDict):
+    """What was known after so many questions. information: the share of what the precision needs."""
+
+    questions: int
+    value: float
+    low: float
+    high: float
+    information: float
+
+
+class SampledMetric(TypedDict):
+    """What an evaluation with a stated precision has found. history: other models whose answers narrow the interval.
+
+    questions: of the benchmark or the part of it; asked: so far; at_most: asked at most. reached: the interval is as
+    narrow as was asked for. All intervals hold together with the confidence.
+    """
+
+    metric: str
+    precision: float
+    confidence: float
+    history: int
+    questions: int
+    asked: int
+    at_most: int
+    reached: bool
+    looks: list[SampleLook]
+
+
 class EvaluationMetrics(TypedDict):
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
 
@@ -1082,6 +1110,9 @@ class EvaluationMetrics(TypedDict):
     asked: Annotated[str | None, Field(description="In how many orders or variants, in words.")]
     chance: Annotated[float | None, Field(description="Accuracy that guessing gives over all questions.")]
     clustered: Annotated[Clustered | None, Field(description="Null where every question stands for itself.")]
+    sample: Annotated[
+        SampledMetric | None, Field(description="Of an evaluation that asks only as much as a precision needs.")
+    ]
     per_question: NotRequired[dict[str, MetricValues]]
 
 
@@ -1131,6 +1162,13 @@ class EstimatedEvaluation(TypedDict):
     reason: str | None
 
 
+class SampledCost(TypedDict):
+    """Of an evaluation with a stated precision: prompts of all questions, and those that known models needed."""
+
+    prompts_complete: int
+    prompts_expected: int | None
+
+
 class EstimatedOfModel(EstimatedEvaluation):
     """The same of a model that is registered. `prompts_sampled`: how many were tokenised.
 
@@ -1142,6 +1180,7 @@ class EstimatedOfModel(EstimatedEvaluation):
     prompts_sampled: int
     cost: float | None
     cost_limit: float | None
+    sample: SampledCost | None
 
 
 class Estimate(TypedDict):

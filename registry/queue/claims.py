@@ -18,6 +18,7 @@ from registry import notices
 from registry.db import changed_one, database_now, insert_ignoring
 from registry.digests import specification_digest
 from registry.queue.hints import hint_at
+from registry.queue.sampling import go_on
 from registry.results.bulk import insert_predictions
 from registry.results.scores import write_question_scores
 from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, Shard, Worker
@@ -143,6 +144,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
     if result.generations:
         session.execute(insert(Generation), list(result.generations))
     write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id)
+    go_on(session, shard_claim.evaluation_id)
     settle(session, shard_claim.evaluation_id)
     return True
 

@@ -15,6 +15,7 @@ from registry.errors import ShuffleboardError
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
 from registry.queue.money import Charge, charge
+from registry.queue.sampling import cost_of
 from registry.queue.shards import shard_prompts
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision, Shard
@@ -31,7 +32,9 @@ Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
 class Estimate:
     """What one evaluation would cost.
 
-    evaluation: the id of one that is there already. prompts_left: prompts that are not scored yet.
+    evaluation: the id of one that is there already. questions, prompts: the most that one with a stated precision can
+    need. prompts_left: prompts that are not scored yet. sample: of such a one, the prompts of all questions, and those
+    that models of the registry would have needed (median), where that is known.
     tokens_naive, tokens_shared: of those; each prompt on its own, and the common beginnings of a shard's prompts
     counted once. prompts_sampled: how many were tokenised. seconds: of one worker; None where `reason` says why.
     cost, cost_limit: of a model that a provider serves, as earlier answers came out and at most; 0 for any other.
@@ -47,6 +50,7 @@ class Estimate:
     questions: int
     prompts: int
     prompts_left: int
+    sample: dict[str, int | None] | None
     prompts_sampled: int
     tokens_naive: int | None
     tokens_shared: int | None
@@ -108,7 +112,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     .where(Shard.evaluation_id == evaluation.id, Shard.state != "done")
                     .order_by(Shard.ordinal)
                 ).all()
-                facts = {
+                facts: dict[str, Any] = {
                     "evaluation": None if new else evaluation.id,
                     "model": evaluation.model_revision.model.name,
                     "revision": evaluation.model_revision.number,
@@ -119,7 +123,12 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "questions": evaluation.questions,
                     "prompts": evaluation.prompts,
                     "prompts_left": sum(shard.prompts for shard in undone),
+                    "sample": None,
                 }
+                if new and (cost := cost_of(session, evaluation)) is not None:
+                    # Only its first batch is planned yet.
+                    facts |= {"questions": cost.questions, "prompts": cost.prompts, "prompts_left": cost.prompts}
+                    facts["sample"] = {"prompts_complete": cost.complete, "prompts_expected": cost.expected}
                 definition = evaluation.protocol.definition
                 shards = [
                     [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]

@@ -11,6 +11,8 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.results.designs import design_of
+from registry.results.sampled import sampled_metrics
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RANK_RESAMPLES,
@@ -21,6 +23,7 @@ from registry.statistics.bootstrap import (
     percentile_interval,
     resampled_means,
 )
+from registry.tables import Evaluation
 
 Array = NDArray[np.float64]
 
@@ -165,15 +168,20 @@ def intervals_together(session: Session, ids: Sequence[int]) -> dict[int, dict[s
     Where they ask the same questions, these are drawn once for up to TOGETHER of them: drawing takes most of the time.
     """
     alike: list[tuple[dict[str, set[int]], list[int]]] = []
+    found: dict[int, dict[str, dict[str, Any]]] = {}
     for evaluation_id in ids:
         scopes = _questions_of_scopes(session, evaluation_id)
+        evaluation = session.get_one(Evaluation, evaluation_id)
+        if design_of(evaluation) is not None:
+            stated = {name: estimate[2] for name, estimate in sampled_metrics(session, evaluation).items()}
+            found[evaluation_id] = {scope: stated if scope == "all" else {} for scope in scopes}
+            continue
         for known, members in alike:
             if known == scopes and len(members) < TOGETHER:
                 members.append(evaluation_id)
                 break
         else:
             alike.append((scopes, [evaluation_id]))
-    found: dict[int, dict[str, dict[str, Any]]] = {}
     for scopes, members in alike:
         found |= _intervals_of_scopes(session, scopes, members)
     return found

@@ -32,6 +32,10 @@ def print_estimate(document: dict[str, Any]) -> None:
     for row in document["estimates"]:
         if row["evaluation"] is not None:
             note(f"evaluation {row['evaluation']} already exists, with {row['prompts_left']} prompts left")
+        if (sample := row.get("sample")) is not None:
+            known = sample["prompts_expected"]
+            expected = "" if known is None else f"; models of this registry would have needed {known}"
+            note(f"at most {row['prompts']} of {sample['prompts_complete']} prompts for this precision{expected}")
     for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
         note(f"unknown: {reason}")
     sampled = sum(row.get("prompts_sampled", 0) for row in document["estimates"])

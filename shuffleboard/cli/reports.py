@@ -48,6 +48,8 @@ def metrics(
         print_json(document)
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
+    if document["sample"] is not None:
+        _print_sample(document["sample"])
     if document["asked"]:
         silent = "; nothing is known of how its answers hold up when the options move"
         silent = silent if document["distinct_prompts"]["max"] <= 1 else ""
@@ -79,6 +81,14 @@ def _clustered(found: dict[str, Any] | None) -> str:
         return ""
     interval = "no interval" if found["interval"] is None else ", ".join(map(show, found["interval"]))
     return f" {{{interval}; design effect {found['design_effect']:.2f}}}"
+
+
+def _print_sample(sample: dict[str, Any]) -> None:
+    asked = f"{sample['asked']} of {sample['questions']} questions asked"
+    history = f", with the answers of {sample['history']} other models" if sample["history"] else ""
+    click.echo(f"  {sample['metric']} to ±{sample['precision']:g}: {asked}{history}")
+    for look in sample["looks"]:
+        click.echo(f"    after {look['questions']}: {show(look['value'])}{_bounds([look['low'], look['high']])}")
 
 
 def _bounds(interval: list[float] | None) -> str:

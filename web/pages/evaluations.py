@@ -13,6 +13,7 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
 from registry.results.asked import one_order
 from registry.results.costs import cost_document
+from registry.results.reports import sample_document
 from registry.results.selectables import Row
 from web import chart_data, charts, formats, parameters, queries
 from web.cache import OfSealed
@@ -69,6 +70,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         headlines=_headlines(over_all),
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
+        sample=sample_document(session(), row["evaluation_id"]),
         progress=queries.progress_of(session(), row["evaluation_id"]),
         cost=cost_document(session(), row["evaluation_id"], settings_of()),
         by_scope=by_scope,
