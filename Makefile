@@ -35,7 +35,7 @@ $(VENV)/.worker: $(VENV)/.core
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.worker
-	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[dev]"
+	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[providers,dev]"
 	@touch $@
 
 # Serves recorded answers as soon as the core is there, and installs what a worker needs meanwhile.
@@ -122,7 +122,7 @@ format: setup ## Format the code and repair what the linter can
 
 constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt
 	rm -rf build/fresh && $(PYTHON) -m venv build/fresh
-	build/fresh/bin/python $(PIP) install -q -e ".[worker,dev]"
+	build/fresh/bin/python $(PIP) install -q -e ".[worker,providers,dev]"
 	@# The build of torch (+cpu, +cu...) is the installer's choice, its version is ours.
 	build/fresh/bin/python $(PIP) freeze --exclude-editable --exclude shuffleboard | sed 's/+.*//' > build/constraints.txt
 	(sed -n '/^#/p' constraints.txt; cat build/constraints.txt) > build/fresh/joined && cp build/fresh/joined constraints.txt

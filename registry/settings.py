@@ -82,6 +82,10 @@ class Settings(BaseSettings):
     endpoints: str = Field(
         default="", description="TOML file of the endpoints that models may be served on; empty: none."
     )
+    prices: str = Field(
+        default="",
+        description="TOML file of prices that stand before those of the list that ships; empty: none.",
+    )
     endpoint_top_logprobs: int = Field(
         default=20, ge=1, description="How many of the most probable tokens to request from an endpoint."
     )

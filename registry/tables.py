@@ -25,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from registry import account_tables as _account_models  # noqa: F401 - its tables belong to the same metadata
+from registry import provider_tables as _provider_models  # noqa: F401 - these as well
 from registry.db import Base, Digest, DoubleArray, JsonDocument, RowId, SmallIntArray, UtcDateTime, database_now
 
 VISIBILITIES = ("public", "members", "hidden")

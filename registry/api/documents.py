@@ -134,6 +134,7 @@ class LeaderboardRow(LeaderboardColumns):
     n: Annotated[dict[str, int | None], Field(description="Metric to over how many questions it is.")]
     intervals: Annotated[dict[str, Interval | None], Field(description="Metric to its 95 % interval.")]
     progress: Progress | None
+    cost: Annotated[float | None, Field(description="What a provider charged, as far as it is known.")]
 
 
 class Leaderboard(TypedDict):
@@ -422,9 +423,51 @@ class RepeatNoise(TypedDict):
     seed: int
 
 
-class EvaluationDocument(EvaluationHeader):
-    """One evaluation with progress, metrics and provenance. noise: null where no prompt was asked twice."""
+class Cost(TypedDict):
+    """What an evaluation's answers cost, in `currency`, and how many were refused, filtered or cut off.
 
+    cost: null where unknown; cost_unresolved: the most that calls of unknown cost can have cost beside it. models: the
+    names under which the model answered, with how many prompts each answered; several: it changed in between.
+    """
+
+    calls: int
+    answered: int
+    failed: int
+    unresolved: int
+    complete: int
+    cut_off: int
+    refused: int
+    filtered: int
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    written_tokens: int | None
+    reasoning_tokens: int | None
+    cost: float | None
+    cost_unresolved: float
+    unpriced: int
+    served_models: int
+    system_fingerprints: int
+    models: list["ServedModel"]
+    currency: str
+
+
+class ServedModel(TypedDict):
+    """A name under which a model answered. first, last: when."""
+
+    served_model: str | None
+    system_fingerprint: str | None
+    prompts: int
+    first: Time | None
+    last: Time | None
+
+
+class EvaluationDocument(EvaluationHeader):
+    """One evaluation with progress, metrics and provenance. noise: null where no prompt was asked twice.
+
+    cost: null where no provider served the model.
+    """
+
+    cost: Cost | None
     progress: Progress
     metrics: MetricValues
     noise: RepeatNoise | None
@@ -994,11 +1037,16 @@ class EstimatedEvaluation(TypedDict):
 
 
 class EstimatedOfModel(EstimatedEvaluation):
-    """The same of a model that is registered. `prompts_sampled`: how many were tokenised."""
+    """The same of a model that is registered. `prompts_sampled`: how many were tokenised.
+
+    cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.
+    """
 
     model: str
     revision: int
     prompts_sampled: int
+    cost: float | None
+    cost_limit: float | None
 
 
 class Estimate(TypedDict):
@@ -1010,6 +1058,9 @@ class Estimate(TypedDict):
     tokens_naive: int | None
     tokens_shared: int | None
     seconds: float | None
+    cost: float | None
+    cost_limit: float | None
+    currency: str | None
     workers: int
 
 

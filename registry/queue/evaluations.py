@@ -15,7 +15,9 @@ from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
 from registry.queue.hints import hint_at
 from registry.queue.shards import prompts_of
+from registry.revisions.endpoints import provider_of
 from registry.revisions.store import model_identity
+from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,
     Evaluation,
@@ -129,6 +131,12 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
     """Raises ProtocolError where a model cannot be asked this way, whatever worker asks it."""
+    provider = provider_of(revision.location or "", get_settings()) if revision.kind == "openai" else None
+    if provider is not None and "answer" not in protocol:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: model {revision.model.name} revision {revision.number} is served by "
+            f"{provider}, which gives written answers only; use a protocol that generates, such as select-letter"
+        )
     if not protocol["chat_template"]:
         return
     name = f"model {revision.model.name} revision {revision.number}"

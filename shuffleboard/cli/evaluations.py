@@ -19,6 +19,7 @@ from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
 from registry.queue.evaluations import move
 from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
+from registry.results.costs import cost_document
 from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
@@ -150,8 +151,9 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     """Estimate what `submit` with the same options would cost; nothing is queued.
 
     Prompts are counted, tokens are counted on a sample of them with the model's tokenizer, and seconds follow from
-    the measured rate of the model's finished shards on that kind of device. What cannot be estimated is null, with the
-    reason.
+    the measured rate of the model's finished shards on that kind of device. For a model that a provider serves, what
+    it would cost follows from the price list: as its earlier answers came out, and at most. What cannot be estimated
+    is null, with the reason.
     """
     settings = settings_of()
     plan = _plan(**asked)
@@ -388,15 +390,27 @@ def list_command(state: str | None, limit: int | None, as_json: bool, **filters:
 @json_option
 def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
     """Show an evaluation's state and progress."""
-    engine = engine_of(settings_of())
+    settings = settings_of()
+    engine = engine_of(settings)
     progress = _progress(engine, [evaluation_id])[0]
     if watch and not progress.finished:
         progress = wait_for(engine, [evaluation_id], None)[0]
+    with read_session(engine) as session:
+        cost = cost_document(session, evaluation_id, settings)
     if as_json:
-        print_json(progress.document())
+        print_json(progress.document() | {"cost": cost})
         return
     for key, value in progress.document().items():
         click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
+    if cost is not None:
+        known = "–" if cost["cost"] is None else f"{cost['cost']:.4f} {cost['currency']}"
+        click.echo(f"{'cost':18} {known}")
+        for key in ("refused", "filtered", "cut_off"):
+            click.echo(f"{key.replace('_', ' '):18} {cost[key]}")
+        if len(cost["models"]) > 1:
+            note(
+                f"the model changed while it was asked: {', '.join(str(row['served_model']) for row in cost['models'])}"
+            )
     if progress.no_worker:
         note(NO_WORKER)
 

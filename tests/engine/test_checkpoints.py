@@ -40,6 +40,19 @@ def as_int8(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
     return {name: stored, f"{name}_scale": scale}, stored.float() * scale
 
 
+def as_int4(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
+    """4-bit integers, eight in a word of 32 bits, with a scale for each 32 inputs."""
+    outputs, inputs = weight.shape
+    groups = weight.reshape(outputs, inputs // 32, 32)
+    scale = groups.abs().amax(-1) / 7
+    places = (groups / scale[..., None]).round()
+    words = (places + 8).to(torch.int64).reshape(outputs, inputs // 8, 8)
+    packed = (words << (4 * torch.arange(8))).sum(-1)
+    packed = torch.where(packed >= 2**31, packed - 2**32, packed).to(torch.int32)
+    stored = {f"{name}_packed": packed, f"{name}_scale": scale, f"{name}_shape": torch.tensor(weight.shape)}
+    return stored, (places * scale[..., None]).reshape(outputs, inputs)
+
+
 def as_mxfp4(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
     """Experts' 4-bit floats, two in a byte, with a power of two for each 32 inputs."""
     experts, inputs, outputs = weight.shape
@@ -56,21 +69,30 @@ def as_mxfp4(name: str, weight: torch.Tensor) -> tuple[Tensors, torch.Tensor]:
 
 
 SCHEME = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "channel", "dynamic": False}
+
+
+def compressed(scheme: dict[str, Any], layout: str) -> dict[str, Any]:
+    """Options of compressed-tensors for all linear layers but the head."""
+    return {
+        "quant_method": "compressed-tensors",
+        "config_groups": {"all": {"targets": ["Linear"], "weights": scheme, "format": layout}},
+        "format": layout,
+        "ignore": ["lm_head"],
+        "quantization_status": "compressed",
+        "sparsity_config": {},
+        "transform_config": {},
+    }
+
+
 FORMATS: dict[str, tuple[str, dict[str, Any], str, Rewrite, dict[str, Any]]] = {
     "fp8": ("llama", {}, "_proj.weight", as_fp8, {"weight_block_size": [32, 32], "activation_scheme": "dynamic"}),
-    "compressed-tensors": (
+    "compressed-tensors": ("llama", {}, "_proj.weight", as_int8, compressed(SCHEME, "int-quantized")),
+    "compressed-tensors, 4 bits": (
         "llama",
         {},
         "_proj.weight",
-        as_int8,
-        {
-            "config_groups": {"all": {"targets": ["Linear"], "weights": SCHEME, "format": "int-quantized"}},
-            "format": "int-quantized",
-            "ignore": ["lm_head"],
-            "quantization_status": "compressed",
-            "sparsity_config": {},
-            "transform_config": {},
-        },
+        as_int4,
+        compressed(SCHEME | {"num_bits": 4, "strategy": "group", "group_size": 32}, "pack-quantized"),
     ),
     "mxfp4": (
         "gpt_oss",
@@ -108,7 +130,7 @@ def configure(folder: Path, quantisation: Any) -> None:
 def test_the_weights_are_exactly_those_that_the_file_stands_for(tmp_path: Path, method: str) -> None:
     exact = quantised_folder(tmp_path, method)
     loaded = load_model(tmp_path, device="cpu")
-    assert loaded.quantisation == f"{method}, dequantised"
+    assert loaded.quantisation == f"{method.partition(',')[0]}, dequantised"
     found = loaded.model.state_dict()
     assert exact
     for name, weight in exact.items():

@@ -34,7 +34,8 @@ from workers.endpoint.answers import (
     top_tokens,
     written_text,
 )
-from workers.endpoint.client import EndpointClient, read_key, seconds_of
+from workers.endpoint.client import EndpointClient, read_key
+from workers.endpoint.pacing import retry_after, seconds_of
 from workers.errors import EngineError, InterruptedScoringError
 
 KEY = "sk-a-secret-of-the-tests-0123456789"
@@ -442,6 +443,7 @@ def test_a_server_that_asks_for_too_long_a_wait_has_failed() -> None:
 
 
 def test_retry_after_is_a_number_or_a_date() -> None:
+    assert retry_after({"retry-after-ms": "1500", "retry-after": "2"}) == 1.5
     assert seconds_of("12") == 12.0
     assert seconds_of("soon") is None
     assert seconds_of(formatdate(0, usegmt=True)) == 0.0

@@ -12,9 +12,11 @@ from flask.typing import ResponseReturnValue
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
 from registry.results.asked import one_order
+from registry.results.costs import cost_document
 from registry.results.selectables import Row
 from web import chart_data, charts, formats, parameters, queries
 from web.cache import OfSealed
+from web.identity import settings_of
 from web.noise import repeat_noise
 from web.pages import verdicts
 from web.pages.blueprint import blueprint
@@ -66,6 +68,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
         progress=queries.progress_of(session(), row["evaluation_id"]),
+        cost=cost_document(session(), row["evaluation_id"], settings_of()),
         by_scope=by_scope,
         filters={key: (label, counts[key]) for key, label in _filters(row).items()},
         only=only,

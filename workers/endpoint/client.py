@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
@@ -19,6 +18,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 from registry.errors import ModelError
 from registry.revisions.endpoints import Endpoint, host_of, is_loopback
 from registry.settings import Settings
+from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, NoPace, Pace, retry_after
 from workers.errors import EngineError, InterruptedScoringError
 
 FIRST_WAIT_SECONDS: Final = 0.5
@@ -53,10 +53,14 @@ class Reply:
 
 
 class EndpointClient:
-    """Asks one endpoint. Threads may share it; their requests wait for a free connection."""
+    """Asks one endpoint. Threads may share it; their requests wait for a free connection.
 
-    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+    pace: the limits of its key, for everything but lists of models.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, pace: Pace | None = None) -> None:
         self.endpoint = endpoint
+        self._pace = pace or NoPace()
         self._settings = settings
         self._key = read_key(endpoint)
         self._lock = threading.Lock()
@@ -146,6 +150,9 @@ class EndpointClient:
         self, method: str, url: str, document: Mapping[str, Any] | None, pause: Callable[[float], None]
     ) -> Reply:
         pause(self._turn())
+        reserved = 0 if document is None else _most_tokens(document)
+        if document is not None:
+            self._pace.turn(reserved, pause)
         try:
             with self._http.stream(method, url, json=document, headers=self._headers()) as response:
                 body = self._body(response)
@@ -161,7 +168,10 @@ class EndpointClient:
         if self._key and len(self._key) >= MINIMUM_KEY_LENGTH:
             body = body.replace(self._key.encode(), b"[key]")  # what a server echoes would be stored
         if response.status_code == httpx2.codes.OK:
-            return Reply(self._document(url, body), response.headers.get("server"))
+            answered = self._document(url, body)
+            if document is not None:
+                self._pace.done(reserved, _tokens_used(answered), response.headers)
+            return Reply(answered, response.headers.get("server"))
         raise self._refusal(url, response, body)
 
     def _headers(self) -> dict[str, str]:
@@ -209,7 +219,7 @@ class EndpointClient:
         status = response.status_code
         reason = self.clean(_reason(body)) or response.reason_phrase
         if status in _TRY_AGAIN or status >= httpx2.codes.INTERNAL_SERVER_ERROR:
-            return self._later(f"answers {status} ({reason})", url, response.headers.get("retry-after"))
+            return self._later(f"answers {status} ({reason})", url, retry_after(response.headers))
         if response.is_redirect:
             target = self.clean(response.headers.get("location", "another address"))
             return RefusedError(
@@ -227,14 +237,15 @@ class EndpointClient:
             )
         return RefusedError(f"{host_of(url)}: answers {status} ({reason}){remedy}")
 
-    def _later(self, reason: str, url: str, retry_after: str | None) -> Exception:
-        wait_s = None if retry_after is None else seconds_of(retry_after)
+    def _later(self, reason: str, url: str, wait_s: float | None) -> Exception:
         longest = self._settings.endpoint_wait_seconds
         if wait_s is not None and wait_s > longest:
             return EngineError(
                 f"{host_of(url)}: {reason} and asks to wait {wait_s:.0f} s, longer than "
                 f"SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS={longest:g}; retry then, or send fewer requests at a time"
             )
+        if wait_s is not None:
+            self._pace.hold(wait_s)
         return _TryAgainError(reason, wait_s)
 
 
@@ -273,15 +284,15 @@ def _where_kept(endpoint: Endpoint) -> str | None:
     return None if endpoint.key_file is None else "key_file"
 
 
-def seconds_of(retry_after: str) -> float | None:
-    """Seconds of a Retry-After header, which gives a number or a date; None for anything else."""
-    if retry_after.strip().isdecimal():
-        return float(retry_after)
-    try:
-        until = parsedate_to_datetime(retry_after).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return max(0.0, until - time.time())
+def _most_tokens(document: Mapping[str, Any]) -> int:
+    """The tokens that a request may take: those of its text, generously, and all that may be written."""
+    return len(json.dumps(document)) // CHARACTERS_PER_TOKEN + int(document.get("max_tokens", 0))
+
+
+def _tokens_used(answered: Mapping[str, Any]) -> int | None:
+    usage = answered.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return total if isinstance(total, int) and total >= 0 else None
 
 
 def _reason(body: bytes) -> str:

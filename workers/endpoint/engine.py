@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from registry.errors import ModelError
 from registry.logs import log
-from registry.revisions.endpoints import canonical_url, find_endpoint, host_of, load_endpoints
+from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.revisions.store import ModelFiles, RevisionRequest
 from registry.settings import Settings
 from workers.endpoint.answers import (
@@ -45,6 +45,7 @@ from workers.endpoint.exact import (
     Way,
     find_exact,
 )
+from workers.endpoint.pacing import Pace
 from workers.errors import EngineError, InterruptedScoringError
 
 PROBE: Final = "The capital of France is the city of"
@@ -373,14 +374,21 @@ def _wholes(prompt: Scorable) -> list[str]:
     return [prompt.text, *(prompt.text + continuation for continuation in prompt.continuations)]
 
 
-def open_endpoint(location: str, model: str, key_reference: str | None, settings: Settings) -> EndpointEngine:
+def open_endpoint(
+    location: str,
+    model: str,
+    key_reference: str | None,
+    settings: Settings,
+    pace_of: Callable[[Endpoint], Pace] | None = None,
+) -> EndpointEngine:
     """The engine for a model at a location, checked against the endpoints of this process: no database row is trusted.
 
-    model: its name on the server. key_reference: the endpoint whose key is expected to go there, or None.
+    model: its name on the server. key_reference: the endpoint whose key is expected to go there, or None. pace_of: the
+    limits of an endpoint's key; None: it has none.
     Raises ModelError where the location is on no endpoint or the key is missing, EngineError where the server cannot be
     asked or does not serve the model.
     """
-    location, client = _connect(location, key_reference, settings)
+    location, client = _connect(location, key_reference, settings, pace_of)
     try:
         return EndpointEngine(client, location, model, settings)
     except BaseException:
@@ -397,6 +405,11 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
     assert request.revision is not None
     location, client = _connect(request.location, request.key_reference, settings)
     try:
+        if client.endpoint.provider is not None:
+            from workers.providers import inspect_provider
+
+            inspect_provider(client.endpoint, location, settings)
+            return ModelFiles(None, None, None)
         _describe(client, location, request.revision)
     except EngineError as error:
         raise ModelError(str(error)) from None
@@ -405,10 +418,15 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
     return ModelFiles(None, None, None)
 
 
-def _connect(location: str, key_reference: str | None, settings: Settings) -> tuple[str, EndpointClient]:
+def _connect(
+    location: str,
+    key_reference: str | None,
+    settings: Settings,
+    pace_of: Callable[[Endpoint], Pace] | None = None,
+) -> tuple[str, EndpointClient]:
     location = canonical_url(location)
     endpoint = find_endpoint(load_endpoints(settings.endpoints), location, key_reference)
-    return location, EndpointClient(endpoint, settings)
+    return location, EndpointClient(endpoint, settings, None if pace_of is None else pace_of(endpoint))
 
 
 def _describe(client: EndpointClient, location: str, model: str) -> dict[str, object]:
