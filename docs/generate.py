@@ -94,6 +94,7 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "endpoint_read_seconds",
             "endpoint_attempts",
             "endpoint_wait_seconds",
+            "endpoint_batch_poll_seconds",
         ),
     ),
     "Website": (

@@ -1,4 +1,4 @@
-"""The tables of models that others serve for money: rate limits of keys, calls, budgets.
+"""The tables of models that others serve for money: rate limits of keys, calls, batches, budgets.
 
 A call is written down before it is made, so that whatever happens to its worker, what was asked for is known, and what
 was answered is asked no second time.
@@ -7,13 +7,24 @@ was answered is asked no second time.
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import CheckConstraint, Double, ForeignKeyConstraint, Index, Integer, SmallInteger, Text, text
+from sqlalchemy import (
+    CheckConstraint,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    SmallInteger,
+    Text,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from registry.db import Base, RowId, UtcDateTime, database_now
 
 CALL_STATES: Final = ("begun", "answered", "failed", "forgotten")
 CALL_OUTCOMES: Final = ("complete", "cut-off", "refused", "filtered")
+BATCH_STATES: Final = ("written", "sent", "submitted", "ended")
 BUDGET_KINDS: Final = ("evaluation", "submission", "account")
 
 
@@ -40,7 +51,7 @@ class RateLimit(Base):
 class ProviderCall(Base):
     """One request for the answer to one prompt. Money is in the currency of the price list.
 
-    `begun`: its outcome is not known, because it is under way or its worker died.
+    `begun`: its outcome is not known, because it is under way, alone or in a batch, or its worker died.
     """
 
     __tablename__ = "provider_call"
@@ -90,6 +101,41 @@ class ProviderCall(Base):
     system_fingerprint: Mapped[str | None] = mapped_column(Text)
     text: Mapped[str | None] = mapped_column(Text)
     error: Mapped[str | None] = mapped_column(Text)
+
+
+class ProviderBatch(Base):
+    """Calls of one shard that a provider is given together: those that are begun until the batch has ended.
+
+    `written`: nothing was sent. `sent`: the request that makes it is under way, or its answer was lost. `submitted`:
+    the provider has it. `ended`: what came of its calls is stored.
+    """
+
+    __tablename__ = "provider_batch"
+    __table_args__ = (
+        _one_of("state", BATCH_STATES),
+        CheckConstraint("state <> 'submitted' OR remote_id IS NOT NULL", name="remote_id"),
+        # A shard waits for one batch at a time.
+        Index(
+            "uq_provider_batch_open",
+            "shard_id",
+            unique=True,
+            postgresql_where=text("state <> 'ended'"),
+            sqlite_where=text("state <> 'ended'"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), index=True)
+    shard_id: Mapped[int] = mapped_column(ForeignKey("shard.id"))
+    tag: Mapped[str] = mapped_column(Text)
+    """Begins the name of each of its requests, so that a batch whose number was lost is found at the provider."""
+    requests: Mapped[int] = mapped_column(Integer)
+    state: Mapped[str] = mapped_column(Text, default="written")
+    remote_id: Mapped[str | None] = mapped_column(Text)
+    """The provider's name for it."""
+    written_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    sent_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
 
 class Budget(Base):

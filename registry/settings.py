@@ -117,6 +117,9 @@ class Settings(BaseSettings):
         gt=0,
         description="The longest wait between two attempts; a server that asks for more counts as failed.",
     )
+    endpoint_batch_poll_seconds: float = Field(
+        default=60.0, gt=0, description="How often a provider is asked whether a batch has ended."
+    )
     public_url: str = Field(
         default="",
         description=(

@@ -352,7 +352,7 @@ class Shard(Base):
     lease_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """When another worker may claim it, by the database's clock."""
     not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
-    """The wait after a failure."""
+    """The wait after a failure, or for a provider's batch."""
     failures: Mapped[int] = mapped_column(SmallInteger, default=0)
     """Exceptions while it was scored."""
     crashes: Mapped[int] = mapped_column(SmallInteger, default=0)

@@ -13,18 +13,20 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 
 MODEL = "stand-in"
+BATCH = 0.5
 PROMPT_TOKENS, CACHED_TOKENS, WRITTEN_TOKENS, THOUGHT_TOKENS = 120, 20, 11, 7
 PRICES = """
 as_of = 2026-11-22
 currency = "USD"
 """ + "".join(
-    f'[{provider}]\n"{MODEL}" = {{ prompt = 3.0, cached_prompt = 0.3, written = 15.0 }}\n'
+    f'[{provider}]\n"{MODEL}" = {{ prompt = 3.0, cached_prompt = 0.3, written = 15.0, batch = {BATCH} }}\n'
     for provider in ("openai", "azure", "openrouter", "anthropic", "google", "bedrock")
 )
 COST = ((PROMPT_TOKENS - CACHED_TOKENS) * 3.0 + CACHED_TOKENS * 0.3 + WRITTEN_TOKENS * 15.0) / 1e6
@@ -36,6 +38,8 @@ class StandIn:
     """share: of prompts that are not simply answered, in sixteenths. storm: statuses that the next requests get.
 
     ledger: what was charged, by prompt. arrivals: when requests came, by this process's clock.
+    looks: how often somebody looks at a batch before it has ended. fates: of the next batches, see `Batch`; then they
+    are whole. lost: of so many batches the answer that they were made does not arrive.
     """
 
     share: int = 0
@@ -49,6 +53,12 @@ class StandIn:
     manners: dict[str, str] = field(default_factory=dict)
     arrivals: list[float] = field(default_factory=list)
     refused: int = 0
+    looks: int = 1
+    fates: list[str] = field(default_factory=list)
+    lost: int = 0
+    batches: "list[Batch]" = field(default_factory=list)
+    batched: int = 0
+    files: dict[str, bytes] = field(default_factory=dict)
     last: Asked | None = None
     server: ScriptedServer | None = None
 
@@ -58,13 +68,16 @@ class StandIn:
     @property
     def charged(self) -> float:
         """What all answers cost."""
-        return COST * sum(self.ledger.values())
+        return COST * (sum(self.ledger.values()) - (1 - BATCH) * self.batched)
 
     def manner(self, prompt: str) -> str:
         drawn = hashlib.sha256(prompt.encode()).digest()[0] % 16
         return MANNERS[1 + drawn % 3] if drawn < self.share else "answer"
 
     def answer(self, asked: Asked) -> Answer:
+        if re.search(r"/batches|/files", asked.path):
+            with self._lock:
+                return _Desk(self).answer(asked)
         if asked.document is None:
             return Answer({"error": {"message": "not found"}}, 404)
         with self._lock:
@@ -84,11 +97,15 @@ class StandIn:
         if self.seconds:
             time.sleep(self.seconds)  # a model that takes its time
         with self._lock:
-            manner = self.manner(prompt)
-            self.manners[prompt] = manner
-            self.ledger[prompt] += 1
-            renamed = self.renamed_after is not None and sum(self.ledger.values()) > self.renamed_after
-        return Answer(_FORMS[_form(asked.path)](manner, f"{MODEL}-{'2026-11-01' if renamed else '2026-05-13'}"))
+            return Answer(self.write(_form(asked.path), prompt))
+
+    def write(self, form: str, prompt: str) -> dict[str, Any]:
+        """Charges for an answer and gives it."""
+        manner = self.manner(prompt)
+        self.manners[prompt] = manner
+        self.ledger[prompt] += 1
+        renamed = self.renamed_after is not None and sum(self.ledger.values()) > self.renamed_after
+        return _FORMS[form](manner, f"{MODEL}-{'2026-11-01' if renamed else '2026-05-13'}")
 
 
 def _form(path: str) -> str:
@@ -185,6 +202,127 @@ def _bedrock(manner: str, _served: str) -> dict[str, Any]:
 
 
 _FORMS = {"openai": _openai, "anthropic": _anthropic, "google": _google, "bedrock": _bedrock}
+
+
+@dataclass
+class Batch:
+    """fate: `whole`; `expired` after half of it, or `dead` before any; `missing`: every third result; `full`: the key has
+    too many. requests: conversations by name.
+    """
+
+    id: str
+    form: str
+    requests: dict[str, Any]
+    metadata: Any
+    fate: str
+    looks: int
+    results: list[dict[str, Any]] | None = None
+    cancelled: bool = False
+
+
+class _Desk:
+    """The batch services of OpenAI and Anthropic; held locked."""
+
+    def __init__(self, provider: StandIn) -> None:
+        self.provider = provider
+
+    def answer(self, asked: Asked) -> Answer:
+        form = "anthropic" if "/messages/" in asked.path else "openai"
+        path, _, _ = asked.path.partition("?")
+        parts = path.removeprefix("/v1/").removeprefix("messages/").split("/")
+        batches = {batch.id: batch for batch in self.provider.batches if batch.form == form}
+        match parts:
+            case ["files"]:
+                name = f"file-{len(self.provider.files)}"
+                self.provider.files[name] = asked.document
+                return Answer({"id": name, "object": "file", "purpose": "batch", "filename": name, "bytes": 1})
+            case ["files", name, "content"]:
+                batch = batches[name.removeprefix("output-").removeprefix("errors-")]
+                wanted = name.startswith("output-")
+                lines = [line for line in batch.results or [] if bool(line["response"]) == wanted]
+                return Answer("".join(f"{json.dumps(line)}\n" for line in lines).encode())
+            case ["batches"] if asked.document is not None:
+                batch = self.make(form, asked.document)
+                if self.provider.lost > 0:
+                    self.provider.lost -= 1
+                    return Answer({"error": {"message": "internal error"}}, 500)
+                return Answer(self.shown(batch))
+            case ["batches"]:
+                found = [self.shown(self.look(batch)) for batch in reversed(batches.values())]
+                return Answer({"object": "list", "data": found, "has_more": False})
+            case ["batches", name, *rest] if name in batches:
+                batch = batches[name]
+                if rest == ["results"]:
+                    return Answer("".join(f"{json.dumps(line)}\n" for line in batch.results or []).encode())
+                batch.cancelled = batch.cancelled or rest == ["cancel"]
+                return Answer(self.shown(self.look(batch)))
+        return Answer({"error": {"message": "not found"}}, 404)
+
+    def make(self, form: str, document: Any) -> Batch:
+        if form == "openai":
+            file = self.provider.files[document["input_file_id"]]
+            lines = [json.loads(line) for line in file.splitlines() if line.startswith(b'{"custom_id"')]
+            requests = {line["custom_id"]: line["body"] for line in lines}
+        else:
+            requests = {one["custom_id"]: one["params"] for one in document["requests"]}
+        fate = self.provider.fates.pop(0) if self.provider.fates else "whole"
+        name = f"batch_{len(self.provider.batches)}"
+        batch = Batch(name, form, requests, document.get("metadata"), fate, self.provider.looks)
+        self.provider.batches.append(batch)
+        return batch
+
+    def look(self, batch: Batch) -> Batch:
+        """Each look brings a batch nearer to its end."""
+        if batch.looks > 0 and not batch.cancelled:
+            batch.looks -= 1
+        elif batch.results is None:
+            batch.results = [
+                line for place, name in enumerate(batch.requests) for line in self.result(batch, place, name)
+            ]
+        return batch
+
+    def result(self, batch: Batch, place: int, name: str) -> list[dict[str, Any]]:
+        if batch.fate == "full" or (batch.fate == "missing" and place % 3 == 0):
+            return []
+        expired = (
+            batch.cancelled or batch.fate == "dead" or (batch.fate == "expired" and 2 * place >= len(batch.requests))
+        )
+        if expired and batch.form == "openai":
+            error = {"code": "batch_expired", "message": "This request could not be executed before the batch expired."}
+            return [{"id": "r", "custom_id": name, "response": None, "error": error}]
+        if expired:
+            return [{"custom_id": name, "result": {"type": "canceled" if batch.cancelled else "expired"}}]
+        self.provider.batched += 1
+        body = self.provider.write(batch.form, _prompt_of(batch.requests[name]))
+        if batch.form == "openai":
+            return [{"id": "r", "custom_id": name, "response": {"status_code": 200, "body": body}, "error": None}]
+        return [{"custom_id": name, "result": {"type": "succeeded", "message": body}}]
+
+    def shown(self, batch: Batch) -> dict[str, Any]:
+        ended, number = batch.results is not None, len(batch.requests)
+        if batch.form == "anthropic":
+            counts = {"processing": 0 if ended else number, "succeeded": number if ended else 0}
+            return {
+                "id": batch.id,
+                "type": "message_batch",
+                "created_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+                "processing_status": "ended" if ended else "in_progress",
+                "request_counts": {**counts, "errored": 0, "canceled": 0, "expired": 0},
+                # A trap: whoever follows it sends the key elsewhere.
+                "results_url": "https://example.org/results",
+            }
+        status = {"full": "failed", "dead": "expired", "expired": "expired"}.get(batch.fate, "completed")
+        full = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached"}
+        return {
+            "id": batch.id,
+            "object": "batch",
+            "created_at": int(time.time()),
+            "metadata": batch.metadata,
+            "status": status if ended else "in_progress",
+            "errors": {"data": [full]} if ended and batch.fate == "full" else None,
+            "output_file_id": f"output-{batch.id}" if ended and batch.fate != "full" else None,
+            "error_file_id": f"errors-{batch.id}" if ended and batch.fate != "full" else None,
+        }
 
 
 @contextmanager

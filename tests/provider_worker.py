@@ -15,6 +15,7 @@ from registry.queue import claims
 from registry.settings import get_settings
 from workers.loop import WorkerLoop
 from workers.pace import SharedPace
+from workers.providers.batches import Batches
 from workers.providers.model import ProviderModel
 from workers.scorer import TransformersScorer
 
@@ -30,13 +31,22 @@ class WithoutTorch(TransformersScorer):
 
 
 # `waited`: has its place; `begun`: written down, not sent; `answered`: not stored; `stored`: not finished; `finished`: not
-# committed.
+# committed. Of batches: `written` down; `uploaded`; about to be `sent`; `created`, its name not stored; `submitted`;
+# seen to have ended or not (`polled`); results `fetched`, not stored; `collected`: stored.
 POINTS: Mapping[str, tuple[Any, str]] = {
     "waited": (SharedPace, "turn"),
     "begun": (ProviderModel, "_begin"),
     "answered": (ProviderModel, "_answer"),
     "stored": (ProviderModel, "_store"),
     "finished": (claims, "finish"),
+    "written": (Batches, "_write_down"),
+    "uploaded": (Batches, "_upload"),
+    "sent": (Batches, "_begin_sending"),
+    "created": (Batches, "_create"),
+    "submitted": (Batches, "_record"),
+    "polled": (Batches, "_status"),
+    "fetched": (Batches, "_results"),
+    "collected": (Batches, "_end"),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Asked:
-    """A request: path, headers in lower case, and the JSON document of its body."""
+    """A request: path, headers in lower case, and the JSON document of its body, or the body of a form."""
 
     path: str
     headers: Mapping[str, str]
@@ -64,10 +64,11 @@ def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServe
         def do_POST(self) -> None:
             nonlocal at_once
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            form = self.headers.get("content-type", "").startswith("multipart/")
             asked = Asked(
                 self.path,
                 {key.lower(): value for key, value in self.headers.items()},
-                json.loads(body) if body else None,
+                body if form else json.loads(body) if body else None,
             )
             with lock:
                 script.asked.append(asked)

@@ -6,4 +6,11 @@ class EngineError(Exception):
 
 
 class InterruptedScoringError(Exception):
-    """Scoring was asked to stop between two batches; nothing of it counts."""
+    """Scoring was asked to stop between two batches, or has to wait; nothing of it counts.
+
+    wait_s: how long it is of no use to go on.
+    """
+
+    def __init__(self, wait_s: float = 0.0) -> None:
+        super().__init__()
+        self.wait_s = wait_s

@@ -263,9 +263,9 @@ class WorkerLoop:
             )
             with read_session(self.engine) as session:
                 sampling.prepare(session, shard_claim.evaluation_id)
-        except InterruptedScoringError:
-            self._hand_back(shard_claim)
-            log.info("shard_handed_back")
+        except InterruptedScoringError as interruption:
+            self._hand_back(shard_claim, interruption.wait_s)
+            log.info("shard_handed_back", wait_s=round(interruption.wait_s, 1))
             return
         except TROUBLE:  # while its prompts were read
             self._hand_back(shard_claim)
@@ -305,8 +305,8 @@ class WorkerLoop:
         self._insist(lambda session: claims.fail(session, shard_claim, message))
         log.warning("shard_failed", error=message)
 
-    def _hand_back(self, shard_claim: claims.Claim) -> None:
-        self._insist(lambda session: claims.hand_back(session, shard_claim))
+    def _hand_back(self, shard_claim: claims.Claim, wait_s: float = 0.0) -> None:
+        self._insist(lambda session: claims.hand_back(session, shard_claim, wait_s))
 
     def _insist(self, attempt: Callable[[Session], T]) -> T:
         """Makes an attempt in a transaction of its own, again and again while the database is in trouble."""

@@ -107,27 +107,36 @@ def _among(subjects: Sequence[Subject]) -> ColumnElement[bool]:
     return or_(*(and_(Budget.kind == kind, Budget.subject == subject) for kind, subject in subjects))
 
 
-def hold(session: Session, subjects: Sequence[Subject], most: float | None) -> None:
-    """Sets aside the most that a call can cost. most: None where the model has no price.
+def hold(session: Session, subjects: Sequence[Subject], limits: Sequence[float | None]) -> int:
+    """Sets aside the most that calls can cost, for as many of the first as there is room for; returns how many.
 
-    Raises BudgetHeldError where calls under way may leave room for it, BudgetReachedError where nothing will, and
-    UnpricedError where there is a budget but no price.
+    limits: of each call, at least one; None where the model has no price.
+    Raises BudgetHeldError where calls under way may leave room for the first, BudgetReachedError where nothing will,
+    and UnpricedError where there is a budget but no price.
     """
     # In one order, so that two workers never wait for each other.
     rows = session.scalars(
         select(Budget).where(_among(subjects)).order_by(Budget.kind, Budget.subject).with_for_update()
-    )
-    for row in rows.all():
+    ).all()
+    if not rows:
+        return len(limits)
+    count, held = 0, 0.0
+    for most in limits:
         if most is None:
             raise UnpricedError(
-                f"the budget of {row.kind} {row.subject} cannot be kept: the model is not "
+                f"the budget of {rows[0].kind} {rows[0].subject} cannot be kept: the model is not "
                 "on the price list; add it to a file that SHUFFLEBOARD_PRICES names"
             )
-        if row.spent + most > row.amount:
-            raise BudgetReachedError(_full(row, most))
-        if row.spent + row.held + most > row.amount:
-            raise BudgetHeldError
-        row.held += most
+        if any(row.spent + row.held + held + most > row.amount for row in rows):
+            break
+        count, held = count + 1, held + most
+    if count == 0:
+        first = limits[0] or 0.0
+        full = next((row for row in rows if row.spent + first > row.amount), None)
+        raise BudgetHeldError if full is None else BudgetReachedError(_full(full, first))
+    for row in rows:
+        row.held += held
+    return count
 
 
 def settle(session: Session, subjects: Sequence[Subject], was_held: float, spent: float) -> None:

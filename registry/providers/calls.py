@@ -12,7 +12,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from registry.db import database_now
-from registry.provider_tables import ProviderCall
+from registry.provider_tables import ProviderBatch, ProviderCall
 from registry.providers import budgets
 from registry.tables import Shard
 
@@ -40,9 +40,14 @@ class Journal:
 
 
 def open_journal(session: Session, shard_id: int, fence: int, evaluation_id: int, keys: Iterable[Key]) -> Journal:
-    """The journal of a shard. Calls of its prompts that an earlier worker began and never ended count as failed."""
+    """The journal of a shard. Calls of its prompts that an earlier worker began and never ended count as failed.
+
+    Those of a batch go on without a worker.
+    """
     journal = Journal(shard_id, fence, evaluation_id, budgets.subjects_of(session, evaluation_id))
-    _check_claim(session, journal)
+    check_claim(session, journal)
+    if open_batch(session, shard_id) is not None:
+        return journal
     wanted = set(keys)
     begun = session.scalars(
         select(ProviderCall).where(ProviderCall.evaluation_id == evaluation_id, ProviderCall.state == "begun")
@@ -51,6 +56,13 @@ def open_journal(session: Session, shard_id: int, fence: int, evaluation_id: int
         if (call.question_id, call.variant) in wanted:
             _end(session, journal, call, state="failed", error=DIED)
     return journal
+
+
+def open_batch(session: Session, shard_id: int) -> ProviderBatch | None:
+    """The batch that a shard waits for."""
+    return session.scalar(
+        select(ProviderBatch).where(ProviderBatch.shard_id == shard_id, ProviderBatch.state != "ended")
+    )
 
 
 def answers(session: Session, evaluation_id: int, keys: Iterable[Key]) -> dict[Key, ProviderCall]:
@@ -71,8 +83,8 @@ def begin(session: Session, journal: Journal, key: Key, cost_limit: float | None
 
     Raises LostClaimError, and what `budgets.hold` raises.
     """
-    _check_claim(session, journal)
-    budgets.hold(session, journal.subjects, cost_limit)
+    check_claim(session, journal)
+    budgets.hold(session, journal.subjects, [cost_limit])
     call = ProviderCall(evaluation_id=journal.evaluation_id, question_id=key[0], variant=key[1], cost_limit=cost_limit)
     session.add(call)
     session.flush()
@@ -114,7 +126,8 @@ def _end(session: Session, journal: Journal, call: ProviderCall, *, cost: float 
     session.flush()
 
 
-def _check_claim(session: Session, journal: Journal) -> None:
+def check_claim(session: Session, journal: Journal) -> None:
+    """Raises LostClaimError where the shard is another worker's by now."""
     # Locked: whoever claims the shard next waits until what is begun here is written, and then sees it.
     held = select(Shard.id).where(Shard.id == journal.shard_id, Shard.fence == journal.fence, Shard.state == "leased")
     if session.scalar(held.with_for_update(read=True)) is None:

@@ -20,19 +20,30 @@ TURN_TOKENS: Final = 64
 
 
 class Price(BaseModel):
-    """Of a million tokens. cached_prompt: of a prompt's tokens that the provider had in its cache; None: as others."""
+    """Of a million tokens. cached_prompt: of a prompt's tokens that the provider had in its cache; None: as others.
+
+    batch: what the same costs in a batch, as a factor.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt: float = Field(ge=0, allow_inf_nan=False)
     written: float = Field(ge=0, allow_inf_nan=False)
     cached_prompt: float | None = Field(None, ge=0, allow_inf_nan=False)
+    batch: float = Field(1.0, ge=0, le=1)
 
     def of(self, prompt_tokens: int, cached_tokens: int, written_tokens: int) -> float:
         """What an answer costs. prompt_tokens: with the cached ones; written_tokens: with the hidden ones."""
         cached = self.prompt if self.cached_prompt is None else self.cached_prompt
         uncached = (prompt_tokens - cached_tokens) * self.prompt
         return (uncached + cached_tokens * cached + written_tokens * self.written) / _A_MILLION
+
+    def in_batch(self) -> "Price":
+        """The price of what is asked in a batch."""
+        cached = None if self.cached_prompt is None else self.batch * self.cached_prompt
+        return Price(
+            prompt=self.batch * self.prompt, written=self.batch * self.written, cached_prompt=cached, batch=1.0
+        )
 
     def at_most(self, text: str, most_tokens: int) -> float:
         """The most that an answer to a text can cost: no token is shorter than a byte."""

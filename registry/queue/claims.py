@@ -186,8 +186,13 @@ def fail(session: Session, shard_claim: Claim, error: str) -> bool:
     return held
 
 
-def hand_back(session: Session, shard_claim: Claim) -> bool:
-    """Returns a shard unscored, counted as neither failure nor crash. False: the claim was lost."""
+def hand_back(session: Session, shard_claim: Claim, wait_s: float = 0.0) -> bool:
+    """Returns a shard unscored, counted as neither failure nor crash. False: the claim was lost.
+
+    wait_s: for so long nobody claims it.
+    """
+    if wait_s > 0:
+        return _update_held(session, shard_claim, state="queued", lease_until=None, not_before=database_now(wait_s))
     # Its message is spent: others need not wait for the reconciler.
     hint_at(session, Shard.id == shard_claim.shard_id)
     return _update_held(session, shard_claim, state="queued", lease_until=None)

@@ -45,6 +45,8 @@ def charge(
         return None
     listed = load_prices(settings.prices)
     price = listed.find(endpoint.provider, model)
+    if price is not None and endpoint.batch:
+        price = price.in_batch()
     prompt, cached, written = session.execute(
         select(
             func.avg(ProviderCall.prompt_tokens),

@@ -27,6 +27,8 @@ from registry.errors import ModelError, UsageError
 from registry.names import check_name
 from registry.settings import Settings
 
+BATCH_PROVIDERS: Final = ("openai", "anthropic")
+"""Whose batch service is known here."""
 _PORTS: Final = {"http": 80, "https": 443}
 _UNWISE: Final = frozenset('%\\"<>^`{|}')
 """Characters that servers and proxies read differently, so that a prefix would not mean one place."""
@@ -42,7 +44,7 @@ class Endpoint(BaseModel):
     requests_per_minute, tokens_per_minute: what its key allows, over all workers; None: no limit. provider: whose
     service it is, which is then asked through the provider's own library, for written answers alone. reasoning_models:
     names, or patterns such as o3*, of models that think before they answer; reasoning_tokens: how much, beside what the
-    protocol allows.
+    protocol allows. batch: ask through the provider's batch service, for less money and within a day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -59,11 +61,15 @@ class Endpoint(BaseModel):
     provider: Literal["openai", "azure", "openrouter", "anthropic", "google", "bedrock"] | None = None
     reasoning_models: tuple[str, ...] = ()
     reasoning_tokens: int = Field(16_384, ge=1024)
+    batch: bool = False
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
         if self.key_env is not None and self.key_file is not None:
             message = "has both key_env and key_file; keep one"
+            raise ValueError(message)
+        if self.batch and self.provider not in BATCH_PROVIDERS:
+            message = f"batch = true needs provider = {' or '.join(BATCH_PROVIDERS)}; remove it"
             raise ValueError(message)
         return self
 

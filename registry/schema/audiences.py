@@ -133,6 +133,7 @@ CLOSED: Final = frozenset(
         "browser_session",
         "budget",
         "notice",
+        "provider_batch",
         "rate_limit",
         "role",
         "saved_query",

@@ -1,16 +1,20 @@
 """Models that providers serve: what is asked, what it costs, and what is left when a worker is killed."""
 
+import json
 import multiprocessing
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select
 
+from registry.account_tables import Submission, SubmissionEvaluation
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ModelError, ProtocolError, UsageError
+from registry.people.accounts import create_account
 from registry.provider_tables import Budget, ProviderCall
 from registry.providers.budgets import set_budget
 from registry.providers.calls import DIED
@@ -55,7 +59,7 @@ class Registry:
         location = location_of(provider, kind)
         lines = {"url_prefix": location, "provider": kind, "key_env": "STAND_IN_KEY"} | endpoint
         (folder / "endpoints.toml").write_text(
-            "[stand-in]\n" + "".join(f"{name} = {value!r}\n" for name, value in lines.items())
+            "[stand-in]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
         )
         (folder / "prices.toml").write_text(PRICES)
         self.environment = {
@@ -65,6 +69,7 @@ class Registry:
             "SHUFFLEBOARD_PRICES": str(folder / "prices.toml"),
             "SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS": "1",
             "SHUFFLEBOARD_ENDPOINT_IN_FLIGHT": "4",
+            "SHUFFLEBOARD_ENDPOINT_BATCH_POLL_SECONDS": "0.05",
             "SHUFFLEBOARD_LEASE_SECONDS": "1",
             "SHUFFLEBOARD_POLL_SECONDS": "0.05",
             "SHUFFLEBOARD_RECONCILE_SECONDS": "0.3",
@@ -103,7 +108,9 @@ class Registry:
 
     def calls(self, evaluation_id: int) -> list[ProviderCall]:
         with read_session(self.engine) as session:
-            return list(session.scalars(select(ProviderCall).filter_by(evaluation_id=evaluation_id)))
+            return list(
+                session.scalars(select(ProviderCall).filter_by(evaluation_id=evaluation_id).order_by(ProviderCall.id))
+            )
 
     def state(self, evaluation_id: int) -> tuple[str, str | None]:
         with read_session(self.engine) as session:
@@ -126,6 +133,8 @@ def opened(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
         yield open_registry
 
 
+HASTE = {f"SHUFFLEBOARD_ENDPOINT_{name}_SECONDS": value for name, value in {"CONNECT": "0.5", "READ": "1"}.items()}
+"""A request that was lost is given up soon."""
 OUTCOMES = {"answer": "complete", "refuse": "refused", "filter": "filtered", "cut": "cut-off"}
 EXCEPTIONS = {("anthropic", "filter"): "refused", ("google", "refuse"): "filtered"}
 
@@ -334,6 +343,178 @@ def test_an_answer_that_trickles_in_is_given_up_and_its_cost_is_unknown(
     assert all((call.cost_limit or 0) > COST for call in calls)
 
 
+# Batches
+
+
+def in_batches(opened: Open, kind: str, **settings: Any) -> Registry:
+    return opened(kind, {"batch": True}, **settings)
+
+
+BATCHING = pytest.mark.parametrize("kind", ["openai", "anthropic"])
+
+
+def check_batches(registry: Registry, evaluation_id: int, prompts: int) -> list[ProviderCall]:
+    """Every prompt has one answer, of a batch, and what is stored is what was charged; the calls."""
+    assert registry.state(evaluation_id) == ("complete", None)
+    provider, calls = registry.provider, registry.calls(evaluation_id)
+    assert set(provider.ledger.values()) == {1}
+    assert len(provider.ledger) == provider.batched == prompts
+    assert [call.state for call in calls].count("answered") == prompts
+    assert {call.state for call in calls} <= {"answered", "failed"}
+    assert sum(call.cost or 0 for call in calls) == pytest.approx(provider.charged, rel=1e-12)
+    assert provider.charged == pytest.approx(0.5 * prompts * COST)
+    return calls
+
+
+@pytest.mark.one_engine
+@BATCHING
+def test_batches_are_asked_once_for_half_the_price(opened: Open, kind: str) -> None:
+    registry = in_batches(opened, kind, share=9)
+    evaluation_id = registry.submit(24, shard_prompts=12)
+    registry.work()
+    calls = check_batches(registry, evaluation_id, 24)
+    assert len(calls) == 24
+    assert [len(batch.requests) for batch in registry.provider.batches] == [12, 12]
+    expected = [EXCEPTIONS.get((kind, manner), OUTCOMES[manner]) for manner in registry.provider.manners.values()]
+    assert sorted(call.outcome or "" for call in calls) == sorted(expected)
+    sent = next(iter(registry.provider.batches[0].requests.values()))
+    assert sent["model"] == MODEL
+    assert "temperature" in sent
+    settings = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
+    asked = ("evaluations", "estimate", "--model", "hosted", "--benchmark", "b24", "--variants", "original")
+    estimate = shuffleboard_json(*asked, "--protocol", "first-letter", "--replicate", **settings)
+    assert estimate["cost"] == pytest.approx(0.5 * 24 * COST)
+
+
+@pytest.mark.one_engine
+@BATCHING
+def test_what_a_batch_did_not_answer_is_asked_again_and_nothing_else(opened: Open, kind: str) -> None:
+    registry = in_batches(opened, kind, fates=["expired", "missing"])
+    evaluation_id = registry.submit(12)
+    registry.work()
+    calls = check_batches(registry, evaluation_id, 12)
+    assert [len(batch.requests) for batch in registry.provider.batches] == [12, 6, 2]
+    failed = [call for call in calls if call.state == "failed"]
+    assert [call.cost for call in failed] == [0.0] * 6 + [None] * 2
+    assert all("expired" in (call.error or "") for call in failed[:6])
+
+
+@pytest.mark.one_engine
+@BATCHING
+def test_a_batch_whose_making_was_not_answered_is_found_and_not_made_again(opened: Open, kind: str) -> None:
+    registry = in_batches(opened, kind, lost=1)
+    evaluation_id = registry.submit(6)
+    registry.work()
+    assert len(check_batches(registry, evaluation_id, 6)) == 6
+    assert len(registry.provider.batches) == 1
+
+
+@pytest.mark.one_engine
+def test_batches_wait_where_the_provider_has_no_room_for_them(opened: Open) -> None:
+    registry = in_batches(opened, "openai", fates=["full"] * 5)
+    evaluation_id = registry.submit(4)
+    registry.work()
+    assert len(check_batches(registry, evaluation_id, 4)) == 4 * 6
+    with read_session(registry.engine) as session:
+        assert session.scalars(select(Shard.failures)).all() == [0]
+
+
+@pytest.mark.one_engine
+def test_a_batch_that_brings_nothing_counts_as_a_failure(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = in_batches(opened, "openai", fates=["dead"])
+    monkeypatch.setattr("registry.queue.claims.MAX_FAILURES", 1)
+    evaluation_id = registry.submit(4)
+    registry.work()
+    state, error = registry.state(evaluation_id)
+    assert state == "failed"
+    assert "batch batch_0 of 4 requests ended without an answer" in str(error)
+    assert registry.provider.charged == 0
+    with write_session(registry.engine) as session:
+        move(session, evaluation_id, "retry")
+    registry.work()
+    check_batches(registry, evaluation_id, 4)
+
+
+@pytest.mark.one_engine
+def test_what_a_batch_is_asked_for_is_collected_when_batches_are_switched_off(opened: Open) -> None:
+    registry = in_batches(opened, "openai")
+    evaluation_id = registry.submit(8, shard_prompts=4)
+    assert registry.start("submitted:1").join(60) is None
+    endpoints = registry.folder / "endpoints.toml"
+    endpoints.write_text(endpoints.read_text().replace("batch = true", "batch = false"))
+    registry.work()
+    assert registry.state(evaluation_id) == ("complete", None)
+    provider, calls = registry.provider, registry.calls(evaluation_id)
+    assert set(provider.ledger.values()) == {1}
+    assert (provider.batched, len(calls)) == (4, 8)
+    assert sum(call.cost or 0 for call in calls) == pytest.approx(provider.charged)
+
+
+def test_a_worker_killed_in_any_state_of_a_batch_asks_nothing_twice(opened: Open) -> None:
+    registry = in_batches(opened, "openai")
+    registry.environment |= HASTE
+    evaluation_id = registry.submit(12, shard_prompts=6)
+    for trip in ("written", "uploaded", "sent", "created", "submitted", "polled", "fetched", "collected", "finished"):
+        process = registry.start(f"{trip}:1")
+        process.join(60)
+        assert process.exitcode == -9, (trip, (registry.folder / "log").read_text())
+    last = registry.start()
+    last.join(60)
+    assert last.exitcode == 0
+    calls = check_batches(registry, evaluation_id, 12)
+    assert {call.cost for call in calls if call.state == "failed"} == {0.0}
+    assert [len(batch.requests) for batch in registry.provider.batches] == [6, 6]
+
+
+@pytest.mark.one_engine
+def test_a_batch_without_a_tag_is_told_from_others_of_its_size(opened: Open) -> None:
+    registry = in_batches(opened, "anthropic", looks=3)
+    registry.environment |= HASTE
+    evaluation_id = registry.submit(6)
+    registry.start("created:1").join(60)
+    [own] = registry.provider.batches
+    of_another = {f"other-{number}": request for number, request in enumerate(own.requests.values())}
+    registry.provider.batches.append(replace(own, id="batch_of_another", requests=of_another, fate="dead"))
+    last = registry.start()
+    last.join(60)
+    assert len(check_batches(registry, evaluation_id, 6)) == 6
+    assert [batch.id for batch in registry.provider.batches] == ["batch_0", "batch_of_another"]
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("kind", ["submission", "account"])
+def test_budgets_of_submissions_and_accounts_are_kept_over_their_evaluations(
+    opened: Open, kind: str, batch: bool
+) -> None:
+    registry = opened("openai", {"batch": batch})
+    evaluations = [registry.submit(prompts, requester="ada", shard_prompts=10) for prompts in (20, 21)]
+    amount = 25 * COST * (0.5 if batch else 1)
+    with write_session(registry.engine) as session:
+        ada = create_account(session, "ada", "submitter")
+        submission = Submission(account_id=ada.id, suite="any", model={})
+        session.add(submission)
+        session.flush()
+        for one in evaluations:
+            session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=one))
+        subject = str(submission.id) if kind == "submission" else "ada"
+        set_budget(session, kind, subject, amount)
+    registry.work()
+    assert [registry.state(one)[0] for one in evaluations] == ["complete", "paused"]
+    assert 0 < registry.provider.charged <= amount
+    with write_session(registry.engine) as session:
+        row = session.get_one(Budget, (kind, subject))
+        assert (row.spent, row.held) == (pytest.approx(registry.provider.charged), pytest.approx(0, abs=1e-12))
+        set_budget(session, kind, subject, 4 * amount)
+        move(session, evaluations[1], "resume")
+    registry.work()
+    assert [registry.state(one) for one in evaluations] == [("complete", None)] * 2
+    assert sum(registry.provider.ledger.values()) == 41
+    assert registry.provider.charged <= 4 * amount
+    paid = sum(call.cost or 0 for one in evaluations for call in registry.calls(one))
+    assert paid == pytest.approx(registry.provider.charged)
+
+
 # What cannot work
 
 
@@ -367,6 +548,7 @@ def test_a_price_of_a_file_stands_before_that_of_the_list(tmp_path: Path) -> Non
     price = shipped.find("openai", "gpt-4.1-mini-2025-04-14")
     assert price is not None
     assert price.of(1_000_000, 250_000, 1_000_000) == pytest.approx(0.75 * 0.40 + 0.25 * 0.10 + 1.60)
+    assert price.in_batch().of(1_000_000, 0, 1_000_000) == pytest.approx(0.5 * (0.40 + 1.60))
     assert shipped.find("openai", "unknown") is None
     own = tmp_path / "prices.toml"
     own.write_text('as_of = 2026-12-01\ncurrency = "USD"\n[openai]\n"gpt-4.1*" = { prompt = 1, written = 2 }\n')

@@ -1,8 +1,10 @@
 """What is asked of a provider, and what comes back, in one form for all of them."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, Protocol, runtime_checkable
 
 Outcome = Literal["complete", "cut-off", "refused", "filtered"]
 
@@ -98,6 +100,85 @@ class Api(Protocol):
     def close(self) -> None:
         """Closes the connections."""
         ...
+
+
+Conversation = tuple[Sequence[Mapping[str, str]], Wanted]
+"""Turns, and how the next is to be written."""
+
+NOT_EXECUTED: Final = 408
+"""Status of a request that its batch did not come to."""
+CLOCKS_DIFFER: Final = timedelta(minutes=10)
+"""By how much a provider's clock may be behind the database's."""
+
+
+@dataclass(frozen=True)
+class BatchStatus:
+    """Whether a batch has ended.
+
+    unanswered: why requests without a result were not executed; None: the provider does not say. full: it was refused
+    because the key has too many requests in batches already.
+    """
+
+    ended: bool
+    unanswered: str | None = None
+    full: bool = False
+
+
+class UnsureError(Exception):
+    """Whether a batch is there is not known until one that is being worked on has ended."""
+
+
+@runtime_checkable
+class BatchApi(Api, Protocol):
+    """A provider with a batch service. All methods raise RefusedRequestError."""
+
+    def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
+        """Makes ready what `create` is given; requests: by name. It costs nothing."""
+        ...
+
+    def create(self, tag: str, uploaded: Any) -> str:
+        """Makes a batch, which the provider then works on; returns its name there."""
+        ...
+
+    def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:
+        """The batch with a tag and so many requests that was made after a time, by name; None where there is none.
+
+        others: names of batches that it is not. Raises UnsureError.
+        """
+        ...
+
+    def status(self, batch: str) -> BatchStatus:
+        """How far a batch is."""
+        ...
+
+    def results(self, batch: str) -> Iterator[tuple[str, Answer | RefusedRequestError]]:
+        """What came of the requests of a batch that has ended, by name; some may be missing."""
+        ...
+
+    def cancel(self, batch: str) -> None:
+        """Stops a batch."""
+        ...
+
+
+def parsed(parse: Callable[[Mapping[str, Any]], Answer], line: Mapping[str, Any]) -> Answer | RefusedRequestError:
+    """What a line of a batch's results says. One that does not have the form of an answer was perhaps paid for."""
+    try:
+        return parse(line)
+    except RefusedRequestError as error:
+        return error
+    except (AttributeError, TypeError, ValueError, KeyError) as error:
+        return RefusedRequestError(f"gives an answer that cannot be read ({type(error).__name__})")
+
+
+def lines_of(content: bytes) -> Iterator[Mapping[str, Any]]:
+    """The documents of a file of JSON lines, without those that are none."""
+    for line in content.splitlines():
+        try:
+            document = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(document, Mapping) and isinstance(document.get("custom_id"), str):
+            yield document
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,32 @@
 """Anthropic's messages, through its library."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final
+from urllib.parse import quote
 
 import anthropic
 import httpx2
+from anthropic.types import Message
 
-from workers.providers.answers import MOST_STOPS, Answer, Outcome, Wanted, count, turns_of
+from workers.providers.answers import (
+    CLOCKS_DIFFER,
+    MOST_STOPS,
+    NOT_EXECUTED,
+    Answer,
+    BatchStatus,
+    Conversation,
+    Outcome,
+    RefusedRequestError,
+    UnsureError,
+    Wanted,
+    count,
+    lines_of,
+    parsed,
+    turns_of,
+)
+from workers.providers.transport import message_of
 
 _OUTCOMES: Final[dict[str | None, Outcome]] = {
     "end_turn": "complete",
@@ -15,6 +34,7 @@ _OUTCOMES: Final[dict[str | None, Outcome]] = {
     "refusal": "refused",
 }
 _BAD_REQUEST: Final = 400
+_SERVER_ERROR: Final = 500
 
 
 class AnthropicApi:
@@ -41,23 +61,63 @@ class AnthropicApi:
 
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
         """The blocks of text, joined; blocks of thinking are left out."""
+        # With a timeout the library does not refuse answers that may take longer than ten minutes.
+        return _answer(self._client.messages.create(**self._asked(model, messages, wanted), timeout=self._timeout))
+
+    def _asked(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> dict[str, Any]:
         turns = turns_of(messages)
         asked: dict[str, Any] = {"model": model, "messages": turns.others, **self.parameters(wanted)}
         if turns.system:
             asked["system"] = turns.system
-        # With a timeout the library does not refuse answers that may take longer than ten minutes.
-        found: Any = self._client.messages.create(**asked, timeout=self._timeout)
-        usage = found.usage
-        cached = count(usage.cache_read_input_tokens)
-        return Answer(
-            text="".join(block.text for block in found.content if block.type == "text"),
-            outcome=_OUTCOMES.get(found.stop_reason, "cut-off"),
-            stop_reason=found.stop_reason,
-            served_model=found.model,
-            prompt_tokens=usage.input_tokens + cached + count(usage.cache_creation_input_tokens),
-            cached_tokens=cached,
-            written_tokens=usage.output_tokens,
-        )
+        return asked
+
+    def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
+        """The requests themselves: they are sent with the batch."""
+        uploaded = []
+        for name, (messages, wanted) in requests.items():
+            asked = self._asked(model, messages, wanted)
+            uploaded.append({"custom_id": name, "params": asked | asked.pop("extra_body", {})})
+        return uploaded
+
+    def create(self, tag: str, uploaded: Any) -> str:  # noqa: ARG002 - a batch has no metadata
+        """A batch, whose tag is in the names of its requests alone."""
+        return self._client.messages.batches.create(requests=uploaded, timeout=self._timeout).id
+
+    def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:
+        """By its number of requests, and then by their names, which Anthropic shows once a batch has ended."""
+        unsure = False
+        for batch in self._client.messages.batches.list(limit=100):
+            if batch.created_at < since - CLOCKS_DIFFER:
+                break
+            counts = batch.request_counts
+            total = counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
+            if batch.id in others or total != requests:
+                continue
+            if batch.processing_status != "ended":
+                unsure = True
+            elif any(line["custom_id"].startswith(tag) for line in lines_of(self._content(batch.id))):
+                return batch.id
+        if unsure:
+            raise UnsureError
+        return None
+
+    def status(self, batch: str) -> BatchStatus:
+        """Each request has a result of its own."""
+        return BatchStatus(ended=self._client.messages.batches.retrieve(batch).processing_status == "ended")
+
+    def results(self, batch: str) -> Iterator[tuple[str, Answer | RefusedRequestError]]:
+        """One a line."""
+        for line in lines_of(self._content(batch)):
+            yield line["custom_id"], parsed(_result, line)
+
+    def _content(self, batch: str) -> bytes:
+        # Not where the answer says that the results are: the key goes to the endpoint alone.
+        path = f"/v1/messages/batches/{quote(batch, safe='')}/results"
+        return self._client.get(path, cast_to=httpx2.Response).content
+
+    def cancel(self, batch: str) -> None:
+        """Stops a batch."""
+        self._client.messages.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
         """Whether a refused request was refused for its content, which Anthropic says in words."""
@@ -66,3 +126,29 @@ class AnthropicApi:
     def close(self) -> None:
         """Closes the connections."""
         self._client.close()
+
+
+def _result(line: Mapping[str, Any]) -> Answer:
+    result = line["result"]
+    kind = result["type"]
+    if kind == "succeeded":
+        return _answer(Message.construct(**result["message"]))
+    if kind != "errored":
+        raise RefusedRequestError(f"its batch {kind}", NOT_EXECUTED)
+    document = result["error"]
+    invalid = document["error"]["type"] == "invalid_request_error"
+    raise RefusedRequestError(message_of(document), _BAD_REQUEST if invalid else _SERVER_ERROR, document=document)
+
+
+def _answer(found: Any) -> Answer:
+    usage = found.usage
+    cached = count(usage.cache_read_input_tokens)
+    return Answer(
+        text="".join(block.text for block in found.content if block.type == "text"),
+        outcome=_OUTCOMES.get(found.stop_reason, "cut-off"),
+        stop_reason=found.stop_reason,
+        served_model=found.model,
+        prompt_tokens=usage.input_tokens + cached + count(usage.cache_creation_input_tokens),
+        cached_tokens=cached,
+        written_tokens=usage.output_tokens,
+    )

@@ -1,11 +1,10 @@
 """A model that a provider serves, asked a shard's prompts: what was answered before is not asked again."""
 
 import hashlib
-import random
+import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import Engine
@@ -20,21 +19,18 @@ from registry.queue.shards import ShardPrompt
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.settings import Settings
 from workers.asking import Scores, ShouldStop, Written, turns_of
-from workers.endpoint.client import FIRST_WAIT_SECONDS, REASON_LENGTH, read_key
+from workers.endpoint.client import read_key
 from workers.endpoint.engine import STOP_SECONDS
 from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, retry_after
 from workers.errors import EngineError, InterruptedScoringError
 from workers.pace import IDLE_SECONDS, SharedPace
-from workers.providers.answers import Answer, Api, RefusedRequestError, Wanted
+from workers.providers.answers import Answer, Api, BatchApi, RefusedRequestError, Wanted
+from workers.providers.asked import Asked, Attempts, values_of
+from workers.providers.batches import Batches
 from workers.providers.transport import connect, refused
 
 BUDGET_POLL_SECONDS: Final = 0.5
 _SEED_BITS: Final = 31
-_WRONG_KEY: Final = frozenset({401, 403})
-_TRY_AGAIN: Final = frozenset({408, 409, 425, 429})
-_SERVER_ERRORS: Final = 500
-_DRAWN: Final = random.Random()  # noqa: S311 - waits are no secret
-"""Workers that were refused together come back one after the other."""
 
 
 def open_provider(location: str, model: str, engine: Engine, settings: Settings) -> "ProviderModel":
@@ -88,17 +84,6 @@ def _api(
         ) from None
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """One prompt that has no answer yet."""
-
-    journal: calls.Journal
-    key: calls.Key
-    messages: list[dict[str, str]]
-    wanted: Wanted
-    price: Price | None
-
-
 class ProviderModel:
     """A model that a provider serves. `begin` a shard before it is asked.
 
@@ -116,7 +101,9 @@ class ProviderModel:
         self._settings = settings
         self._key = read_key(endpoint)
         self._pace = SharedPace(engine, endpoint)
-        self._api = _api(endpoint, location, self._key, settings, self._pace.heed)
+        # What answers of a batch service say about limits is about batches.
+        self._api = _api(endpoint, location, self._key, settings, None if endpoint.batch else self._pace.heed)
+        self._attempts = Attempts(endpoint, self._host, self._key, settings)
         self._claim: Claim | None = None
         self._said: dict[str, object] = {}
 
@@ -136,22 +123,20 @@ class ProviderModel:
     ) -> tuple[list[Written], int, int]:
         """What the model writes after each prompt that has no answer yet, with the answers that there are.
 
-        Raises EngineError where a request fails for good, and InterruptedScoringError when asked to stop or when a
-        budget is reached, which also pauses the evaluation. What was answered until then stays.
+        Raises EngineError where a request fails for good, and InterruptedScoringError when asked to stop, while a batch
+        is worked on, or when a budget is reached, which also pauses the evaluation. What was answered until then stays.
         """
         assert self._claim is not None
         claim, keys = self._claim, [(item.question_id, item.variant.ordinal) for item in items]
         with write_session(self._engine, IDLE_SECONDS) as session:
             journal = calls.open_journal(session, claim.shard_id, claim.fence, claim.evaluation_id, keys)
-            known = set(calls.answers(session, claim.evaluation_id, keys))
-        price = load_prices(self._settings.prices).find(self._endpoint.provider or "", self._model)
+        price = self._price(in_batch=self._endpoint.batch)
         asking = [
-            _Asked(journal, key, _messages(item.prompt), self._wanted(generation, seed), price)
+            Asked(journal, key, _messages(item.prompt), self._wanted(generation, seed), price)
             for item, seed, key in zip(items, seeds, keys, strict=True)
-            if key not in known
         ]
         try:
-            self._all(asking, should_stop)
+            self._answered(asking, should_stop)
         except budgets.BudgetReachedError:
             with write_session(self._engine, IDLE_SECONDS) as session:
                 budgets.pause(session, claim.evaluation_id)
@@ -176,6 +161,44 @@ class ProviderModel:
         ]
         return written, tokens, tokens
 
+    def _answered(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
+        """Returns once each has an answer. asking: all prompts of a shard."""
+        journal = asking[0].journal
+        while True:
+            with read_session(self._engine) as session:
+                batch = calls.open_batch(session, journal.shard_id)
+                known = calls.answers(session, journal.evaluation_id, [one.key for one in asking])
+            left = [one for one in asking if one.key not in known]
+            if batch is not None:  # also one that was submitted before the endpoint's table was changed
+                self._batches(asking[0], should_stop).go_on(journal, batch)
+            elif not left:
+                return
+            elif self._endpoint.batch:
+                self._batches(asking[0], should_stop).submit(left)
+            else:
+                self._all(left, should_stop)
+
+    def _batches(self, asked: Asked, should_stop: ShouldStop) -> Batches:
+        if not isinstance(self._api, BatchApi):
+            raise EngineError(
+                f"endpoint {self._endpoint.name}: the shard waits for a batch, which {self._endpoint.provider} does "
+                "not have; name the provider that it was submitted to"
+            )
+        return Batches(
+            self._engine,
+            self._api,
+            self._model,
+            self._price(in_batch=True),
+            asked.wanted.stop,
+            self._attempts,
+            self._settings,
+            should_stop,
+        )
+
+    def _price(self, *, in_batch: bool) -> Price | None:
+        price = load_prices(self._settings.prices).find(self._endpoint.provider or "", self._model)
+        return price.in_batch() if price is not None and in_batch else price
+
     def _wanted(self, generation: Mapping[str, Any], seed: str) -> Wanted:
         digest = hashlib.sha256(f"{generation['seed']}:{seed}".encode()).digest()
         greedy = generation["sampling"] == "greedy"
@@ -189,7 +212,7 @@ class ProviderModel:
             stop=tuple(generation["stop"]),
         )
 
-    def _all(self, asking: Sequence[_Asked], should_stop: ShouldStop) -> None:
+    def _all(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
         """Asks for each, several at once. The first error ends it, once those under way have been answered."""
         stop = threading.Event()
         with ThreadPoolExecutor(self._settings.endpoint_in_flight, thread_name_prefix="provider") as pool:
@@ -210,50 +233,45 @@ class ProviderModel:
                     should_stop()
                     wait([future for future in futures if future.running()], STOP_SECONDS)
 
-    def _ask(self, asked: _Asked, stop: threading.Event) -> None:
+    def _ask(self, asked: Asked, stop: threading.Event) -> None:
         """Stores an answer. Raises EngineError where there is none after as many attempts as are allowed."""
 
         def pause(seconds: float) -> None:
             if stop.wait(max(0.0, seconds)):
                 raise InterruptedScoringError
 
-        longest, attempts = self._settings.endpoint_wait_seconds, self._settings.endpoint_attempts
-        text = "".join(turn["content"] for turn in asked.messages)
-        reserved = len(text) // CHARACTERS_PER_TOKEN + asked.wanted.most_tokens
-        most = None if asked.price is None else asked.price.at_most(text, asked.wanted.most_tokens)
-        for attempt in range(1, attempts + 1):
+        reserved = len(asked.text) // CHARACTERS_PER_TOKEN + asked.wanted.most_tokens
+        for attempt in itertools.count(1):
             self._pace.turn(reserved, pause)
-            call_id = self._begin(asked, most, pause)
+            call_id = self._begin(asked, pause)
             try:
                 answer = self._answer(asked)
             except RefusedRequestError as error:
                 # An error that the provider answers costs nothing; what came of a lost request nobody knows.
                 cost = None if error.status is None else 0.0
                 with write_session(self._engine, IDLE_SECONDS) as session:
-                    calls.failed(session, asked.journal, call_id, self.clean(str(error)), cost)
+                    calls.failed(session, asked.journal, call_id, self._attempts.clean(str(error)), cost)
                 wait_s = retry_after(error.headers)
                 if wait_s is not None:
-                    self._pace.hold(min(wait_s, longest))
-                if attempt == attempts or not _may_pass(error) or (wait_s or 0.0) > longest:
-                    raise EngineError(self._reason(error, attempt, wait_s)) from None
-                pause(_DRAWN.uniform(0, min(longest, FIRST_WAIT_SECONDS * 2**attempt)) if wait_s is None else wait_s)
+                    self._pace.hold(min(wait_s, self._settings.endpoint_wait_seconds))
+                pause(self._attempts.wait_s(error, attempt))
                 continue
             self._store(asked, call_id, answer)
             if answer.written_tokens is not None:
                 self._pace.done(reserved, (answer.prompt_tokens or 0) + answer.written_tokens, {})
             return
 
-    def _begin(self, asked: _Asked, most: float | None, pause: Callable[[float], None]) -> int:
+    def _begin(self, asked: Asked, pause: Callable[[float], None]) -> int:
         """Writes the call down; waits while calls under way may leave room in a budget."""
         while True:
             pause(0)
             try:
                 with write_session(self._engine, IDLE_SECONDS) as session:
-                    return calls.begin(session, asked.journal, asked.key, most)
+                    return calls.begin(session, asked.journal, asked.key, asked.most)
             except budgets.BudgetHeldError:
                 pause(BUDGET_POLL_SECONDS)
 
-    def _answer(self, asked: _Asked) -> Answer:
+    def _answer(self, asked: Asked) -> Answer:
         """Raises RefusedRequestError, but for content that a filter refused: that is an answer, too."""
         try:
             answer = self._api.ask(self._model, asked.messages, asked.wanted)
@@ -266,35 +284,9 @@ class ProviderModel:
             return Answer("", "filtered", f"HTTP {refusal.status}", cost=0.0)
         return answer.cut_at(asked.wanted.stop)
 
-    def _store(self, asked: _Asked, call_id: int, answer: Answer) -> None:
-        cost = answer.cost
-        if cost is None and asked.price is not None and answer.written_tokens is not None:
-            cost = asked.price.of(answer.prompt_tokens or 0, answer.cached_tokens or 0, answer.written_tokens)
+    def _store(self, asked: Asked, call_id: int, answer: Answer) -> None:
         with write_session(self._engine, IDLE_SECONDS) as session:
-            calls.answered(
-                session,
-                asked.journal,
-                call_id,
-                # PostgreSQL's text holds no NUL.
-                text=answer.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
-                outcome=answer.outcome,
-                stop_reason=_named(answer.stop_reason),
-                served_model=_named(answer.served_model),
-                system_fingerprint=_named(answer.system_fingerprint),
-                prompt_tokens=answer.prompt_tokens,
-                cached_tokens=answer.cached_tokens,
-                written_tokens=answer.written_tokens,
-                reasoning_tokens=answer.reasoning_tokens,
-                cost=cost,
-            )
-
-    def _reason(self, error: RefusedRequestError, attempts: int, wait_s: float | None) -> str:
-        status = "" if error.status is None else f"answers {error.status}: "
-        asks = "" if wait_s is None else f", and asks to wait {wait_s:.0f} s"
-        tried = f"; tried {attempts} times" if attempts > 1 else ""
-        if error.status in _WRONG_KEY:
-            tried = f"; check the key of endpoint {self._endpoint.name}"
-        return f"{self._host}: {status}{self.clean(str(error))}{asks}{tried}"
+            calls.answered(session, asked.journal, call_id, **values_of(answer, asked.price))
 
     def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
         """Who was asked with which parameters, and which models answered the newest shard's prompts."""
@@ -310,6 +302,7 @@ class ProviderModel:
             "generation": dict(generation),
             "sent": sorted(self._api.parameters(wanted)),
             "reasoning_tokens": wanted.reasoning_tokens,
+            **({"batch": True} if self._endpoint.batch else {}),
             **{name: value for name, value in self._said.items() if value},
         }
 
@@ -320,22 +313,6 @@ class ProviderModel:
     def close(self) -> None:
         """Closes the connections."""
         self._api.close()
-
-    def clean(self, text: str) -> str:
-        """What a provider said, on one line, cut short, without the key."""
-        line = " ".join(text.replace(self._key, "[key]").split() if self._key else text.split())
-        shown = "".join(character for character in line if character.isprintable())
-        return shown if len(shown) <= REASON_LENGTH else shown[:REASON_LENGTH] + "…"
-
-
-def _may_pass(error: RefusedRequestError) -> bool:
-    """Whether a later attempt may be answered."""
-    return error.status is None or error.status in _TRY_AGAIN or error.status >= _SERVER_ERRORS
-
-
-def _named(value: str | None) -> str | None:
-    """What a provider calls something, cut short."""
-    return None if value is None else value.replace("\x00", "")[:REASON_LENGTH] or None
 
 
 def _messages(prompt: Prompt) -> list[dict[str, str]]:

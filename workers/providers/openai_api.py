@@ -1,17 +1,39 @@
 """OpenAI, Azure OpenAI's `/openai/v1` and OpenRouter, through OpenAI's library."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Final
 
 import httpx2
 import openai
+from openai.types.chat import ChatCompletion
 
-from workers.providers.answers import MOST_STOPS, Answer, Outcome, RefusedRequestError, Wanted, count
+from workers.providers.answers import (
+    CLOCKS_DIFFER,
+    MOST_STOPS,
+    NOT_EXECUTED,
+    Answer,
+    BatchStatus,
+    Conversation,
+    Outcome,
+    RefusedRequestError,
+    Wanted,
+    count,
+    lines_of,
+    parsed,
+)
+from workers.providers.transport import message_of
 
 _OUTCOMES: Final[dict[str | None, Outcome]] = {"stop": "complete", "content_filter": "filtered"}
 _FILTERS: Final = ("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation")
 _FORBIDDEN: Final = 403
+_OK: Final = 200
+_TAG: Final = "shuffleboard"
+"""Under this name the metadata of a batch has its tag."""
+_FULL: Final = "token_limit_exceeded"
+_ENDED: Final = ("completed", "failed", "expired", "cancelled")
 
 
 class OpenAIApi:
@@ -43,28 +65,66 @@ class OpenAIApi:
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
         """The first choice."""
         conversation: Any = list(messages)
-        found = self._client.chat.completions.create(model=model, messages=conversation, **self.parameters(wanted))
-        said = found.model_extra or {}
-        if not found.choices:
-            raise RefusedRequestError(f"answers without a choice ({said.get('error')})")
-        choice = found.choices[0]
-        usage = found.usage
-        prompt, written = (usage.prompt_tokens_details, usage.completion_tokens_details) if usage else (None, None)
-        reason: str | None = (choice.model_extra or {}).get("native_finish_reason") or choice.finish_reason
-        refusal = choice.message.refusal
-        outcome: Outcome = "refused" if refusal else _OUTCOMES.get(choice.finish_reason, "cut-off")
-        return Answer(
-            text=refusal or choice.message.content or "",
-            outcome=outcome,
-            stop_reason=reason,
-            served_model=found.model,
-            system_fingerprint=found.system_fingerprint,
-            prompt_tokens=usage.prompt_tokens if usage else None,
-            cached_tokens=count(prompt.cached_tokens) if prompt else None,
-            written_tokens=usage.completion_tokens if usage else None,
-            reasoning_tokens=count(written.reasoning_tokens) if written else None,
-            cost=_stated_cost(usage),
+        return _answer(
+            self._client.chat.completions.create(model=model, messages=conversation, **self.parameters(wanted))
         )
+
+    def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
+        """A file with a request a line; its number."""
+        lines = [
+            {
+                "custom_id": name,
+                "method": "POST",
+                "url": "/v1/chat/completions",
+                "body": {"model": model, "messages": list(messages), **self.parameters(wanted)},
+            }
+            for name, (messages, wanted) in requests.items()
+        ]
+        content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        return self._client.files.create(file=("batch.jsonl", content), purpose="batch").id
+
+    def create(self, tag: str, uploaded: Any) -> str:
+        """A batch whose metadata has the tag."""
+        return self._client.batches.create(
+            completion_window="24h", endpoint="/v1/chat/completions", input_file_id=uploaded, metadata={_TAG: tag}
+        ).id
+
+    def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:  # noqa: ARG002
+        """By its metadata; the newest batches come first."""
+        for batch in self._client.batches.list(limit=100):
+            if (batch.metadata or {}).get(_TAG) == tag:
+                return batch.id
+            if datetime.fromtimestamp(batch.created_at, UTC) < since - CLOCKS_DIFFER:
+                break
+        return None
+
+    def status(self, batch: str) -> BatchStatus:
+        """What a batch does not come to until it expires or is cancelled costs nothing."""
+        found = self._client.batches.retrieve(batch)
+        if found.status not in _ENDED:
+            return BatchStatus(ended=False)
+        if found.status == "completed":
+            return BatchStatus(ended=True)
+        errors = (found.errors.data if found.errors else None) or []
+        said = "; ".join(error.message or error.code or "" for error in errors[:3])
+        return BatchStatus(
+            ended=True,
+            unanswered=f"its batch {found.status}" + (f": {said}" if said else ""),
+            full=any(error.code == _FULL for error in errors),
+        )
+
+    def results(self, batch: str) -> Iterator[tuple[str, Answer | RefusedRequestError]]:
+        """Of the file of outputs and the file of errors."""
+        found = self._client.batches.retrieve(batch)
+        for file in (found.output_file_id, found.error_file_id):
+            if file is None:
+                continue
+            for line in lines_of(self._client.files.content(file).content):
+                yield line["custom_id"], parsed(_result, line)
+
+    def cancel(self, batch: str) -> None:
+        """Stops a batch."""
+        self._client.batches.cancel(batch)
 
     def is_filtered(self, status: int | None, document: Any) -> bool:
         """Whether a request was refused for its content: by Azure's or OpenAI's code, or OpenRouter's moderation."""
@@ -80,6 +140,39 @@ class OpenAIApi:
     def close(self) -> None:
         """Closes the connections."""
         self._client.close()
+
+
+def _result(line: Mapping[str, Any]) -> Answer:
+    response = line.get("response")
+    if not response:
+        raise RefusedRequestError(message_of(line), NOT_EXECUTED)
+    if response["status_code"] != _OK:
+        raise RefusedRequestError(message_of(response["body"]), response["status_code"], document=response["body"])
+    return _answer(ChatCompletion.construct(**response["body"]))
+
+
+def _answer(found: ChatCompletion) -> Answer:
+    said = found.model_extra or {}
+    if not found.choices:
+        raise RefusedRequestError(f"answers without a choice ({said.get('error')})")
+    choice = found.choices[0]
+    usage = found.usage
+    prompt, written = (usage.prompt_tokens_details, usage.completion_tokens_details) if usage else (None, None)
+    reason: str | None = (choice.model_extra or {}).get("native_finish_reason") or choice.finish_reason
+    refusal = choice.message.refusal
+    outcome: Outcome = "refused" if refusal else _OUTCOMES.get(choice.finish_reason, "cut-off")
+    return Answer(
+        text=refusal or choice.message.content or "",
+        outcome=outcome,
+        stop_reason=reason,
+        served_model=found.model,
+        system_fingerprint=found.system_fingerprint,
+        prompt_tokens=usage.prompt_tokens if usage else None,
+        cached_tokens=count(prompt.cached_tokens) if prompt else None,
+        written_tokens=usage.completion_tokens if usage else None,
+        reasoning_tokens=count(written.reasoning_tokens) if written else None,
+        cost=_stated_cost(usage),
+    )
 
 
 def _stated_cost(usage: Any) -> float | None:

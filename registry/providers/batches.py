@@ -1,0 +1,120 @@
+"""Batches: many calls that a provider is given together, for less money, and answers within a day.
+
+A batch is written down with its calls before anything is sent, and has a tag that the provider stores: whoever goes on
+with the shard finds it there, in whatever state its worker was killed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from registry.db import changed_one, database_now
+from registry.provider_tables import ProviderBatch, ProviderCall
+from registry.providers import budgets, calls
+from registry.tables import EvaluationQuestion
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a call of a batch has no answer. cost: None where nobody knows."""
+
+    error: str
+    cost: float | None
+
+
+Result = Mapping[str, Any] | Failure
+"""What `calls.answered` stores of an answer, or why there is none."""
+
+
+def write_down(
+    session: Session, journal: calls.Journal, tag: str, wanted: Sequence[tuple[calls.Key, float | None]]
+) -> tuple[int, list[int]]:
+    """Writes a batch down with calls for as many of the first prompts as budgets have room for.
+
+    wanted: prompts, each with the most that its answer can cost. Returns the numbers of the batch and of its calls.
+    Raises LostClaimError, and what `budgets.hold` raises.
+    """
+    calls.check_claim(session, journal)
+    count = budgets.hold(session, journal.subjects, [most for _, most in wanted])
+    batch = ProviderBatch(evaluation_id=journal.evaluation_id, shard_id=journal.shard_id, tag=tag, requests=count)
+    begun = [
+        ProviderCall(evaluation_id=journal.evaluation_id, question_id=key[0], variant=key[1], cost_limit=most)
+        for key, most in wanted[:count]
+    ]
+    session.add_all([batch, *begun])
+    session.flush()
+    return batch.id, [call.id for call in begun]
+
+
+def begin_sending(session: Session, journal: calls.Journal, batch_id: int) -> None:
+    """Writes down that a request that makes a batch is about to be sent. Raises LostClaimError."""
+    calls.check_claim(session, journal)
+    if not _move(session, batch_id, ("written", "sent"), state="sent", sent_at=database_now()):
+        raise calls.LostClaimError
+
+
+def submitted(session: Session, batch_id: int, remote_id: str) -> bool:
+    """Stores the provider's name for a batch; False where it was given up meanwhile."""
+    if _move(session, batch_id, ("sent",), state="submitted", remote_id=remote_id):
+        return True
+    return session.get_one(ProviderBatch, batch_id).remote_id == remote_id
+
+
+def _move(session: Session, batch_id: int, states: Sequence[str], **values: Any) -> bool:
+    moved = update(ProviderBatch).where(ProviderBatch.id == batch_id, ProviderBatch.state.in_(states))
+    return changed_one(session, moved.values(**values))
+
+
+def end(
+    session: Session,
+    journal: calls.Journal,
+    batch_id: int,
+    results: Mapping[int, Result],
+    otherwise: Failure,
+) -> int:
+    """Stores what came of a batch, whole, and ends it; returns how many calls were answered.
+
+    results: by number of the call. otherwise: of the calls that are not among them. Raises LostClaimError.
+    """
+    calls.check_claim(session, journal)
+    batch = session.get_one(ProviderBatch, batch_id, with_for_update=True)
+    if batch.state == "ended":
+        raise calls.LostClaimError
+    begun = session.scalars(
+        select(ProviderCall.id)
+        .join(
+            EvaluationQuestion,
+            (EvaluationQuestion.evaluation_id == ProviderCall.evaluation_id)
+            & (EvaluationQuestion.question_id == ProviderCall.question_id),
+        )
+        .where(EvaluationQuestion.shard_id == journal.shard_id, ProviderCall.state == "begun")
+        .order_by(ProviderCall.id)
+    ).all()
+    answered = 0
+    for call_id in begun:
+        result = results.get(call_id, otherwise)
+        if isinstance(result, Failure):
+            calls.failed(session, journal, call_id, result.error, result.cost)
+        else:
+            calls.answered(session, journal, call_id, **result)
+            answered += 1
+    batch.state, batch.ended_at = "ended", database_now()
+    session.flush()
+    return answered
+
+
+def waits(session: Session, evaluation_id: int) -> bool:
+    """Whether an evaluation waits for a batch."""
+    query = select(ProviderBatch.id).where(ProviderBatch.evaluation_id == evaluation_id, ProviderBatch.state != "ended")
+    return session.scalar(query.limit(1)) is not None
+
+
+def known(session: Session) -> tuple[frozenset[str], datetime]:
+    """The providers' names of all batches that have one, and the database's time before they were read."""
+    now = session.scalars(select(database_now())).one()
+    found = session.scalars(select(ProviderBatch.remote_id).where(ProviderBatch.remote_id.is_not(None)))
+    return frozenset(name for name in found if name is not None), now

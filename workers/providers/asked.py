@@ -1,0 +1,107 @@
+"""What one prompt is asked with, what is stored of its answer, and how often a request is tried."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from registry.providers import calls
+from registry.providers.prices import Price
+from registry.revisions.endpoints import Endpoint
+from registry.settings import Settings
+from workers.endpoint.client import FIRST_WAIT_SECONDS, REASON_LENGTH
+from workers.endpoint.pacing import retry_after
+from workers.errors import EngineError
+from workers.providers.answers import Answer, RefusedRequestError, Wanted
+
+TOO_MANY: Final = 429
+_WRONG_KEY: Final = frozenset({401, 403})
+_TIMED_OUT: Final = 408
+_TRY_AGAIN: Final = frozenset({_TIMED_OUT, 409, 425, TOO_MANY})
+_SERVER_ERRORS: Final = 500
+_DRAWN: Final = random.Random()  # noqa: S311 - waits are no secret
+"""Workers that were refused together come back one after the other."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One prompt of a shard. price: of the way that it is asked."""
+
+    journal: calls.Journal
+    key: calls.Key
+    messages: list[dict[str, str]]
+    wanted: Wanted
+    price: Price | None
+
+    @property
+    def text(self) -> str:
+        """All turns."""
+        return "".join(turn["content"] for turn in self.messages)
+
+    @property
+    def most(self) -> float | None:
+        """The most that its answer can cost; None where the model has no price."""
+        return None if self.price is None else self.price.at_most(self.text, self.wanted.most_tokens)
+
+
+def values_of(answer: Answer, price: Price | None) -> Mapping[str, Any]:
+    """What `calls.answered` stores."""
+    cost = answer.cost
+    if cost is None and price is not None and answer.written_tokens is not None:
+        cost = price.of(answer.prompt_tokens or 0, answer.cached_tokens or 0, answer.written_tokens)
+    return {
+        # PostgreSQL's text holds no NUL.
+        "text": answer.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+        "outcome": answer.outcome,
+        "stop_reason": _named(answer.stop_reason),
+        "served_model": _named(answer.served_model),
+        "system_fingerprint": _named(answer.system_fingerprint),
+        "prompt_tokens": answer.prompt_tokens,
+        "cached_tokens": answer.cached_tokens,
+        "written_tokens": answer.written_tokens,
+        "reasoning_tokens": answer.reasoning_tokens,
+        "cost": cost,
+    }
+
+
+def _named(value: str | None) -> str | None:
+    """What a provider calls something, cut short."""
+    return None if value is None else value.replace("\x00", "")[:REASON_LENGTH] or None
+
+
+class Attempts:
+    """How often requests to an endpoint are tried, and what is said when that was in vain."""
+
+    def __init__(self, endpoint: Endpoint, host: str, key: str | None, settings: Settings) -> None:
+        self._endpoint = endpoint
+        self._host = host
+        self._key = key
+        self._most = settings.endpoint_attempts
+        self._longest_s = settings.endpoint_wait_seconds
+
+    def wait_s(self, error: RefusedRequestError, attempt: int) -> float:
+        """Seconds until the next attempt; attempt: how many there were. Raises EngineError where there is no other."""
+        asks_s = retry_after(error.headers)
+        may_pass = error.status is None or error.status in _TRY_AGAIN or error.status >= _SERVER_ERRORS
+        if attempt >= self._most or not may_pass or (asks_s or 0.0) > self._longest_s:
+            raise EngineError(self._reason(error, attempt, asks_s)) from None
+        return _DRAWN.uniform(0, min(self._longest_s, FIRST_WAIT_SECONDS * 2**attempt)) if asks_s is None else asks_s
+
+    def _reason(self, error: RefusedRequestError, attempts: int, asks_s: float | None) -> str:
+        status = "" if error.status is None else f"answers {error.status}: "
+        asks = "" if asks_s is None else f", and asks to wait {asks_s:.0f} s"
+        tried = f"; tried {attempts} times" if attempts > 1 else ""
+        if error.status in _WRONG_KEY:
+            tried = f"; check the key of endpoint {self._endpoint.name}"
+        return f"{self._host}: {status}{self.clean(str(error))}{asks}{tried}"
+
+    def clean(self, text: str) -> str:
+        """What a provider said, on one line, cut short, without the key."""
+        line = " ".join(text.replace(self._key, "[key]").split() if self._key else text.split())
+        shown = "".join(character for character in line if character.isprintable())
+        return shown if len(shown) <= REASON_LENGTH else shown[:REASON_LENGTH] + "…"
+
+
+def may_have_arrived(error: RefusedRequestError) -> bool:
+    """Whether the provider may have acted on a request although it gave no answer."""
+    return error.status is None or error.status == _TIMED_OUT or error.status >= _SERVER_ERRORS

@@ -1,0 +1,231 @@
+"""Batches of a provider: submitted once, looked for after a kill, and stored when they have ended.
+
+A worker does not wait for a batch. It hands the shard back with a time before which nobody claims it, and whoever
+claims it then goes on from what is written down.
+"""
+
+import itertools
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Engine
+
+from registry.db import read_session, write_session
+from registry.logs import log
+from registry.provider_tables import ProviderBatch
+from registry.providers import batches, budgets, calls
+from registry.providers.batches import Failure
+from registry.providers.prices import Price
+from registry.settings import Settings
+from workers.asking import ShouldStop
+from workers.endpoint.engine import STOP_SECONDS
+from workers.errors import EngineError, InterruptedScoringError
+from workers.pace import IDLE_SECONDS
+from workers.providers.answers import (
+    Answer,
+    BatchApi,
+    BatchStatus,
+    Conversation,
+    RefusedRequestError,
+    UnsureError,
+)
+from workers.providers.asked import TOO_MANY, Asked, Attempts, may_have_arrived, values_of
+from workers.providers.transport import refused
+
+NEVER_SUBMITTED: Final = "its batch was never submitted"
+NO_RESULT: Final = "its batch has no result for it"
+
+T = TypeVar("T")
+
+
+class FullError(Exception):
+    """The provider takes no further batch now."""
+
+
+class Batches:
+    """The batches of one model. price: of what is asked in one. stop: where an answer ends."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        api: BatchApi,
+        model: str,
+        price: Price | None,
+        stop: Sequence[str],
+        attempts: Attempts,
+        settings: Settings,
+        should_stop: ShouldStop,
+    ) -> None:
+        self._engine = engine
+        self._api = api
+        self._model = model
+        self._price = price
+        self._stop = stop
+        self._attempts = attempts
+        self._should_stop = should_stop
+        self._poll_s = settings.endpoint_batch_poll_seconds
+        # A request that was sent longer ago than this cannot arrive any more.
+        self._settled_s = settings.endpoint_connect_seconds + 2 * settings.endpoint_read_seconds
+
+    def submit(self, asking: Sequence[Asked]) -> None:
+        """Submits a batch of as many prompts as budgets have room for.
+
+        Raises InterruptedScoringError in any case but an error: with how long to wait.
+        """
+        journal = asking[0].journal
+        tag = uuid.uuid4().hex
+        try:
+            batch_id, call_ids = self._write_down(journal, tag, asking)
+        except budgets.BudgetHeldError:
+            raise InterruptedScoringError(self._poll_s) from None
+        except budgets.BudgetReachedError:
+            with read_session(self._engine) as session:
+                if not batches.waits(session, journal.evaluation_id):
+                    raise
+            # Other shards' batches are paid for: a paused evaluation would not fetch them.
+            raise InterruptedScoringError(self._poll_s) from None
+        requests = {
+            f"{tag}-{call_id}": (one.messages, one.wanted) for call_id, one in zip(call_ids, asking, strict=False)
+        }
+        try:
+            uploaded = self._tried(lambda: self._upload(requests))
+            remote_id = self._tried(lambda: self._create(journal, batch_id, tag, uploaded))
+        except (EngineError, FullError) as error:
+            self._end(journal, batch_id, {}, Failure(NEVER_SUBMITTED, 0.0))
+            if isinstance(error, EngineError):
+                raise
+            raise InterruptedScoringError(self._poll_s) from None
+        if not self._record(batch_id, remote_id):
+            # Its worker was taken for dead, and what it asks for is asked again.
+            self._tried(lambda: self._api.cancel(remote_id))
+        log.info("batch_submitted", batch=remote_id, prompts=len(requests))
+        raise InterruptedScoringError(self._poll_s)
+
+    def go_on(self, journal: calls.Journal, batch: ProviderBatch) -> None:
+        """Stores what came of a batch once it has ended.
+
+        Raises InterruptedScoringError until then, and EngineError where it brought no answer at all.
+        """
+        if batch.state == "written":
+            self._end(journal, batch.id, {}, Failure(NEVER_SUBMITTED, 0.0))
+            return
+        remote_id = batch.remote_id or self._find(batch)
+        if remote_id is None:
+            self._end(journal, batch.id, {}, Failure(NEVER_SUBMITTED, 0.0))
+            return
+        status = self._tried(lambda: self._status(remote_id))
+        if not status.ended:
+            raise InterruptedScoringError(self._poll_s)
+        results = self._tried(lambda: self._results(batch.tag, remote_id))
+        # A request that was not executed costs nothing; whether one that is missing for no reason does, nobody knows.
+        missing = Failure(NO_RESULT, None)
+        if status.unanswered is not None:
+            missing = Failure(self._attempts.clean(status.unanswered), 0.0)
+        answered = self._end(journal, batch.id, results, missing)
+        log.info("batch_ended", batch=remote_id, answered=answered, prompts=batch.requests)
+        if status.full:
+            raise InterruptedScoringError(self._poll_s)
+        if answered == 0:  # else what is left is asked for in another
+            reasons = [result.error for result in results.values() if isinstance(result, Failure)]
+            reason = next(iter(reasons), missing.error)
+            raise EngineError(f"batch {remote_id} of {batch.requests} requests ended without an answer: {reason}")
+
+    # Its steps, each of which a worker may be killed after
+
+    def _write_down(self, journal: calls.Journal, tag: str, asking: Sequence[Asked]) -> tuple[int, list[int]]:
+        with write_session(self._engine, IDLE_SECONDS) as session:
+            return batches.write_down(session, journal, tag, [(one.key, one.most) for one in asking])
+
+    def _upload(self, requests: Mapping[str, Conversation]) -> Any:
+        return self._api.upload(self._model, requests)
+
+    def _create(self, journal: calls.Journal, batch_id: int, tag: str, uploaded: Any) -> str:
+        self._begin_sending(journal, batch_id)
+        try:
+            return self._api.create(tag, uploaded)
+        except Exception as error:
+            refusal = refused(error)
+            if refusal is None:
+                raise
+            if refusal.status == TOO_MANY:
+                raise FullError from None
+            if not may_have_arrived(refusal):
+                raise
+        log.warning("batch_unsure", error=self._attempts.clean(str(refusal)))
+        raise InterruptedScoringError(self._poll_s)  # whoever goes on looks for it
+
+    def _begin_sending(self, journal: calls.Journal, batch_id: int) -> None:
+        with write_session(self._engine, IDLE_SECONDS) as session:
+            batches.begin_sending(session, journal, batch_id)
+
+    def _record(self, batch_id: int, remote_id: str) -> bool:
+        with write_session(self._engine, IDLE_SECONDS) as session:
+            return batches.submitted(session, batch_id, remote_id)
+
+    def _find(self, batch: ProviderBatch) -> str | None:
+        """The name of a batch whose worker was killed before it had it; None where the provider has no such batch."""
+        assert batch.sent_at is not None
+        sent_at = batch.sent_at
+        with read_session(self._engine) as session:
+            others, now = batches.known(session)
+        try:
+            found = self._tried(lambda: self._api.find(batch.tag, batch.requests, sent_at, others))
+        except UnsureError:
+            raise InterruptedScoringError(self._poll_s) from None
+        left_s = self._settled_s - (now - sent_at).total_seconds()
+        if found is not None:
+            self._record(batch.id, found)
+        elif left_s > 0:
+            raise InterruptedScoringError(min(self._poll_s, left_s))
+        return found
+
+    def _status(self, remote_id: str) -> BatchStatus:
+        return self._api.status(remote_id)
+
+    def _results(self, tag: str, remote_id: str) -> dict[int, batches.Result]:
+        found: dict[int, batches.Result] = {}
+        for name, result in self._api.results(remote_id):
+            of, _, call_id = name.rpartition("-")
+            if of == tag and call_id.isdecimal():
+                found.setdefault(int(call_id), self._result(result))
+        return found
+
+    def _result(self, result: Answer | RefusedRequestError) -> batches.Result:
+        if isinstance(result, Answer):
+            return values_of(result.cut_at(self._stop), self._price)
+        if self._api.is_filtered(result.status, result.document):
+            return values_of(Answer("", "filtered", f"HTTP {result.status}", cost=0.0), self._price)
+        return Failure(self._attempts.clean(str(result)), None if result.status is None else 0.0)
+
+    def _end(
+        self, journal: calls.Journal, batch_id: int, results: Mapping[int, batches.Result], otherwise: Failure
+    ) -> int:
+        with write_session(self._engine, IDLE_SECONDS) as session:
+            return batches.end(session, journal, batch_id, results, otherwise)
+
+    def _tried(self, request: Callable[[], T]) -> T:
+        """Makes a request, again where it may pass. Raises EngineError after as many attempts as are allowed."""
+        for attempt in itertools.count(1):
+            self._pause(0)
+            try:
+                return request()
+            except (InterruptedScoringError, FullError, UnsureError, calls.LostClaimError):
+                raise
+            except Exception as error:
+                refusal = refused(error)
+                if refusal is None:
+                    raise
+            self._pause(self._attempts.wait_s(refusal, attempt))
+        raise AssertionError
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while True:
+            if self._should_stop():
+                raise InterruptedScoringError
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, STOP_SECONDS))
