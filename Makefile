@@ -1,9 +1,11 @@
 # Everything runs in .venv, which `make setup` makes; lm-evaluation-harness, an outside witness in the tests, in
-# .venv-peer. The stamp files inside them make a second run quick: they are renewed when their inputs change.
+# .venv-peer, and vLLM in .venv-vllm. The stamp files inside them make a second run quick: they are renewed when their
+# inputs change.
 
 PYTHON ?= python3
 VENV := .venv
 PEER := .venv-peer
+VLLM := .venv-vllm
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check
 
@@ -13,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec fuzz chaos deploy-check gpu docs migration bench bench-scoring bench-import bench-statistics bench-web bench-db bench-gpu screenshots check format constraints clean
+.PHONY: help setup demo services peer test spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-scoring bench-import bench-statistics bench-precision bench-web bench-db bench-gpu screenshots check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +35,7 @@ $(VENV)/.worker: $(VENV)/.core
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.worker
-	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[dev]"
+	$(BIN)/python $(PIP) install -q -c constraints.txt -e ".[providers,dev]"
 	@touch $@
 
 # Serves recorded answers as soon as the core is there, and installs what a worker needs meanwhile.
@@ -68,6 +70,15 @@ deploy-check: setup services ## Build the images and run a board from them, as r
 gpu: setup services ## Run the tests that need an accelerator
 	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
 
+$(VLLM)/.installed: tests/servers/requirements.txt tests/servers/prepare.py
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python $(PIP) install -q --no-deps -r tests/servers/requirements.txt
+	$(VLLM)/bin/python tests/servers/prepare.py
+	@touch $@
+
+test-servers: setup $(VLLM)/.installed ## Ask a real vLLM and a real llama.cpp server, and compare: 4 GB, minutes (ARGS=...)
+	$(BIN)/python -m tests.servers $(ARGS)
+
 docs: setup ## Write the generated pages of docs/ again and build the site into build/site
 	$(BIN)/python docs/generate.py
 	$(BIN)/python -m sphinx -q -E -W --keep-going docs build/site
@@ -82,6 +93,9 @@ bench-scoring: setup peer ## Score the same prompts by the trie, plain batches a
 
 bench-statistics: setup ## Time the bootstrap against its plain form
 	$(BIN)/python -m tests.bench.bench_statistics
+
+bench-precision: setup ## Replay evaluations that stop at a stated precision (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_precision $(ARGS)
 
 bench-import: setup services ## Import a million predictions into both databases
 	$(BIN)/python -m tests.bench.bench_import $(ARGS)
@@ -111,10 +125,10 @@ format: setup ## Format the code and repair what the linter can
 
 constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt
 	rm -rf build/fresh && $(PYTHON) -m venv build/fresh
-	build/fresh/bin/python $(PIP) install -q -e ".[worker,dev]"
+	build/fresh/bin/python $(PIP) install -q -e ".[worker,providers,dev]"
 	@# The build of torch (+cpu, +cu...) is the installer's choice, its version is ours.
 	build/fresh/bin/python $(PIP) freeze --exclude-editable --exclude shuffleboard | sed 's/+.*//' > build/constraints.txt
 	(sed -n '/^#/p' constraints.txt; cat build/constraints.txt) > build/fresh/joined && cp build/fresh/joined constraints.txt
 
-clean: ## Remove both environments, caches and builds
-	rm -rf $(VENV) $(PEER) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+clean: ## Remove all environments, caches and builds
+	rm -rf $(VENV) $(PEER) $(VLLM) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -85,8 +85,10 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "Models on servers that speak OpenAI's protocol. More: [endpoints](operations.md#endpoints).",
         (
             "endpoints",
+            "prices",
             "endpoint_top_logprobs",
             "endpoint_in_flight",
+            "endpoint_in_flight_limit",
             "endpoint_requests_per_second",
             "endpoint_connect_seconds",
             "endpoint_read_seconds",

@@ -352,6 +352,14 @@ def changed_one(session: Session, statement: Update) -> bool:
     return result.rowcount == 1
 
 
+def insert_ignoring(session: Session, table: type[Base], **values: object) -> None:
+    """Inserts a row unless one with its key is there, which another process may be about to insert."""
+    from sqlalchemy.dialects import postgresql, sqlite
+
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    session.execute(insert(table).values(**values).on_conflict_do_nothing())
+
+
 def one_at_a_time(session: Session, what: str) -> None:
     """Makes other transactions that do `what` wait until this one has ended.
 

@@ -82,11 +82,21 @@ class Settings(BaseSettings):
     endpoints: str = Field(
         default="", description="TOML file of the endpoints that models may be served on; empty: none."
     )
+    prices: str = Field(
+        default="",
+        description="TOML file of prices that stand before those of the list that ships; empty: none.",
+    )
     endpoint_top_logprobs: int = Field(
         default=20, ge=1, description="How many of the most probable tokens to request from an endpoint."
     )
     endpoint_in_flight: int = Field(
         default=4, ge=1, le=256, description="How many requests a worker keeps open to an endpoint at once."
+    )
+    endpoint_in_flight_limit: int = Field(
+        default=64,
+        ge=1,
+        le=256,
+        description="How many it keeps open at most where the server shows its queue and nothing waits there.",
     )
     endpoint_requests_per_second: float = Field(
         default=0.0, ge=0, description="How many requests a worker may start per second; 0: no limit."

@@ -25,6 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from registry import account_tables as _account_models  # noqa: F401 - its tables belong to the same metadata
+from registry import provider_tables as _provider_models  # noqa: F401 - these as well
 from registry.db import Base, Digest, DoubleArray, JsonDocument, RowId, SmallIntArray, UtcDateTime, database_now
 
 VISIBILITIES = ("public", "members", "hidden")
@@ -164,6 +165,13 @@ class ModelRevision(Base):
     dtype: Mapped[str | None] = mapped_column(Text)
     quantisation: Mapped[str | None] = mapped_column(Text)
     adapter: Mapped[str | None] = mapped_column(Text)
+    """Where the adapter is: a folder, or its name on the hub with `@REVISION`. NULL without one."""
+    adapter_commit: Mapped[str | None] = mapped_column(Text)
+    adapter_merged: Mapped[bool | None] = mapped_column(Boolean)
+    """Whether it is added to the base's weights, instead of computed beside them."""
+    base_digest: Mapped[str | None] = mapped_column(Digest)
+    adapter_digest: Mapped[str | None] = mapped_column(Digest)
+    """Of the two, `weights_digest` is made."""
     weights_digest: Mapped[str | None] = mapped_column(Digest)
     tokenizer_digest: Mapped[str | None] = mapped_column(Digest)
     chat_template: Mapped[str | None] = mapped_column(Text)

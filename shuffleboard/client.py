@@ -133,13 +133,18 @@ class WishedModel(TypedDict, total=False):
 
 
 class ModelFacts(TypedDict, total=False):
-    """The description of a model revision. location: a name on the hub, or the URL of an endpoint; never a path."""
+    """The description of a model revision. location: a name on the hub, or the URL of an endpoint; never a path.
+
+    adapter: a LoRA adapter on the hub for it; merged: whether that is added to the weights.
+    """
 
     location: str
     revision: str
     key: str
     dtype: str
     quantisation: str
+    adapter: str
+    merged: bool
     family: str
     developer: str
     parameters: int

@@ -12,6 +12,7 @@ from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import read_session, write_session
 from registry.digests import sha256_text
 from registry.queue.evaluations import EvaluationRequest, submit
+from registry.queue.sampling import PrecisionRequest
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion, ModelRevision, Prediction, Question
 
@@ -71,6 +72,20 @@ def queue_evaluation(
             session, EvaluationRequest(model=model, benchmark=benchmark, variants=variants, **request)
         )
         return evaluation.id
+
+
+def queue_sampled(
+    engine: Engine, folder: Path, *, model: str = "fake", questions: int = 160, asked: PrecisionRequest | None = None
+) -> int:
+    """A queued evaluation that asks as much as a precision needs: by default several batches, and not all questions."""
+    lines = [question(number, subject=f"subject {number % 3}") for number in range(questions)]
+    with write_session(engine) as session:
+        add_benchmark(session, folder, lines, "sampled")
+        add_model(session, model)
+        request = EvaluationRequest(
+            model=model, benchmark="sampled", variants="original", precision=asked or PrecisionRequest(0.04)
+        )
+        return submit(session, request)[0].id
 
 
 def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dict[str, Any]]:

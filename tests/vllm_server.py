@@ -1,8 +1,10 @@
 """A stand-in for vLLM's server: its protocol, as its source writes it, with a model of thirty words.
 
-What it says of a text can be computed beside it: `Words.logprob`. The forms are those of `vllm serve` 0.11
-(vllm/entrypoints/openai/serving_completion.py): tokens by their texts, `echo` with no written token, at most
-`--max-logprobs` listed beside the written one, errors as an object with `message`, `type` and `code`.
+What it says of a text can be computed beside it: `Words.logprob`. The forms are those that a real `vllm serve` 0.32
+answered (`make test-servers` asks one): tokens by their texts or, with `return_tokens_as_token_ids`, as
+"token_id:330"; `echo` with no written token; at most `--max-logprobs` listed beside the written one, or exactly those of
+`logprob_token_ids`, after the written one; of `allowed_token_ids` the log-probability among all tokens; errors as an
+object with `message`, `type` and `code`; unknown parameters ignored.
 """
 
 import hashlib
@@ -10,7 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from tests.scripted_server import Answer, Asked
 
@@ -34,11 +36,14 @@ VOCABULARY: Final = (
     ),
     *("A", "B", ".", ",", "\n", " not", " all", " none", " blue", " red", " old", " new", " one", " two", " three"),
 )
+MOST_CHOSEN: Final = 128
 HEADERS: Final = {"Server": "uvicorn", "Content-Type": "application/json"}
 
 
 class Words:
     """A model whose tokens are words with the blank before them."""
+
+    numbered: ClassVar[list[str]] = list(VOCABULARY)
 
     @staticmethod
     def tokens(text: str) -> list[str]:
@@ -56,6 +61,14 @@ class Words:
         return {token: math.log(weight / total) for token, weight in weights.items()}
 
     @classmethod
+    def ids(cls, text: str) -> list[int]:
+        """The tokens of a text by number: the vocabulary's first, then other words in the order they were first met."""
+        for token in cls.tokens(text):
+            if token not in cls.numbered:
+                cls.numbered.append(token)
+        return [cls.numbered.index(token) for token in cls.tokens(text)]
+
+    @classmethod
     def logprob(cls, before: str, token: str) -> float:
         """Log-probability of one token; words that are not in the vocabulary are all equally unlikely."""
         return cls.logprobs(before).get(token, -15.0)
@@ -65,28 +78,48 @@ class Words:
 class VllmServer:
     """Answers as `vllm serve` would; to be given to `scripted_server`.
 
-    max_logprobs, max_model_len, api_key: the options of that name. troubles: answers that are given first, one for
-    each completion that is asked for.
+    max_logprobs, max_model_len, api_key: the options of that name. knows: parameters of its own that it honours; it
+    ignores others, as older versions do. among_chosen: log-probabilities are taken among the chosen tokens only.
+    backwards: lists tokens in another order. leaves_out: tokens that it never lists by number. versions: what it says
+    it is, one for each time it says so, the last again and again. waiting: requests in its queue; None: it shows none.
+    owner: as which software it lists its models. troubles: answers that are given first, one for each completion that
+    is asked for.
     """
 
     model: str = "tiny"
     max_logprobs: int = 20
     max_model_len: int = 4096
     api_key: str | None = None
+    knows: frozenset[str] = frozenset({"logprob_token_ids", "allowed_token_ids", "return_token_ids"})
+    among_chosen: bool = False
+    backwards: bool = False
+    leaves_out: frozenset[str] = frozenset()
+    versions: list[str] = field(default_factory=lambda: ["0.32.0"])
+    waiting: int | None = None
+    owner: str = "vllm"
     troubles: list[Answer] = field(default_factory=list)
 
     def __call__(self, asked: Asked) -> Answer:
         """The answer to a request."""
         if asked.path == "/version":
-            return Answer({"version": "0.11.2"}, headers=HEADERS)
+            return Answer({"version": self._version()}, headers=HEADERS)
+        if asked.path == "/metrics":
+            return Answer(b"" if self.waiting is None else _figures(self.waiting), headers=HEADERS)
         if self.api_key is not None and asked.headers.get("authorization") != f"Bearer {self.api_key}":
             return Answer({"error": "Unauthorized"}, 401, HEADERS)
         if asked.path == "/v1/models":
-            entry = {"id": self.model, "object": "model", "owned_by": "vllm", "root": self.model, "parent": None}
+            entry = {"id": self.model, "object": "model", "owned_by": self.owner, "root": self.model, "parent": None}
             return Answer({"object": "list", "data": [entry | {"max_model_len": self.max_model_len}]}, headers=HEADERS)
+        if asked.path == "/tokenize":
+            ids = Words.ids(asked.document["prompt"])
+            document = {"count": len(ids), "max_model_len": self.max_model_len, "tokens": ids, "token_strs": None}
+            return Answer(document, headers=HEADERS)
         if asked.path == "/v1/completions":
             return self.troubles.pop(0) if self.troubles else self._complete(asked.document)
         return _error(404, "Not Found", "NotFoundError")
+
+    def _version(self) -> str:
+        return self.versions.pop(0) if len(self.versions) > 1 else self.versions[0]
 
     def _complete(self, request: Mapping[str, Any]) -> Answer:
         if request["model"] != self.model:
@@ -96,7 +129,9 @@ class VllmServer:
             return _error(
                 400, f"Requested sample logprobs of {listed}, which is greater than max allowed: {self.max_logprobs}"
             )
-        prompt = Words.tokens(request["prompt"])
+        asked = request["prompt"]
+        prompt = Words.tokens(asked) if isinstance(asked, str) else [Words.numbered[number] for number in asked]
+        text = "".join(prompt)
         if len(prompt) + written > self.max_model_len:
             return _error(
                 400,
@@ -104,14 +139,28 @@ class VllmServer:
                 f"{len(prompt) + written} tokens ({len(prompt)} in the messages, {written} in the completion). Please "
                 "reduce the length of the messages or completion.",
             )
+        chosen, allowed = (
+            [Words.numbered[number] for number in request.get(name, [])] if name in self.knows else []
+            for name in ("logprob_token_ids", "allowed_token_ids")
+        )
+        if len(chosen) > MOST_CHOSEN:
+            return _error(
+                400,
+                f"Requested logprob_token_ids of length {len(chosen)}, which is greater than max allowed: {MOST_CHOSEN}",
+            )
         continuation: list[str] = []
         for _ in range(max(1, written)):  # it writes one even when asked for none, and counts it
-            after = Words.logprobs(request["prompt"] + "".join(continuation))
-            continuation.append(max(after, key=after.__getitem__))
+            after = Words.logprobs(text + "".join(continuation))
+            continuation.append(max(allowed or after, key=lambda token: after.get(token, -15.0)))
         shown = continuation if written else []
         if request.get("echo"):
             shown = prompt + shown
-        before = "" if request.get("echo") else request["prompt"]
+        logprobs = None
+        if listed is not None:
+            logprobs = self._logprobs(shown, "" if request.get("echo") else text, listed, chosen or allowed, chosen)
+            if request.get("return_tokens_as_token_ids"):
+                Words.ids(text)  # numbers them
+                logprobs = self._by_number(logprobs)
         document = {
             "id": "cmpl-1",
             "object": "text_completion",
@@ -121,12 +170,16 @@ class VllmServer:
                 {
                     "index": 0,
                     "text": "".join(shown),
-                    "logprobs": None if listed is None else _logprobs(shown, before, listed),
+                    "logprobs": logprobs,
                     "finish_reason": "length",
                     "stop_reason": None,
                     "prompt_logprobs": None,
+                    "prompt_token_ids": Words.ids(text)
+                    if request.get("return_token_ids") and "return_token_ids" in self.knows
+                    else None,
                 }
             ],
+            "system_fingerprint": f"vllm-{self.versions[0]}-930dfdd1",
             "usage": {
                 "prompt_tokens": len(prompt),
                 "total_tokens": len(prompt) + len(continuation),
@@ -136,24 +189,51 @@ class VllmServer:
         }
         return Answer(document, headers=HEADERS)
 
+    def _logprobs(
+        self, tokens: list[str], before: str, listed: int, among: list[str], chosen: list[str]
+    ) -> dict[str, Any]:
+        """Of each token itself, and of the most probable or the chosen ones beside it; nothing of a text's first."""
+        values: list[float | None] = []
+        tops: list[dict[str, float] | None] = []
+        offsets = []
+        for token in tokens:
+            offsets.append(len(before))
+            if not before:
+                values.append(None)
+                tops.append(None)
+            else:
+                after = Words.logprobs(before)
+                lost = 0.0
+                if self.among_chosen and among:
+                    lost = math.log(math.fsum(math.exp(Words.logprob(before, one)) for one in among))
+                values.append(Words.logprob(before, token) - lost)
+                most = chosen or sorted(after, key=after.__getitem__, reverse=True)[:listed]
+                tops.append({one: Words.logprob(before, one) - lost for one in (token, *most)})
+            before += token
+        return {"text_offset": offsets, "token_logprobs": values, "tokens": tokens, "top_logprobs": tops}
 
-def _logprobs(tokens: list[str], before: str, listed: int) -> dict[str, Any]:
-    """Of each token itself, and of the most probable ones beside it; nothing of a text's first token."""
-    values: list[float | None] = []
-    tops: list[dict[str, float] | None] = []
-    offsets = []
-    for token in tokens:
-        offsets.append(len(before))
-        if not before:
-            values.append(None)
-            tops.append(None)
-        else:
-            after = Words.logprobs(before)
-            values.append(Words.logprob(before, token))
-            most = sorted(after, key=after.__getitem__, reverse=True)[:listed]
-            tops.append({token: Words.logprob(before, token)} | {one: after[one] for one in most})
-        before += token
-    return {"text_offset": offsets, "token_logprobs": values, "tokens": tokens, "top_logprobs": tops}
+    def _by_number(self, logprobs: dict[str, Any]) -> dict[str, Any]:
+        def number(token: str) -> str:
+            return f"token_id:{Words.numbered.index(token)}"
+
+        tops = []
+        for top in logprobs["top_logprobs"]:
+            kept = [(number(one), value) for one, value in (top or {}).items() if one not in self.leaves_out]
+            tops.append(None if top is None else dict(reversed(kept) if self.backwards else kept))
+        return logprobs | {"tokens": [*map(number, logprobs["tokens"])], "top_logprobs": tops}
+
+
+def _figures(waiting: int) -> bytes:
+    """Of what /metrics shows, the lines that matter and some like them."""
+    return f"""\
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{{engine="0",model_name="tiny"}} 3.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{{engine="0",model_name="tiny"}} {waiting:.1f}
+vllm:num_requests_waiting_by_reason{{engine="0",model_name="tiny",reason="capacity"}} 99.0
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{{block_size="4",cache_dtype="auto",mamba_block_size="None"}} 1.0
+""".encode()
 
 
 def _error(status: int, message: str, kind: str = "BadRequestError") -> Answer:

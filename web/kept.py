@@ -64,6 +64,7 @@ ENDPOINTS: Final = frozenset(
         "proof.drift",
         "proof.provenance",
         "proof.withdrawn",
+        "scrutiny.scrutiny",
         "sharing.board_preview",
         "sharing.embed",
         "sharing.evaluation_badge",

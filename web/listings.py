@@ -196,6 +196,10 @@ def model(session: Session, name: str) -> Row:
             ModelRevision.dtype,
             ModelRevision.quantisation,
             ModelRevision.adapter,
+            ModelRevision.adapter_commit,
+            ModelRevision.adapter_merged,
+            ModelRevision.base_digest,
+            ModelRevision.adapter_digest,
             ModelRevision.weights_digest,
             ModelRevision.tokenizer_digest,
             ModelRevision.chat_template_digest,
@@ -205,7 +209,8 @@ def model(session: Session, name: str) -> Row:
         .where(ModelRevision.model_id == row.pop("id"))
         .order_by(ModelRevision.number.desc()),
     )
-    return row | {"revisions": [one | {"location": hub_name(one["location"])} for one in revisions]}
+    private = ("location", "adapter")
+    return row | {"revisions": [one | {name: hub_name(one[name]) for name in private} for one in revisions]}
 
 
 def live_workers(session: Session) -> list[Row]:

@@ -2,15 +2,20 @@
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from registry.digests import sha256_file, sha256_text, specification_digest
 from registry.errors import ModelError
 from registry.files.hub import Source, cached_folder, download
-from registry.revisions.store import ModelFiles, RevisionRequest, check_location
+from registry.lookups import is_hub_name
+from registry.names import split_reference
+from registry.revisions.store import ModelFiles, RevisionRequest, check_adapter, check_location, is_local
 from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
+from workers.errors import EngineError
+from workers.quiet import quiet_libraries
 
 TOKENIZER_FILES: Final = (
     "tokenizer.json",
@@ -23,6 +28,8 @@ TOKENIZER_FILES: Final = (
     "merges.txt",
 )
 HUB_PATTERNS: Final = ("*.safetensors", "*.json", "tokenizer.model", "*.txt", "*.jinja")
+ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
+ADAPTER_PATTERNS: Final = (*ADAPTER_FILES, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONVERSION_VERSION: Final = 1
 
 
@@ -40,7 +47,9 @@ def inspect_files(request: RevisionRequest, settings: Settings | None = None) ->
     if request.kind == "gguf":
         return _gguf_files(Path(request.location))
     folder, commit = resolve_folder(request.location, request.revision)
-    return _folder_files(folder, commit)
+    _check_checkpoint(folder, request)
+    files = _folder_files(folder, commit)
+    return files if request.adapter is None else _with_adapter(files, folder, request.location, request.adapter)
 
 
 def resolve_folder(location: str, revision: str | None, *, nested: bool = False) -> tuple[Path, str | None]:
@@ -63,6 +72,86 @@ def resolve_folder(location: str, revision: str | None, *, nested: bool = False)
     return Path(check_location("huggingface", str(folder))), snapshot.commit
 
 
+def _check_checkpoint(folder: Path, request: RevisionRequest) -> None:
+    """That weights which are stored quantised can be loaded."""
+    from workers.checkpoints import quantisation_of
+
+    try:
+        stored = quantisation_of(folder)
+    except EngineError as error:
+        raise ModelError(str(error)) from None
+    if stored is not None and request.quantisation is not None:
+        raise ModelError(f"{request.location}: its weights are quantised by {stored} already; leave out --quantisation")
+
+
+def resolve_adapter(adapter: str) -> tuple[Path, str | None]:
+    """The local folder of an adapter and its hub commit; downloads it where it is named on the hub.
+
+    Raises ModelError or StorageError as `download` does.
+    """
+    if Path(adapter).is_absolute():
+        return Path(check_adapter(adapter)), None
+    name, revision = split_reference(adapter)
+    snapshot = download(Source("model", name, revision), ADAPTER_PATTERNS, optional=True)
+    if not snapshot.files:
+        raise ModelError(f"{adapter}: has no adapter_config.json; check the name")
+    return Path(check_adapter(str(snapshot.files[0][1].parent))), snapshot.commit
+
+
+def _with_adapter(base: ModelFiles, folder: Path, location: str, adapter: str) -> ModelFiles:
+    """The files of a base with those of an adapter, which must fit it."""
+    quiet_libraries()
+    from workers.engine.adapters import AdapterFiles
+
+    own, commit = resolve_adapter(adapter)
+    try:
+        read = AdapterFiles(own)
+        read.check_base(folder)
+    except EngineError as error:
+        raise ModelError(str(error)) from None
+    if read.base is not None and not is_local(location) and is_hub_name(read.base):
+        trained_on = split_reference(read.base)[0]
+        if trained_on.casefold() != location.casefold():
+            raise ModelError(
+                f"{adapter}: was trained on {trained_on[:120]!r} and not on {location}; name that base, or, where "
+                "both have the same weights, correct base_model_name_or_path in its adapter_config.json"
+            )
+    _check_vocabulary(adapter, own, folder)
+    digest = _adapter_digest(own)
+    return replace(
+        base,
+        weights_digest=specification_digest({"base": base.weights_digest, "adapter": digest}),
+        chat_template=_chat_template(own) or base.chat_template,
+        base_digest=base.weights_digest,
+        adapter_digest=digest,
+        adapter_commit=commit,
+    )
+
+
+def _adapter_digest(folder: Path) -> str:
+    return _digest_of_files([folder / name for name in ADAPTER_FILES])
+
+
+def _check_vocabulary(adapter: str, folder: Path, base: Path) -> None:
+    """That an adapter's own tokenizer, if it comes with one, knows no token that the base's does not."""
+    files = (folder / "tokenizer.json", base / "tokenizer.json")
+    if not all(file.is_file() for file in files):
+        return
+    from tokenizers import Tokenizer
+
+    try:
+        own, known = (Tokenizer.from_file(str(file)).get_vocab(with_added_tokens=True) for file in files)
+    except Exception as error:  # noqa: BLE001 - what the library raises has no class of its own
+        raise ModelError(f"{adapter}: its tokenizer.json cannot be read ({error}); save it again") from None
+    added = sorted(token for token, place in own.items() if known.get(token) != place)
+    if added:
+        raise ModelError(
+            f"{adapter}: its tokenizer has {len(added)} tokens that the base's has not or has elsewhere, such as "
+            f"{added[0]!r}; remove tokenizer.json from the adapter's folder if it was trained without them, or merge "
+            "it with PEFT, save the model and add that folder"
+        )
+
+
 def _digest_of_files(files: list[Path]) -> str:
     return specification_digest({file.name: sha256_file(file) for file in files})
 
@@ -74,18 +163,20 @@ def _folder_files(folder: Path, commit: str | None) -> ModelFiles:
 
 def _chat_template(folder: Path) -> str | None:
     """The text of the chat template, from its own file or from the tokenizer's configuration."""
-    own = folder / "chat_template.jinja"
-    if own.is_file():
-        return own.read_text(encoding="utf-8")
-    configuration = folder / "tokenizer_config.json"
-    if not configuration.is_file():
+    own, configuration = folder / "chat_template.jinja", folder / "tokenizer_config.json"
+    source = own if own.is_file() else configuration
+    if not source.is_file():
         return None
     try:
-        template = json.loads(configuration.read_text(encoding="utf-8")).get("chat_template")
-    except ValueError:
-        raise ModelError(f"{configuration}: not valid JSON; save the tokenizer again") from None
-    if isinstance(template, list):  # several named templates
-        template = {item["name"]: item["template"] for item in template}.get("default")
+        text = source.read_text(encoding="utf-8")
+        template = text if source == own else json.loads(text).get("chat_template")
+        if isinstance(template, list):  # several named templates
+            template = {item["name"]: item["template"] for item in template}.get("default")
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
+        what = "not UTF-8" if source == own else "not valid JSON, or not that of a tokenizer"
+        raise ModelError(f"{source}: {what}; save the tokenizer again") from None
+    if template is not None and (not isinstance(template, str) or "\0" in template):
+        raise ModelError(f"{source}: its chat template is not a text; save the tokenizer again")
     return template
 
 
@@ -137,13 +228,35 @@ def model_folder(revision: ModelRevision, home: Path) -> Path:
     return folder
 
 
+def adapter_folder(revision: ModelRevision) -> Path | None:
+    """The folder of a revision's adapter; None without one.
+
+    Raises ModelError when the files no longer have the digest that was registered.
+    """
+    if revision.adapter is None:
+        return None
+    adapter = revision.adapter
+    if revision.adapter_commit is not None:
+        # What this host has of a commit never changes: the hub is not asked for it.
+        name, _ = split_reference(adapter)
+        adapter = f"{name}@{revision.adapter_commit}"
+        found = cached_folder(Source("model", name, revision.adapter_commit))
+        if found is not None and all((found / file).is_file() for file in ADAPTER_FILES):
+            adapter = str(found)
+    folder, _ = resolve_adapter(adapter)
+    digest = _adapter_digest(folder)
+    if digest != revision.adapter_digest:
+        raise _changed(revision, revision.adapter, digest, revision.adapter_digest)
+    return folder
+
+
 def _cached_folder(revision: ModelRevision) -> Path | None:
     """Where this host has the files of a hub's commit already, which never change: the hub is not asked for them."""
     assert revision.location is not None
     if revision.revision is None or Path(revision.location).is_absolute():
         return None
     folder = cached_folder(Source("model", revision.location, revision.revision))
-    if folder is None or not (folder / "config.json").is_file() or _weights_digest(folder) != revision.weights_digest:
+    if folder is None or not (folder / "config.json").is_file() or _weights_digest(folder) != _own_digest(revision):
         return None
     return folder
 
@@ -152,12 +265,21 @@ def _weights_digest(folder: Path) -> str:
     return _digest_of_files([folder / "config.json", *sorted(folder.glob("*.safetensors"))])
 
 
+def _own_digest(revision: ModelRevision) -> str | None:
+    """Of the files at a revision's location, which with an adapter are those of the base."""
+    return revision.weights_digest if revision.adapter is None else revision.base_digest
+
+
 def _check_digest(revision: ModelRevision, digest: str) -> None:
-    if digest != revision.weights_digest:
-        raise ModelError(
-            f"{revision.location}: its weights have changed since {revision.model.name} revision {revision.number} was "
-            f"registered ({digest[:12]}…, not {str(revision.weights_digest)[:12]}…); register them under a new name"
-        )
+    if digest != _own_digest(revision):
+        raise _changed(revision, revision.location, digest, _own_digest(revision))
+
+
+def _changed(revision: ModelRevision, location: str | None, digest: str, registered: str | None) -> ModelError:
+    return ModelError(
+        f"{location}: its weights have changed since {revision.model.name} revision {revision.number} was registered "
+        f"({digest[:12]}…, not {str(registered)[:12]}…); register them under a new name"
+    )
 
 
 def convert_gguf(source: Path, folder: Path) -> None:
@@ -168,6 +290,8 @@ def convert_gguf(source: Path, folder: Path) -> None:
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from workers.checkpoints import dequantised
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
@@ -180,12 +304,8 @@ def convert_gguf(source: Path, folder: Path) -> None:
         except (OSError, ValueError, KeyError, NotImplementedError) as error:
             reason = " ".join(str(error).split())[:200]
             raise ModelError(f"{source}: cannot be converted ({reason}); use a safetensors folder") from error
-        # The weights are plain float32 now; save_pretrained refuses a model that still claims to be quantised.
-        model.hf_quantizer = None
-        model.is_quantized = False
-        if hasattr(model.config, "quantization_config"):
-            del model.config.quantization_config
-        model.save_pretrained(target)
+        # save_pretrained refuses a model that still claims to be quantised.
+        dequantised(model).save_pretrained(target)
         tokenizer.save_pretrained(target)
         try:
             target.rename(folder)

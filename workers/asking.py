@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from registry.prompting.prompts import Prompt
+from registry.queue.claims import Claim
 from registry.queue.shards import ShardPrompt
 from workers.fingerprint import driver_version
 
@@ -21,21 +23,30 @@ class Scores(Protocol):
 
 @dataclass(frozen=True)
 class Written:
-    """What a model wrote; tokens: of it, None where they are not counted; finished: not cut off at the limit."""
+    """What a model wrote; tokens: of it, None where they are not counted; finished: not cut off at the limit.
+
+    declined: it refused to answer, or a filter stopped it, so that the text holds no answer.
+    """
 
     text: str
     tokens: int | None
     finished: bool
+    declined: bool = False
 
 
 class AskedModel(Protocol):
-    """The interface of a model, wherever it runs.
-
-    reusable: whether the same prompt gives the same number again, so that a result may be reused.
-    """
+    """The interface of a model, wherever it runs."""
 
     budget_tokens: int
-    reusable: bool
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the same prompt gives the same number again, so that a result may be reused."""
+        ...
+
+    def begin(self, claim: Claim) -> None:
+        """The shard that is asked next."""
+        ...
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
         """Log-probabilities of continuations: of their first tokens, or `whole`, summed over their tokens."""
@@ -80,6 +91,9 @@ class LocalModel:
     @budget_tokens.setter
     def budget_tokens(self, tokens: int) -> None:
         self._engine.budget_tokens = tokens
+
+    def begin(self, claim: Claim) -> None:
+        """Its answers do not depend on the shard."""
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
         """Log-probabilities of continuations."""
@@ -126,6 +140,8 @@ class LocalModel:
         device = self._loaded.device
         if device.type == "cuda":
             settings |= {"driver": driver_version(), "cuda": torch.version.cuda}
+        if self._loaded.adapter is not None:
+            settings |= {"adapter": self._loaded.adapter, "peft": version("peft")}
         return settings | {
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
             "dtype": self._loaded.dtype,
@@ -144,7 +160,7 @@ class LocalModel:
     def _text(self, prompt: Prompt) -> str:
         from workers.engine import render_chat
 
-        turns = _turns(prompt)
+        turns = turns_of(prompt)
         if turns is None:
             return prompt.text
         opened = turns.pop()["content"] if turns[-1]["role"] == "assistant" else ""
@@ -159,6 +175,9 @@ class EndpointModel:
     def __init__(self, engine: Any) -> None:
         self._engine = engine
         self.budget_tokens: int = engine.budget_tokens
+
+    def begin(self, claim: Claim) -> None:
+        """Its answers do not depend on the shard."""
 
     def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:
         """Log-probabilities of continuations."""
@@ -176,7 +195,7 @@ class EndpointModel:
             EndpointPrompt(
                 item.prompt.text,
                 seed,
-                _turns(item.prompt),
+                turns_of(item.prompt),
             )
             for item, seed in zip(items, seeds, strict=True)
         ]
@@ -200,7 +219,8 @@ class EndpointModel:
         self._engine.close()
 
 
-def _turns(prompt: Prompt) -> list[dict[str, str]] | None:
+def turns_of(prompt: Prompt) -> list[dict[str, str]] | None:
+    """The turns of a conversation; None where the prompt is a text."""
     if prompt.messages is None:
         return None
     return [{"role": turn.role, "content": turn.content} for turn in prompt.messages]

@@ -19,7 +19,7 @@ from registry.db import database_now, read_session, write_session
 from registry.errors import DatabaseError, ShuffleboardError
 from registry.logs import log
 from registry.operations.maintenance import Maintenance, log_trouble
-from registry.queue import claims, stalls
+from registry.queue import claims, sampling, stalls
 from registry.revisions.store import request_of
 from registry.settings import Settings
 from registry.tables import ModelRevision, Worker
@@ -261,6 +261,8 @@ class WorkerLoop:
                 shard_claim.model_revision_id,
                 lambda: self.scorer.score(self.engine, shard_claim, self._should_stop),
             )
+            with read_session(self.engine) as session:
+                sampling.prepare(session, shard_claim.evaluation_id)
         except InterruptedScoringError:
             self._hand_back(shard_claim)
             log.info("shard_handed_back")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -10,14 +11,16 @@ from sqlalchemy import Engine
 
 from registry.code_identity import code_identity
 from registry.db import read_session
+from registry.errors import ModelError
 from registry.logs import log
 from registry.prompting.extraction import extract
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable
 from registry.queue.shards import ShardPrompt, rows_of, shard_prompts
+from registry.revisions.endpoints import provider_of
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision
-from workers.asking import EndpointModel, LocalModel
+from workers.asking import AskedModel, EndpointModel, LocalModel
 from workers.fingerprint import package_versions
 from workers.quiet import quiet_libraries
 
@@ -99,8 +102,9 @@ class TransformersScorer:
             evaluation = session.get_one(Evaluation, claim.evaluation_id)
             definition, replicate = evaluation.protocol.definition, evaluation.replicate
             prompts = shard_prompts(session, claim.shard_id)
-            self._load(session.get_one(ModelRevision, claim.model_revision_id))
+            self._load(session.get_one(ModelRevision, claim.model_revision_id), engine)
         self._model.budget_tokens = self.budget_tokens
+        self._model.begin(claim)
         if "answer" in definition:
             return self._read_answers(definition, replicate, prompts, should_stop)
         started = time.perf_counter()
@@ -134,7 +138,8 @@ class TransformersScorer:
         seeds = [f"{item.prompt.digest}:{replicate}" for item in prompts]
         written, naive, computed = self._model.write(prompts, seeds, definition["generation"], should_stop)
         found = [
-            extract(definition, text.text, item.prompt.answers) for item, text in zip(prompts, written, strict=True)
+            None if text.declined else extract(definition, text.text, item.prompt.answers)
+            for item, text in zip(prompts, written, strict=True)
         ]
         positions = [None if answer is None else answer.position for answer in found]
         matching = time.perf_counter()
@@ -189,27 +194,31 @@ class TransformersScorer:
             self._matchers[key] = matcher
         return self._matchers[key]
 
-    def _load(self, revision: ModelRevision) -> None:
+    def _load(self, revision: ModelRevision, engine: Engine | None = None) -> None:
+        """engine: of the database that keeps the limits of endpoints; None: they are not kept."""
         if self.loaded_model_revision_id == revision.id:
             return
         quiet_libraries()
         self.unload()
         started = time.perf_counter()
-        self._model = self._endpoint(revision) if revision.kind == "openai" else self._local(revision)
+        self._model = self._endpoint(revision, engine) if revision.kind == "openai" else self._local(revision)
         self.loaded_model_revision_id = revision.id
         elapsed = round(time.perf_counter() - started, 1)
         log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
 
     def _local(self, revision: ModelRevision) -> LocalModel:
-        from workers.artifacts import model_folder
-        from workers.engine import load_model, open_engine
+        from workers.artifacts import adapter_folder, model_folder
+        from workers.engine import Adapter, load_model, open_engine
 
-        folder = model_folder(revision, self.home)
+        folder, adapter = model_folder(revision, self.home), adapter_folder(revision)
         loaded = load_model(
             folder,
             dtype=revision.dtype or "float32",
             quantisation=revision.quantisation,
             device=self._device_name,
+            adapter=None if adapter is None else Adapter(adapter, merged=bool(revision.adapter_merged)),
+            # An adapter may come with the template that it was trained with.
+            chat_template=None if adapter is None else revision.chat_template,
         )
         opened = open_engine(
             loaded, self._engine_name, budget_tokens=self.budget_tokens, memory_bytes=self._memory_bytes
@@ -218,13 +227,26 @@ class TransformersScorer:
         self._how = {name: settings[name] for name in ("engine", "strategy", "because") if name in settings}
         return LocalModel(loaded, opened)
 
-    def _endpoint(self, revision: ModelRevision) -> EndpointModel:
+    def _endpoint(self, revision: ModelRevision, engine: Engine | None) -> AskedModel:
         from workers.endpoint import open_endpoint
+        from workers.pace import SharedPace
 
         assert revision.location is not None
         assert revision.requested_revision is not None
+        settings = get_settings()
+        if provider_of(revision.location, settings) is not None:
+            from workers.providers import open_provider
+
+            if engine is None:
+                raise ModelError(
+                    f"model {revision.model.name} is served by a provider: its answers are not asked for again, since "
+                    "they cost money; to compare, submit a replicate"
+                )
+            self._how = {"engine": "provider"}
+            return open_provider(revision.location, revision.requested_revision, engine, settings)
         self._how = {"engine": "openai-endpoint"}
-        return EndpointModel(open_endpoint(revision.location, revision.requested_revision, None, get_settings()))
+        pace_of = None if engine is None else partial(SharedPace, engine)
+        return EndpointModel(open_endpoint(revision.location, revision.requested_revision, None, settings, pace_of))
 
     def unload(self) -> None:
         """Releases the loaded model's memory."""

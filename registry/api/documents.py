@@ -134,6 +134,7 @@ class LeaderboardRow(LeaderboardColumns):
     n: Annotated[dict[str, int | None], Field(description="Metric to over how many questions it is.")]
     intervals: Annotated[dict[str, Interval | None], Field(description="Metric to its 95 % interval.")]
     progress: Progress | None
+    cost: Annotated[float | None, Field(description="What a provider charged, as far as it is known.")]
 
 
 class Leaderboard(TypedDict):
@@ -422,12 +423,55 @@ class RepeatNoise(TypedDict):
     seed: int
 
 
-class EvaluationDocument(EvaluationHeader):
-    """One evaluation with progress, metrics and provenance. noise: null where no prompt was asked twice."""
+class Cost(TypedDict):
+    """What an evaluation's answers cost, in `currency`, and how many were refused, filtered or cut off.
 
+    cost: null where unknown; cost_unresolved: the most that calls of unknown cost can have cost beside it. models: the
+    names under which the model answered, with how many prompts each answered; several: it changed in between.
+    """
+
+    calls: int
+    answered: int
+    failed: int
+    unresolved: int
+    complete: int
+    cut_off: int
+    refused: int
+    filtered: int
+    prompt_tokens: int | None
+    cached_tokens: int | None
+    written_tokens: int | None
+    reasoning_tokens: int | None
+    cost: float | None
+    cost_unresolved: float
+    unpriced: int
+    served_models: int
+    system_fingerprints: int
+    models: list["ServedModel"]
+    currency: str
+
+
+class ServedModel(TypedDict):
+    """A name under which a model answered. first, last: when."""
+
+    served_model: str | None
+    system_fingerprint: str | None
+    prompts: int
+    first: Time | None
+    last: Time | None
+
+
+class EvaluationDocument(EvaluationHeader):
+    """One evaluation with progress, metrics and provenance. noise: null where no prompt was asked twice.
+
+    cost: null where no provider served the model.
+    """
+
+    cost: Cost | None
     progress: Progress
     metrics: MetricValues
     noise: RepeatNoise | None
+    clustered: Annotated["Clustered | None", Field(description="Null where every question stands for itself.")]
     scopes: list[ScopeMetric]
     provenance: Provenance
 
@@ -555,6 +599,10 @@ class ModelRevision(TypedDict):
     dtype: str | None
     quantisation: str | None
     adapter: str | None
+    adapter_commit: str | None
+    adapter_merged: bool | None
+    base_digest: str | None
+    adapter_digest: str | None
     weights_digest: str | None
     tokenizer_digest: str | None
     chat_template_digest: str | None
@@ -849,15 +897,58 @@ class BoardEvaluation(TypedDict):
     copies_withdrawn: NotRequired[bool]
 
 
+class BoardNeighbour(TypedDict):
+    """A model against the one ranked next above it. Null: the two are not compared, as on few questions.
+
+    `told_apart` holds for all pairs of the column at once, `p_holm` is corrected for all of them, `p_value` for none.
+    """
+
+    model: str
+    revision: int
+    difference: float
+    standard_error: float | None
+    p_value: float | None
+    p_holm: float | None
+    told_apart: bool
+
+
 class BoardValue(TypedDict):
-    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete."""
+    """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
+
+    `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
+    Snapshots of version 2 and older lack what holds at once. Where questions belong together, `clusters` are how many
+    independent groups they are, `cluster_interval` and the ranks are over resampled clusters, and `design_effect` is
+    how many times the variance that makes.
+    """
 
     value: float | None
     n: int
     interval: Interval | None
+    clusters: NotRequired[int]
+    cluster_interval: NotRequired[Interval | None]
+    design_effect: NotRequired[float | None]
     rank: int | None
     rank_interval: RankInterval | None
     tier: int | None
+    all_rank_interval: NotRequired[RankInterval | None]
+    all_tier: NotRequired[int | None]
+    above: NotRequired[BoardNeighbour | None]
+
+
+class BoardPairs(TypedDict):
+    """All pairs of a column's ranked models, compared at once; `neighbours` are next to each other in the ranking.
+
+    A pair is told apart where its difference is more than about `critical_value` standard errors. `standard_error` is
+    that of the median pair's difference.
+    """
+
+    models: int
+    pairs: int
+    pairs_told_apart: int
+    neighbours: int
+    neighbours_told_apart: int
+    critical_value: float | None
+    standard_error: float | None
 
 
 class BoardRow(TypedDict):
@@ -893,6 +984,38 @@ class Unranked(TypedDict):
     commands: list[str]
 
 
+class NamedRevision(TypedDict):
+    """A model revision on a board."""
+
+    model: str
+    revision: int
+
+
+class BoardOtherwise(TypedDict):
+    """What a choice would change: who is first then, how many models' ranks change, and by how much at most."""
+
+    choice: str
+    first: list[NamedRevision]
+    changed: int
+    largest: int
+
+
+class BoardRemoval(TypedDict):
+    """So many questions, of all, are enough to leave out for this model to be level with the first."""
+
+    questions: int
+    of: int
+    model: str
+    revision: int
+
+
+class BoardFragility(TypedDict):
+    """What would rank a column's models otherwise; `removal`: of means over questions."""
+
+    otherwise: list[BoardOtherwise]
+    removal: BoardRemoval | None
+
+
 class Board(TypedDict):
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database."""
 
@@ -909,6 +1032,8 @@ class Board(TypedDict):
     bootstrap: Bootstrap
     sealed_evaluations: int
     withdrawals: NotRequired[int]
+    together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
+    fragile: NotRequired[Annotated[dict[str, BoardFragility], Field(description="Column to what would change it.")]]
     rows: list[BoardRow]
     as_of: Time
     digest: Digest
@@ -997,6 +1122,50 @@ class DistinctPrompts(TypedDict):
     max: int | None
 
 
+class ClusteredInterval(TypedDict):
+    """A metric's 95 % interval over resampled clusters, and how many times the variance that makes."""
+
+    interval: Interval | None
+    design_effect: float | None
+
+
+class Clustered(TypedDict):
+    """Intervals where questions belong together, such as those on one passage; `largest`: questions of one cluster."""
+
+    questions: int
+    clusters: int
+    largest: int
+    metrics: dict[str, ClusteredInterval]
+
+
+class SampleLook(TypedDict):
+    """What was known after so many questions. information: the share of what the precision needs."""
+
+    questions: int
+    value: float
+    low: float
+    high: float
+    information: float
+
+
+class SampledMetric(TypedDict):
+    """What an evaluation with a stated precision has found. history: other models whose answers narrow the interval.
+
+    questions: of the benchmark or the part of it; asked: so far; at_most: asked at most. reached: the interval is as
+    narrow as was asked for. All intervals hold together with the confidence.
+    """
+
+    metric: str
+    precision: float
+    confidence: float
+    history: int
+    questions: int
+    asked: int
+    at_most: int
+    reached: bool
+    looks: list[SampleLook]
+
+
 class EvaluationMetrics(TypedDict):
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
 
@@ -1013,6 +1182,10 @@ class EvaluationMetrics(TypedDict):
     noise: RepeatNoise | None
     asked: Annotated[str | None, Field(description="In how many orders or variants, in words.")]
     chance: Annotated[float | None, Field(description="Accuracy that guessing gives over all questions.")]
+    clustered: Annotated[Clustered | None, Field(description="Null where every question stands for itself.")]
+    sample: Annotated[
+        SampledMetric | None, Field(description="Of an evaluation that asks only as much as a precision needs.")
+    ]
     per_question: NotRequired[dict[str, MetricValues]]
 
 
@@ -1062,12 +1235,25 @@ class EstimatedEvaluation(TypedDict):
     reason: str | None
 
 
+class SampledCost(TypedDict):
+    """Of an evaluation with a stated precision: prompts of all questions, and those that known models needed."""
+
+    prompts_complete: int
+    prompts_expected: int | None
+
+
 class EstimatedOfModel(EstimatedEvaluation):
-    """The same of a model that is registered. `prompts_sampled`: how many were tokenised."""
+    """The same of a model that is registered. `prompts_sampled`: how many were tokenised.
+
+    cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.
+    """
 
     model: str
     revision: int
     prompts_sampled: int
+    cost: float | None
+    cost_limit: float | None
+    sample: SampledCost | None
 
 
 class Estimate(TypedDict):
@@ -1079,6 +1265,9 @@ class Estimate(TypedDict):
     tokens_naive: int | None
     tokens_shared: int | None
     seconds: float | None
+    cost: float | None
+    cost_limit: float | None
+    currency: str | None
     workers: int
 
 

@@ -1,7 +1,7 @@
 """The benchmark file contract: `{"id", "subject", "question", "options": [...], "answer": index}`, one a line.
 
-Optional: `context` (alias `passage`) and `split`; lines whose split is `fewshot` form the few-shot pool. Unknown keys
-are kept. CSV and Parquet carry the same columns, `options` as a JSON list in CSV.
+Optional: `context` (alias `passage`), `cluster` and `split`; lines whose split is `fewshot` form the few-shot pool.
+Unknown keys are kept. CSV and Parquet carry the same columns, `options` as a JSON list in CSV.
 """
 
 import hashlib
@@ -22,6 +22,7 @@ from registry.untrusted import RefusedError, check, decode
 
 REQUIRED = ("id", "subject", "question", "options", "answer")
 KNOWN = {*REQUIRED, "context", "passage", "split"}
+"""Keys that are stored apart; `cluster` is kept with the unknown ones, as text."""
 FEW_SHOT = "fewshot"
 MAX_OPTIONS = 1000
 """Options of a question. Real benchmarks have up to a few dozen."""
@@ -279,9 +280,19 @@ def _check(place: Place, document: dict[str, Any]) -> tuple[str | None, Question
         _text(place, "question", document["question"]),
         tuple(options),
         answer,
-        {key: value for key, value in document.items() if key not in KNOWN},
+        {key: value for key, value in document.items() if key not in KNOWN} | _cluster(place, document),
     )
     return _optional_text(place, "split", document.get("split")), record
+
+
+def _cluster(place: Place, document: dict[str, Any]) -> dict[str, Any]:
+    """The cluster that a question names, as text; nothing where it names none."""
+    value = document.get("cluster")
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if "cluster" not in document:
+        return {}
+    return {"cluster": _optional_text(place, "cluster", value)}
 
 
 def _values(document: Any) -> Iterator[Any]:

@@ -1,6 +1,7 @@
 """Making snapshots: a board at one moment, kept forever. `registry.boards.reading` shows them."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -8,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Engine, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from registry.boards.standings import BoardRow, Standing, board_standings
+from registry.boards.standings import Above, BoardRow, Fragility, Standing, Together, board_standings
 from registry.boards.store import board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
@@ -29,14 +30,16 @@ from registry.tables import (
     Withdrawal,
 )
 
-SNAPSHOT_VERSION: Final = 2
+SNAPSHOT_VERSION: Final = 3
+"""3: ranks and tiers of all models at once."""
 _DECIMALS: Final = 12
 """Values are kept to so many decimals in a snapshot: databases sum in different orders and differ beyond that."""
 
 
 def refresh_boards(engine: Engine) -> list[str]:
-    """Makes a snapshot of every board whose last is behind its evaluations or its metrics' definitions; their names.
+    """Makes a snapshot of every board whose last is behind its evaluations, its metrics' definitions or this release.
 
+    Returns the boards' names.
     Safe to run concurrently, and to be killed at any moment: the next run finds the board outdated.
     """
     refreshed = []
@@ -61,6 +64,8 @@ def _is_behind(session: Session, board: Board) -> bool:
     newest = _newest(session, board.id)
     if newest is None or _counted(newest.document) != _evaluations(session, board.id):
         return True
+    if newest.document.get("snapshot_version", 1) < SNAPSHOT_VERSION:
+        return True
     return any(
         METRICS[column["metric"]].definition_version > column.get("definition_version", 1)
         for column in newest.document["columns"]
@@ -69,7 +74,11 @@ def _is_behind(session: Session, board: Board) -> bool:
 
 def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
     """Whether a document says more than the newest snapshot: of more evaluations, or in newer definitions."""
-    return _counted(newest) < _counted(document) or newest["columns"] != document["columns"]
+    return (
+        _counted(newest) < _counted(document)
+        or newest["columns"] != document["columns"]
+        or newest.get("snapshot_version", 1) < document["snapshot_version"]
+    )
 
 
 def _newest(session: Session, board_id: int) -> BoardSnapshot | None:
@@ -128,8 +137,8 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
     """The board as plain JSON: what it is, every row, and the seals of the evaluations behind it. No database ids."""
     definition = board_definition(board)
     sealed, withdrawals = _sealed_and_withdrawn(session, board.id)
-    rows = board_standings(session, board)
-    flags = _flags(session, rows)
+    standings = board_standings(session, board)
+    flags = _flags(session, standings.rows)
     return {
         "snapshot_version": SNAPSHOT_VERSION,
         "board": board.name,
@@ -168,7 +177,9 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         "bootstrap": {"resamples": RANK_RESAMPLES, "seed": SEED, "confidence": str(CONFIDENCE)},
         "sealed_evaluations": sealed,
         "withdrawals": withdrawals,
-        "rows": [_row(row, flags) for row in rows],
+        "together": {name: _all_pairs(together) for name, together in standings.together.items()},
+        "fragile": {name: _fragility(found) for name, found in standings.fragile.items()},
+        "rows": [_row(row, flags) for row in standings.rows],
     }
 
 
@@ -222,14 +233,67 @@ def _standing(standing: Standing) -> dict[str, Any]:
         "value": _rounded(standing.value),
         "n": standing.n,
         "interval": None if low is None else [_rounded(low), _rounded(high)],
+        **({} if standing.clusters is None else _clustered(standing)),
         "rank": standing.rank,
         "rank_interval": None if standing.rank_low is None else [standing.rank_low, standing.rank_high],
         "tier": standing.tier,
+        "all_rank_interval": None if standing.all_rank_low is None else [standing.all_rank_low, standing.all_rank_high],
+        "all_tier": standing.all_tier,
+        "above": None if standing.above is None else _above(standing.above),
     }
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, _DECIMALS) + 0.0
+def _clustered(standing: Standing) -> dict[str, Any]:
+    low, high = standing.cluster_interval or (None, None)
+    return {
+        "clusters": standing.clusters,
+        "cluster_interval": None if low is None else [_rounded(low), _rounded(high)],
+        "design_effect": _rounded(standing.design_effect, 6),
+    }
+
+
+def _above(above: Above) -> dict[str, Any]:
+    return {
+        "model": above.revision.model.name,
+        "revision": above.revision.number,
+        "difference": _rounded(above.difference),
+        "standard_error": _rounded(above.standard_error),
+        "p_value": _rounded(above.p_value),
+        "p_holm": _rounded(above.p_holm),
+        "told_apart": above.told_apart,
+    }
+
+
+def _fragility(found: Fragility) -> dict[str, Any]:
+    def named(place: int) -> dict[str, Any]:
+        return {"model": found.models[place].model.name, "revision": found.models[place].number}
+
+    removal = found.removal
+    return {
+        "otherwise": [
+            {
+                "choice": item.choice,
+                "first": [named(place) for place in item.first],
+                "changed": item.changed,
+                "largest": item.largest,
+            }
+            for item in found.otherwise
+        ],
+        "removal": None
+        if removal is None
+        else {"questions": removal.questions, "of": removal.of, **named(removal.model)},
+    }
+
+
+def _all_pairs(together: Together) -> dict[str, Any]:
+    return asdict(together) | {
+        "critical_value": _rounded(together.critical_value, 6),
+        "standard_error": _rounded(together.standard_error),
+    }
+
+
+def _rounded(value: float | None, decimals: int = _DECIMALS) -> float | None:
+    return None if value is None else round(value, decimals) + 0.0
 
 
 def snapshot_digest(document: dict[str, Any]) -> str:

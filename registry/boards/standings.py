@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,31 +11,86 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import Column
+from registry.boards.fragility import Otherwise, Removal, TaskValues, fewest_questions, otherwise
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.queue.evaluations import select_questions
+from registry.results.clusters import AT_ONCE, Clusters, clusters_of
 from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
-from registry.statistics.bootstrap import RANK_RESAMPLES, SEED, combined, percentile_interval, resampled_means
+from registry.statistics.bootstrap import (
+    RANK_RESAMPLES,
+    SEED,
+    combined,
+    design_effect,
+    percentile_interval,
+    resampled_means,
+)
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import rank_intervals, tiers
-from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction, QuestionScore
+from registry.statistics.simultaneous import Comparisons, compare_all
+from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction, Question, QuestionScore
 
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Above:
+    """A model against the one ranked next above it. difference: of the two, never negative, in the metric's units.
+
+    p_value: two-sided, of this pair for itself; p_holm: corrected for all pairs of the column. told_apart: whether the
+    one above is shown to be better, all pairs at once. All but the first None or False where the pair is not compared.
+    """
+
+    revision: ModelRevision
+    difference: float
+    standard_error: float | None
+    p_value: float | None
+    p_holm: float | None
+    told_apart: bool
+
+
+@dataclass(frozen=True)
+class Together:
+    """All pairs of a column's ranked models, compared at once.
+
+    pairs: those compared. neighbours: pairs of models that are next to each other in the ranking.
+    critical_value: as `Comparisons` has it. standard_error: the median pair's.
+    """
+
+    models: int
+    pairs: int
+    pairs_told_apart: int
+    neighbours: int
+    neighbours_told_apart: int
+    critical_value: float | None
+    standard_error: float | None
+
+
 @dataclass
 class Standing:
-    """A model revision in one column. samples: the column's value over the bootstrap's resamples; None: no interval."""
+    """A model revision in one column. samples: the column's value over the bootstrap's resamples; None: no interval.
+
+    clusters: how many independent units the questions are, None where each stands for itself; `samples` and what
+    comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
+    rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
+    """
 
     value: float | None
     n: int
     samples: Array | None = None
     interval: tuple[float, float] | None = None
+    clusters: int | None = None
+    cluster_interval: tuple[float, float] | None = None
+    design_effect: float | None = None
     rank: int | None = None
     rank_low: int | None = None
     rank_high: int | None = None
     tier: int | None = None
+    all_rank_low: int | None = None
+    all_rank_high: int | None = None
+    all_tier: int | None = None
+    above: Above | None = None
 
 
 @dataclass
@@ -52,17 +108,40 @@ class BoardRow:
 
 
 @dataclass(frozen=True)
+class Fragility:
+    """What would rank a column's models otherwise. models: those ranked, in whose places the others count."""
+
+    models: list[ModelRevision]
+    otherwise: list[Otherwise]
+    removal: Removal | None
+
+
+@dataclass(frozen=True)
+class BoardStandings:
+    """A board: its rows by name and revision, and of each column what it tells apart and how fragile its ranks are."""
+
+    rows: list[BoardRow]
+    together: dict[str, Together]
+    fragile: dict[str, Fragility]
+
+
+@dataclass(frozen=True)
 class _Means:
-    """Per-question values of one task and column: (questions,) for each base metric; NaN where undefined."""
+    """Per-question values of one task and column: (questions,) for each base metric; NaN where undefined.
+
+    clusters: as for `resampled_means`; None where every question stands for itself.
+    """
 
     base: tuple[Array, ...]
+    clusters: Clusters | None
 
 
-def board_standings(session: Session, board: Board) -> list[BoardRow]:
+def board_standings(session: Session, board: Board) -> BoardStandings:
     """Every model revision that has a sealed evaluation of the board, by name and revision.
 
     Intervals and rank intervals come from one bootstrap over questions: RANK_RESAMPLES draws, seed SEED plus the task's
-    number, the same draws for all models and columns, so that models are compared on the same questions.
+    number, the same draws for all models and columns, so that models are compared on the same questions. Where
+    questions belong together, clusters are drawn for the ranks, and for an interval beside the other.
     """
     columns = board_definition(board).parsed_columns
     entries = list(board.entries)
@@ -82,16 +161,42 @@ def board_standings(session: Session, board: Board) -> list[BoardRow]:
     for row_number, row in enumerate(rows):
         for column in columns:
             row.standings[column.name] = _macro(column.metric, [task[row_number][column.name] for task in by_task])
+    complete = [row for row in rows if row.complete]
+    ranked = {
+        column.name: _rank(column.metric, [(row.revision, row.standings[column.name]) for row in complete])
+        for column in columns
+    }
+    fragile = {}
     for column in columns:
-        _rank(column.metric, [row.standings[column.name] for row in rows if row.complete])
-    return rows
+        known = [
+            (row.revision, [task[number][column.name].values for task in by_task])
+            for number, row in enumerate(rows)
+            if row.complete and row.standings[column.name].rank is not None
+        ]
+        if len(known) > 1 and (found := _fragility(column.metric, tasks, known)) is not None:
+            fragile[column.name] = found
+    together = {name: compared for name, compared in ranked.items() if compared is not None}
+    return BoardStandings(rows, together, fragile)
+
+
+def _fragility(
+    metric: str, tasks: Sequence[str], known: Sequence[tuple[ModelRevision, Sequence[TaskValues | None]]]
+) -> Fragility | None:
+    """None for a metric that is taken over runs."""
+    models = [[task for task in values if task is not None] for _, values in known]
+    if any(len(values) < len(tasks) for values in models):
+        return None
+    better, function = METRICS[metric].better, FUNCTIONS_OF_TWO_MEANS.get(metric)
+    removal = fewest_questions(models, better) if function is None else None
+    return Fragility([revision for revision, _ in known], otherwise(models, tasks, better, function), removal)
 
 
 @dataclass
 class _TaskStanding:
     """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
 
-    resting_on: how many questions its interval rests on.
+    resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
+    many of these there are, where questions belong together. values: per question; None for what is taken over runs.
     """
 
     value: float | None
@@ -99,6 +204,9 @@ class _TaskStanding:
     means: tuple[float | None, ...] = ()
     samples: Array | None = None
     resting_on: int = 0
+    clustered: Array | None = None
+    clusters: int | None = None
+    values: TaskValues | None = None
 
 
 def _task_standings(
@@ -109,8 +217,14 @@ def _task_standings(
     drawn: list[tuple[int, str, _Means]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
     read: dict[tuple[int, int], Mapping[str, Array]] = {}
+    grouped: dict[tuple[int, ...], Clusters | None] = {}
+    flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
     for column in columns:
         of_column = column_entries("", column, entries)[entries[0].task]
+        pooled = tuple(question for entry in of_column for question in questions[entry.ordinal])
+        if pooled not in grouped:
+            grouped[pooled] = clusters_of(session, pooled)
+            flags[pooled] = flagged(session, pooled)
         metric = METRICS[column.metric]
         for number, row in enumerate(rows):
             evaluations = [_evaluation(row, entry) for entry in of_column]
@@ -132,9 +246,10 @@ def _task_standings(
             base = [np.concatenate([part[name] for part in parts]) for name in names]
             # Functions of two means are taken over the questions that have both.
             undefined = np.isnan(np.stack(base)).any(axis=0)
-            means = _Means(tuple(np.where(undefined, np.nan, values) for values in base))
+            means = _Means(tuple(np.where(undefined, np.nan, values) for values in base), grouped[pooled])
             drawn.append((number, column.name, means))
             found[number][column.name] = _of_means(column.metric, means)
+            found[number][column.name].values = TaskValues(means.base, flags[pooled])
     _draw(found, drawn, seed)
     return found
 
@@ -145,17 +260,26 @@ def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
 
 def _draw(found: list[dict[str, _TaskStanding]], drawn: list[tuple[int, str, _Means]], seed: int) -> None:
     """Resamples all columns of all models at once where they are over the same number of questions, as they are."""
-    by_length: dict[int, list[tuple[int, str, _Means]]] = {}
+    alike: dict[tuple[int, bytes | None], list[tuple[int, str, _Means]]] = {}
     for item in drawn:
-        by_length.setdefault(len(item[2].base[0]), []).append(item)
-    for items in by_length.values():
+        clusters = item[2].clusters
+        key = (len(item[2].base[0]), None if clusters is None else clusters.tobytes())
+        alike.setdefault(key, []).append(item)
+    for items in alike.values():
         stacked = np.stack([values for _, _, means in items for values in means.base], axis=1)
+        clusters = items[0][2].clusters
         samples = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed)
+        together = None
+        if clusters is not None:
+            together = resampled_means(stacked, resamples=RANK_RESAMPLES, seed=seed, clusters=clusters)
         place = 0
         for number, name, means in items:
-            width = len(means.base)
-            found[number][name].samples = samples[:, place : place + width]
-            place += width
+            own = slice(place, place + len(means.base))
+            standing = found[number][name]
+            standing.samples = samples[:, own]
+            if together is not None and clusters is not None:
+                standing.clustered, standing.clusters = together[:, own], int(clusters.max()) + 1
+            place = own.stop
 
 
 def _of_means(metric: str, means: _Means) -> _TaskStanding:
@@ -184,42 +308,114 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
     values = [task.value for task in tasks if task.value is not None]
     if len(values) < len(tasks):
         return Standing(None, n)
-    with_samples = [task.samples for task in tasks if task.samples is not None]
-    samples = None
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
         first = math.fsum(task.means[0] or 0.0 for task in tasks) / len(tasks)
         second = math.fsum(task.means[1] or 0.0 for task in tasks) / len(tasks)
         value = function.value(first, second)
-        if len(with_samples) == len(tasks):
-            samples = _combined_samples(metric, np.mean(with_samples, axis=0))
     else:
         value = math.fsum(values) / len(values)
-        if len(with_samples) == len(tasks):
-            samples = np.mean([_combined_samples(metric, part) for part in with_samples], axis=0)
-    interval = None if samples is None else percentile_interval(samples, min(task.resting_on for task in tasks))
-    return Standing(value, n, samples, None if interval is None else (interval.low, interval.high))
+    alone = _macro_samples(metric, [task.samples for task in tasks])
+    if alone is None:
+        return Standing(value, n)
+    standing = Standing(value, n, alone, _ends(alone, min(task.resting_on for task in tasks)))
+    if any(task.clustered is not None for task in tasks):
+        together = _macro_samples(
+            metric, [task.samples if task.clustered is None else task.clustered for task in tasks]
+        )
+        if together is not None:
+            standing.samples = together
+            standing.clusters = sum(task.clusters or task.n for task in tasks)
+            standing.cluster_interval = _ends(together, min(task.clusters or task.resting_on for task in tasks))
+            standing.design_effect = design_effect(together, alone)
+    return standing
 
 
-def _rank(metric: str, standings: Sequence[Standing]) -> None:
-    """Ranks, rank intervals and tiers among complete models. Metrics without a bootstrap get ranks only."""
+def _macro_samples(metric: str, of_tasks: Sequence[Array | None]) -> Array | None:
+    """The column's value over the resamples, from the base metrics' means of each task; None if any has none."""
+    known = [samples for samples in of_tasks if samples is not None]
+    if len(known) < len(of_tasks):
+        return None
+    function = FUNCTIONS_OF_TWO_MEANS.get(metric)
+    if function is not None and function.share_of_first:
+        return _combined_samples(metric, np.mean(known, axis=0))
+    return np.asarray(np.mean([_combined_samples(metric, samples) for samples in known], axis=0))
+
+
+def _ends(samples: Array, units: int) -> tuple[float, float] | None:
+    interval = percentile_interval(samples, units)
+    return None if interval is None else (interval.low, interval.high)
+
+
+def _rank(metric: str, standings: Sequence[tuple[ModelRevision, Standing]]) -> Together | None:
+    """Ranks, rank intervals and tiers among complete models. Metrics without a bootstrap get ranks only, and None."""
     better = METRICS[metric].better
-    known = [standing for standing in standings if standing.value is not None]
-    for standing, rank in zip(known, ranks([standing.value for standing in known], better), strict=True):
+    known = [(revision, standing) for revision, standing in standings if standing.value is not None]
+    values = [standing.value for _, standing in known]
+    for (_, standing), rank in zip(known, ranks(values, better), strict=True):
         standing.rank = rank
-    sampled = [standing.samples for standing in known]
+    sampled = [standing.samples for _, standing in known]
     if better == "neither" or not known or any(samples is None for samples in sampled):
-        return
+        return None
     matrix = np.stack([samples for samples in sampled if samples is not None], axis=1)
-    for standing, interval, tier in zip(
+    questions = min(standing.clusters or standing.n for _, standing in known)
+    compared = compare_all(values, matrix, better, questions)
+    for (_, standing), interval, tier, everywhere, shared in zip(
         known,
         rank_intervals(matrix, better),
-        tiers([standing.value for standing in known], matrix, better, min(standing.n for standing in known)),
+        tiers(values, matrix, better, questions),
+        compared.rank_intervals(),
+        compared.tiers(values, better),
         strict=True,
     ):
         if interval is not None:
             standing.rank_low, standing.rank_high = interval
         standing.tier = None if tier is None else tier.number
+        standing.all_rank_low, standing.all_rank_high = everywhere
+        standing.all_tier = None if shared is None else shared.number
+    return _together(known, compared, better)
+
+
+def _together(known: Sequence[tuple[ModelRevision, Standing]], compared: Comparisons, better: str) -> Together:
+    """What all pairs come to; every standing but the first's is compared with the one above it."""
+    apart, holm = compared.told_apart, compared.holm()
+    order = sorted(range(len(known)), key=lambda place: known[place][1].value or 0.0, reverse=better == "higher")
+    for one, next_one in pairwise(order):
+        first, second = known[one][1].value, known[next_one][1].value
+        known[next_one][1].above = Above(
+            known[one][0],
+            abs((first or 0.0) - (second or 0.0)),
+            _number(compared.standard_errors[one, next_one]),
+            _number(compared.p_values[one, next_one]),
+            _number(holm[one, next_one]),
+            bool(apart[one, next_one]),
+        )
+    errors = compared.standard_errors[np.triu_indices(len(known), 1)]
+    errors = errors[~np.isnan(errors)]
+    return Together(
+        models=len(known),
+        pairs=errors.size,
+        pairs_told_apart=int(apart.sum()) // 2,
+        neighbours=len(known) - 1,
+        neighbours_told_apart=sum(bool(apart[pair]) for pair in pairwise(order)),
+        critical_value=compared.critical_value,
+        standard_error=float(np.median(errors)) if errors.size else None,
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def flagged(session: Session, question_ids: Sequence[int]) -> NDArray[np.bool_]:
+    """Which questions have options that refer to each other or are sorted numbers, shape (questions,)."""
+    found: set[int] = set()
+    for start in range(0, len(question_ids), AT_ONCE):
+        query = select(Question.id).where(
+            Question.id.in_(question_ids[start : start + AT_ONCE]), Question.refers_to_options | Question.sorted_numeric
+        )
+        found.update(session.scalars(query))
+    return np.array([question_id in found for question_id in question_ids], dtype=np.bool_)
 
 
 def _question_ids(session: Session, entry: BoardEntry) -> list[int]:

@@ -28,6 +28,7 @@ from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import parse_variants
 from registry.queue.estimate import Plan
 from registry.queue.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
+from registry.queue.sampling import PrecisionRequest
 from registry.tables import (
     Benchmark,
     BenchmarkVersion,
@@ -338,6 +339,7 @@ def plan_of(
     subjects: Sequence[str] = (),
     n_options: int | None = None,
     replicate: bool = False,
+    precision: PrecisionRequest | None = None,
     **options: Any,
 ) -> Plan:
     """What queues all that a board or a suite asks of a model, or one evaluation on the first of the benchmarks.
@@ -360,6 +362,7 @@ def plan_of(
             subjects=tuple(subjects),
             options=n_options,
             new_replicate=replicate,
+            precision=precision,
             **options,
         )
         return [submit(session, request)]

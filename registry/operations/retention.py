@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session, write_session
 from registry.errors import UsageError
+from registry.providers.calls import forget_texts
 from registry.tables import Evaluation, EvaluationQuestion, Generation, Prediction, QuestionScore, Shard, Worker
 
 GIVEN_UP: Final = ("cancelled", "failed")
@@ -96,6 +97,8 @@ def _prune_one(session: Session, evaluation_id: int, days: int, *, dry_run: bool
         if not dry_run:
             session.execute(delete(table).where(*of_shards).execution_options(synchronize_session=False))
     if not dry_run:
+        every = select(EvaluationQuestion.question_id).where(EvaluationQuestion.evaluation_id == evaluation_id)
+        forget_texts(session, evaluation_id, questions if evaluation.state == "failed" else every)
         session.execute(update(Shard).where(Shard.id.in_(lost)).values(state="cancelled"))
     if not counts[Prediction]:
         return None

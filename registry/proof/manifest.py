@@ -381,7 +381,15 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
         "split",
         "version",
     ),
-    "model_revision": ("created_at", "location", "number", "requested_revision", "revision"),
+    "model_revision": (
+        "adapter",
+        "adapter_commit",
+        "created_at",
+        "location",
+        "number",
+        "requested_revision",
+        "revision",
+    ),
     "protocol": ("created_at",),
     "variant_set": ("created_at",),
 }

@@ -18,9 +18,11 @@ from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_l
 from registry.results.asked import asked
 from registry.results.bulk import renew_statistics
 from registry.results.computed import computed_metrics
+from registry.results.designs import METHOD as REPEATED
 from registry.results.intervals import METHOD, NONE, evaluation_intervals, intervals_together, resamples_of
 from registry.results.pride import write_question_pride
 from registry.statistics.bootstrap import SEED, Interval
+from registry.statistics.sequential import RepeatedInterval
 from registry.tables import (
     Evaluation,
     EvaluationMetric,
@@ -175,6 +177,14 @@ def metric_rows(
 
 def interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
     """The columns of a metric that state its interval over a scope; None: none is stated."""
+    if isinstance(interval, RepeatedInterval):
+        return {
+            "interval_low": interval.low,
+            "interval_high": interval.high,
+            "interval_method": f"{REPEATED}, {interval.confidence:.4g}",
+            "interval_resamples": None,
+            "interval_seed": None,
+        }
     return {
         "interval_low": None if interval is None else interval.low,
         "interval_high": None if interval is None else interval.high,

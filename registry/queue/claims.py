@@ -15,9 +15,10 @@ from sqlalchemy import ColumnElement, CursorResult, and_, case, func, insert, or
 from sqlalchemy.orm import Session, aliased
 
 from registry import notices
-from registry.db import changed_one, database_now
+from registry.db import changed_one, database_now, insert_ignoring
 from registry.digests import specification_digest
 from registry.queue.hints import hint_at
+from registry.queue.sampling import go_on
 from registry.results.bulk import insert_predictions
 from registry.results.scores import write_question_scores
 from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, Shard, Worker
@@ -143,6 +144,7 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
     if result.generations:
         session.execute(insert(Generation), list(result.generations))
     write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id)
+    go_on(session, shard_claim.evaluation_id)
     settle(session, shard_claim.evaluation_id)
     return True
 
@@ -161,15 +163,8 @@ def fingerprint_id(session: Session, document: dict[str, object]) -> int:
     found = session.scalar(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest))
     if found is not None:
         return found
-    insert = _insert(session)(EngineFingerprint).values(digest=digest, document=document).on_conflict_do_nothing()
-    session.execute(insert)
+    insert_ignoring(session, EngineFingerprint, digest=digest, document=document)
     return session.scalars(select(EngineFingerprint.id).where(EngineFingerprint.digest == digest)).one()
-
-
-def _insert(session: Session):  # type: ignore[no-untyped-def]  # noqa: ANN202 - two dialects' functions of one shape
-    from sqlalchemy.dialects import postgresql, sqlite
-
-    return postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
 
 
 def fail(session: Session, shard_claim: Claim, error: str) -> bool:

@@ -14,7 +14,10 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
+from registry.queue.money import Charge, charge
+from registry.queue.sampling import cost_of
 from registry.queue.shards import shard_prompts
+from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision, Shard
 
 SAMPLE_PROMPTS: Final = 200
@@ -29,9 +32,12 @@ Plan = Callable[[Session], list[tuple[Evaluation, bool]]]
 class Estimate:
     """What one evaluation would cost.
 
-    evaluation: the id of one that is there already. prompts_left: prompts that are not scored yet.
+    evaluation: the id of one that is there already. questions, prompts: the most that one with a stated precision can
+    need. prompts_left: prompts that are not scored yet. sample: of such a one, the prompts of all questions, and those
+    that models of the registry would have needed (median), where that is known.
     tokens_naive, tokens_shared: of those; each prompt on its own, and the common beginnings of a shard's prompts
     counted once. prompts_sampled: how many were tokenised. seconds: of one worker; None where `reason` says why.
+    cost, cost_limit: of a model that a provider serves, as earlier answers came out and at most; 0 for any other.
     """
 
     evaluation: int | None
@@ -44,11 +50,14 @@ class Estimate:
     questions: int
     prompts: int
     prompts_left: int
+    sample: dict[str, int | None] | None
     prompts_sampled: int
     tokens_naive: int | None
     tokens_shared: int | None
     seconds: float | None
     reason: str | None
+    cost: float | None = 0.0
+    cost_limit: float | None = 0.0
 
 
 @dataclass(frozen=True)
@@ -58,6 +67,7 @@ class _Planned:
     texts: list[list[str]]
     sampled: int
     writes: bool
+    charge: Charge | None
 
 
 def _read(definition: Mapping[str, Any], prompt: Prompt) -> list[str]:
@@ -79,16 +89,17 @@ def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[Model
     found = []
     with read_session(engine) as session:
         for item in planned:
-            if item.revision.id not in tokenisers:
+            if item.charge is None and item.revision.id not in tokenisers:
                 tokenisers[item.revision.id] = _tokeniser(tokeniser, item)
             rate = tokens_per_second(session, item.revision.id, queue)
-            found.append(_estimate(item, tokenisers[item.revision.id], rate, queue))
+            found.append(_estimate(item, tokenisers.get(item.revision.id, ""), rate, queue))
         workers = live_workers(session)
     sums = {
         name: _sum(getattr(item, name) for item in found)
-        for name in ("prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds")
+        for name in ("prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds", "cost", "cost_limit")
     }
-    return {"estimates": [asdict(item) for item in found], **sums, "workers": workers}
+    currency = next((item.charge.currency for item in planned if item.charge is not None), None)
+    return {"estimates": [asdict(item) for item in found], **sums, "currency": currency, "workers": workers}
 
 
 def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
@@ -101,7 +112,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     .where(Shard.evaluation_id == evaluation.id, Shard.state != "done")
                     .order_by(Shard.ordinal)
                 ).all()
-                facts = {
+                facts: dict[str, Any] = {
                     "evaluation": None if new else evaluation.id,
                     "model": evaluation.model_revision.model.name,
                     "revision": evaluation.model_revision.number,
@@ -112,7 +123,12 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "questions": evaluation.questions,
                     "prompts": evaluation.prompts,
                     "prompts_left": sum(shard.prompts for shard in undone),
+                    "sample": None,
                 }
+                if new and (cost := cost_of(session, evaluation)) is not None:
+                    # Only its first batch is planned yet.
+                    facts |= {"questions": cost.questions, "prompts": cost.prompts, "prompts_left": cost.prompts}
+                    facts["sample"] = {"prompts_complete": cost.complete, "prompts_expected": cost.expected}
                 definition = evaluation.protocol.definition
                 shards = [
                     [item.prompt for item in shard_prompts(session, shard.id)][:SAMPLE_PROMPTS]
@@ -120,7 +136,11 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                 ]
                 texts = [[text for prompt in prompts for text in _read(definition, prompt)] for prompts in shards]
                 sampled = sum(map(len, shards))
-                planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, "answer" in definition))
+                alone = [text for listed in texts for text in listed]
+                left = sum(shard.prompts for shard in undone)
+                money = charge(session, evaluation, alone, left, get_settings())
+                writes = "answer" in definition
+                planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, writes, money))
             for revision in {item.revision for item in planned}:
                 session.expunge(revision)  # what is known of it outlives the transaction
         finally:
@@ -148,6 +168,17 @@ def _estimate(item: _Planned, tokenise: Tokenise | str, rate: float | None, queu
     left = item.facts["prompts_left"]
     if not left:
         return Estimate(**item.facts, prompts_sampled=0, tokens_naive=0, tokens_shared=0, seconds=0.0, reason=None)
+    if item.charge is not None:
+        return Estimate(
+            **item.facts,
+            prompts_sampled=item.sampled,
+            tokens_naive=item.charge.tokens,
+            tokens_shared=item.charge.tokens,
+            seconds=None,
+            reason=item.charge.reason,
+            cost=item.charge.cost,
+            cost_limit=item.charge.most,
+        )
     if isinstance(tokenise, str):
         return Estimate(
             **item.facts, prompts_sampled=0, tokens_naive=None, tokens_shared=None, seconds=None, reason=tokenise

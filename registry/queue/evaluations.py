@@ -1,6 +1,6 @@
 """Evaluations: asking for one, finding it, moving it between states."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,23 +12,23 @@ from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
-from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
+from registry.prompting.variants import VariantSetDefinition, parse_variants
+from registry.queue import sampling
 from registry.queue.hints import hint_at
+from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, store_shards
 from registry.queue.shards import prompts_of
+from registry.revisions.endpoints import provider_of
 from registry.revisions.store import model_identity
+from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,
     Evaluation,
-    EvaluationQuestion,
     ModelRevision,
     Question,
     Shard,
     Variant,
     VariantSet,
 )
-
-SHARD_PROMPTS: Final = 64
-"""Prompts of one shard: some seconds to a minute of work, so that little is lost with a worker."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class EvaluationRequest:
 
     options: only questions with so many options.
     shard_prompts: about how many prompts a worker takes at once; it changes no result.
+    precision: ask only as many questions as that takes; None: all.
     """
 
     model: str
@@ -52,16 +53,7 @@ class EvaluationRequest:
     new_replicate: bool = False
     requester: str | None = None
     shard_prompts: int = SHARD_PROMPTS
-
-
-@dataclass(frozen=True)
-class PlannedQuestion:
-    """A question of an evaluation with its number of variants."""
-
-    question_id: int
-    subject: str | None
-    n_options: int
-    n_variants: int
+    precision: sampling.PrecisionRequest | None = None
 
 
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
@@ -93,10 +85,18 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     questions = select_questions(
         session, version, limit=request.limit, subjects=request.subjects, options=request.options
     )
-    planned, names = _plan(questions, definition, protocol_json.get("labels"))
+    planned, names = plan_questions(questions, definition, protocol_json.get("labels"))
     filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
+    if request.precision is not None:
+        filter_json |= {"precision": sampling.asked_for(request.precision, planned)}
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
+    if request.precision is not None:
+        known = sampling.find_same(session, specification, revision)
+        if known is not None and not request.new_replicate:
+            return known, False
+        first = sampling.add_design(session, specification, request.precision, revision, questions)
+        planned = [question for question in planned if question.question_id in first]
     digest = specification_digest(specification)
     of_specification = select(Evaluation).filter_by(specification_digest=digest).order_by(Evaluation.replicate)
     replicates = session.scalars(of_specification).all()
@@ -122,13 +122,19 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     session.add(evaluation)
     session.flush()
     _check_prompts(session, evaluation, questions)
-    _store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
+    store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     hint_at(session, Shard.evaluation_id == evaluation.id)
     return evaluation, True
 
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
     """Raises ProtocolError where a model cannot be asked this way, whatever worker asks it."""
+    provider = provider_of(revision.location or "", get_settings()) if revision.kind == "openai" else None
+    if provider is not None and "answer" not in protocol:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: model {revision.model.name} revision {revision.number} is served by "
+            f"{provider}, which gives written answers only; use a protocol that generates, such as select-letter"
+        )
     if not protocol["chat_template"]:
         return
     name = f"model {revision.model.name} revision {revision.number}"
@@ -220,27 +226,6 @@ def select_questions(
     return found
 
 
-def _plan(
-    questions: Iterable[Question], definition: VariantSetDefinition, labels: Sequence[str] | None
-) -> tuple[list[PlannedQuestion], dict[int, dict[int, str]]]:
-    """Each question's number of variants, and the variants' names by number of options and ordinal.
-
-    labels: the protocol's; None where it names options by their texts alone.
-    """
-    planned: list[PlannedQuestion] = []
-    names: dict[int, dict[int, str]] = {}
-    for question in questions:
-        if labels is not None and question.n_options > len(labels):
-            raise ProtocolError(
-                f"question {question.external_id} has {question.n_options} options; the protocol has {len(labels)} "
-                "labels"
-            )
-        variants = definition.variants(QuestionShape(question.external_id, question.n_options, question.answer))
-        names.setdefault(question.n_options, {variant.ordinal: variant.name for variant in variants})
-        planned.append(PlannedQuestion(question.id, question.subject, question.n_options, len(variants)))
-    return planned, names
-
-
 def store_variant_set(session: Session, definition: VariantSetDefinition) -> VariantSet:
     """The row of a variant set, made when it is new."""
     digest = specification_digest(definition.specification())
@@ -270,49 +255,6 @@ def store_variants(session: Session, variant_set: VariantSet, names: dict[int, d
     ]
     if rows:
         session.execute(insert(Variant), rows)
-
-
-def plan_shards(planned: Iterable[PlannedQuestion], prompts: int = SHARD_PROMPTS) -> Iterator[list[PlannedQuestion]]:
-    """Cuts questions into shards of about `prompts` prompts.
-
-    A question is never cut, since its variants share most of their tokens. A shard that is at least half full ends
-    where the subject does, since a subject's questions share the few-shot examples.
-    """
-    shard: list[PlannedQuestion] = []
-    filled = 0
-    for question in planned:
-        new_subject = bool(shard) and shard[-1].subject != question.subject
-        if shard and (filled + question.n_variants > prompts or (new_subject and 2 * filled >= prompts)):
-            yield shard
-            shard, filled = [], 0
-        shard.append(question)
-        filled += question.n_variants
-    if shard:
-        yield shard
-
-
-def _store_shards(session: Session, evaluation_id: int, shards: Iterable[list[PlannedQuestion]], queue: str) -> None:
-    for ordinal, questions in enumerate(shards):
-        shard = Shard(
-            evaluation_id=evaluation_id,
-            ordinal=ordinal,
-            queue=queue,
-            prompts=sum(question.n_variants for question in questions),
-        )
-        session.add(shard)
-        session.flush()
-        session.execute(
-            insert(EvaluationQuestion),
-            [
-                {
-                    "evaluation_id": evaluation_id,
-                    "question_id": question.question_id,
-                    "n_variants": question.n_variants,
-                    "shard_id": shard.id,
-                }
-                for question in questions
-            ],
-        )
 
 
 # Which states each action starts from, and the state it ends in.

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session
 from registry.lookups import find_evaluation
+from registry.providers.budgets import why_paused
 from registry.queue.claims import queues_without_worker, worker_is_live
 from registry.queue.display import progress_display
 from registry.tables import Shard, Worker
@@ -162,7 +163,8 @@ def progress_of_several(session: Session, ids: Iterable[int]) -> dict[int, Progr
             **{name: _number(value) for name, value in row.items()},
             workers=workers.get(row["evaluation_id"], 0),
             no_worker=row["evaluation_id"] in waiting,
-            error=errors.get(row["evaluation_id"]),
+            error=errors.get(row["evaluation_id"])
+            or (why_paused(session, row["evaluation_id"]) if row["state"] == "paused" else None),
         )
         for row in rows
     }

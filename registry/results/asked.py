@@ -134,6 +134,8 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
     for key in ("options", "limit"):
         if kept.get(key) is not None:
             parts += [f"--{key}", str(kept[key])]
+    if (sampled := kept.get("precision")) is not None:
+        parts += ["--precision", sampled["precision"], "--metric", sampled["metric"]]
     return shlex.join(parts)
 
 

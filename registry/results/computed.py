@@ -7,13 +7,16 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
+from registry.results.designs import design_of
+from registry.tables import Evaluation
 
 
 def computed_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:
     """Scope to its values: each metric, `<metric>_n`, `questions` and `scored`. Only `scope`, where one is given.
 
     Means come from the view scope_metrics. Comparisons of runs are made here from run_accuracy: the view run_metrics
-    says the same, but its window functions keep SQLite from looking at one evaluation alone.
+    says the same, but its window functions keep SQLite from looking at one evaluation alone. Of an evaluation with a
+    stated precision they are estimates over all questions that could be asked, None where there is none.
     """
     parameters = {"evaluation_id": evaluation_id, "scope": scope}
     condition = "WHERE evaluation_id = :evaluation_id" + (" AND scope = :scope" if scope else "")
@@ -33,4 +36,13 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
                 values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), tested
             elif values[metric.name] is not None:
                 values[metric.name] = float(values[metric.name])
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    if design_of(evaluation) is not None:
+        from registry.results.sampled import sampled_metrics  # and numpy
+
+        estimated = sampled_metrics(session, evaluation)
+        for name, values in found.items():
+            for of in METRICS:
+                estimate = estimated.get(of) if name == "all" else None
+                values[of], values[f"{of}_n"] = (None, 0) if estimate is None else estimate[:2]
     return found

@@ -11,6 +11,8 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.results.designs import design_of
+from registry.results.sampled import sampled_metrics
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RANK_RESAMPLES,
@@ -21,6 +23,7 @@ from registry.statistics.bootstrap import (
     percentile_interval,
     resampled_means,
 )
+from registry.tables import Evaluation
 
 Array = NDArray[np.float64]
 
@@ -107,6 +110,36 @@ def metric_intervals_together(
     ]
 
 
+def column_samples(
+    values: Mapping[str, Array], *, resamples: int, clusters: NDArray[np.intp] | None = None
+) -> dict[str, tuple[Array, NDArray[np.bool_]]]:
+    """Metric to its resampled values, (resamples,), and the questions that its interval rests on, (questions,).
+
+    values: as for `metric_intervals`. Metrics that are defined for fewer than MINIMUM_QUESTIONS are left out.
+    clusters: as for `resampled_means`.
+    """
+    columns: list[Array] = []
+    places: dict[str, int] = {}
+    resting: dict[str, NDArray[np.bool_]] = {}
+    for name in [*values, *FUNCTIONS_OF_TWO_MEANS]:
+        parts, function = base_metrics(name), FUNCTIONS_OF_TWO_MEANS.get(name)
+        lacking = np.logical_or.reduce([np.isnan(values[part]) for part in parts])
+        resting[name] = ~lacking & (values[parts[0]] == 1) if function and function.share_of_first else ~lacking
+        if np.count_nonzero(resting[name]) >= MINIMUM_QUESTIONS:
+            places[name] = len(columns)
+            columns += [np.where(lacking, np.nan, values[part]) for part in parts]
+    if not columns:
+        return {}
+    samples = resampled_means(np.stack(columns, axis=1), resamples=resamples, clusters=clusters)
+    found: dict[str, tuple[Array, NDArray[np.bool_]]] = {}
+    for name, place in places.items():
+        drawn, function = samples[:, place], FUNCTIONS_OF_TWO_MEANS.get(name)
+        if function is not None:
+            drawn = combined(function.function, drawn, samples[:, place + 1])
+        found[name] = (drawn, resting[name])
+    return found
+
+
 def _interval(metric: str, values: Array, samples: Array, places: Sequence[int]) -> Interval | None:
     """The interval of a metric. places: the columns of its base metrics in values and samples."""
     n = resting_on(metric, [values[:, place] for place in places])
@@ -135,15 +168,20 @@ def intervals_together(session: Session, ids: Sequence[int]) -> dict[int, dict[s
     Where they ask the same questions, these are drawn once for up to TOGETHER of them: drawing takes most of the time.
     """
     alike: list[tuple[dict[str, set[int]], list[int]]] = []
+    found: dict[int, dict[str, dict[str, Any]]] = {}
     for evaluation_id in ids:
         scopes = _questions_of_scopes(session, evaluation_id)
+        evaluation = session.get_one(Evaluation, evaluation_id)
+        if design_of(evaluation) is not None:
+            stated = {name: estimate[2] for name, estimate in sampled_metrics(session, evaluation).items()}
+            found[evaluation_id] = {scope: stated if scope == "all" else {} for scope in scopes}
+            continue
         for known, members in alike:
             if known == scopes and len(members) < TOGETHER:
                 members.append(evaluation_id)
                 break
         else:
             alike.append((scopes, [evaluation_id]))
-    found: dict[int, dict[str, dict[str, Any]]] = {}
     for scopes, members in alike:
         found |= _intervals_of_scopes(session, scopes, members)
     return found

@@ -11,6 +11,7 @@ from registry.metrics.catalogue import ALL_NAMES
 from registry.results.asked import asked, asked_how, distinct_prompts
 from registry.results.chance import chances
 from registry.results.computed import computed_metrics
+from registry.results.designs import design_of
 from registry.tables import EvaluationMetric
 
 
@@ -20,7 +21,8 @@ def evaluation_metrics(
     """Every metric of an evaluation by name, None where undefined, also while it is incomplete.
 
     questions, scored: of the scope asked for; a question is scored when all of its variants are stored.
-    intervals: those of 95 % that were stored at sealing. chance: the accuracy that guessing gives.
+    intervals: those that were stored at sealing. chance: the accuracy that guessing gives. sample: what the looks of an
+    evaluation with a stated precision have found so far.
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
@@ -38,6 +40,7 @@ def evaluation_metrics(
         "distinct_prompts": distinct_prompts(how),
         "asked": asked_how(how),
         "chance": how["chance"],
+        "sample": sample_document(session, evaluation_id),
     }
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""
@@ -48,6 +51,17 @@ def evaluation_metrics(
             item["external_id"]: _named(item) for item in session.execute(query, {"id": evaluation_id}).mappings()
         }
     return document
+
+
+def sample_document(session: Session, evaluation_id: int) -> dict[str, Any] | None:
+    """What the looks of an evaluation with a stated precision have found so far; None for one of all its questions."""
+    evaluation = find_evaluation(session, evaluation_id)
+    if design_of(evaluation) is None:
+        return None
+    from registry.results.sampled import sampled  # and numpy
+
+    found = sampled(session, evaluation)
+    return None if found is None else found.document()
 
 
 def _intervals(session: Session, evaluation_id: int, scope: str) -> dict[str, list[float] | None]:

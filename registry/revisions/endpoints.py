@@ -16,14 +16,16 @@ never its key: only a worker reads that, and sends it only to URLs of that endpo
 import ipaddress
 import tomllib
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from registry.errors import ModelError, UsageError
 from registry.names import check_name
+from registry.settings import Settings
 
 _PORTS: Final = {"http": 80, "https": 443}
 _UNWISE: Final = frozenset('%\\"<>^`{|}')
@@ -36,7 +38,11 @@ class Endpoint(BaseModel):
     url_prefix: scheme, host, port and beginning of the path; a location below it belongs to this endpoint.
     key_env, key_file: where a worker finds the key, if there is one. allow_http: plain HTTP beyond this machine.
     top_logprobs: how many log-probabilities to ask for, instead of the setting's number. openai_parameters_only: leave
-    out the sampling parameters top_k and min_p, which OpenAI's own service refuses.
+    out what OpenAI's own service refuses: the parameters top_k and min_p, and asking for chosen tokens.
+    requests_per_minute, tokens_per_minute: what its key allows, over all workers; None: no limit. provider: whose
+    service it is, which is then asked through the provider's own library, for written answers alone. reasoning_models:
+    names, or patterns such as o3*, of models that think before they answer; reasoning_tokens: how much, beside what the
+    protocol allows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +54,11 @@ class Endpoint(BaseModel):
     allow_http: bool = False
     top_logprobs: int | None = Field(None, ge=1)
     openai_parameters_only: bool = False
+    requests_per_minute: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=1)
+    provider: Literal["openai", "azure", "openrouter", "anthropic", "google", "bedrock"] | None = None
+    reasoning_models: tuple[str, ...] = ()
+    reasoning_tokens: int = Field(16_384, ge=1024)
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
@@ -55,6 +66,17 @@ class Endpoint(BaseModel):
             message = "has both key_env and key_file; keep one"
             raise ValueError(message)
         return self
+
+    def limits_key(self) -> str:
+        """Names what its limits belong to: the place of its key, or the endpoint where it has none."""
+        if self.key_env is not None:
+            return f"env:{self.key_env}"
+        return f"endpoint:{self.name}" if self.key_file is None else f"file:{self.key_file}"
+
+    def thinking_tokens(self, model: str) -> int | None:
+        """How much a model may think; None where it is no reasoning model."""
+        reasons = any(fnmatchcase(model, pattern) for pattern in self.reasoning_models)
+        return self.reasoning_tokens if reasons else None
 
     def covers(self, url: str) -> bool:
         """Whether a canonical URL is the prefix or lies below it; whole path segments count."""
@@ -180,6 +202,14 @@ def find_endpoint(endpoints: Mapping[str, Endpoint], location: str, reference: s
             f"allow_http = true for endpoint {found.name}"
         )
     return found
+
+
+def provider_of(location: str, settings: Settings) -> str | None:
+    """Whose service a stored location is; None where it is a server's, or on no endpoint of this process."""
+    try:
+        return find_endpoint(load_endpoints(settings.endpoints), location).provider
+    except ModelError:
+        return None
 
 
 def answered_from_partial(logprobs: Sequence[float | None]) -> tuple[int | None, bool]:

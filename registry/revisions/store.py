@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from registry.db import one_at_a_time
 from registry.digests import sha256_text
 from registry.errors import ModelError, UsageError
-from registry.names import check_name
+from registry.names import check_name, split_reference
 from registry.revisions.endpoints import canonical_url, find_endpoint, load_endpoints
 from registry.settings import get_settings
 from registry.tables import MODEL_KINDS, Model, ModelRevision
@@ -26,7 +26,8 @@ class RevisionRequest:
     """A user's description of a model revision; the digests come from the files.
 
     revision: for kind openai the model's name on its server. key_reference: the endpoint that a location of kind openai
-    is expected to belong to; the location alone says which it is, so it is checked and not stored.
+    is expected to belong to; the location alone says which it is, so it is checked and not stored. adapter: a folder,
+    or a name on the hub with `@REVISION`; merged: whether to add it to the weights, None without an adapter.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class RevisionRequest:
     dtype: str | None = None
     quantisation: str | None = None
     adapter: str | None = None
+    merged: bool | None = None
     key_reference: str | None = field(default=None, compare=False)
 
     def checked(self) -> "RevisionRequest":
@@ -46,6 +48,12 @@ class RevisionRequest:
             raise UsageError(f"model kind {self.kind!r}: use one of {', '.join(MODEL_KINDS)}")
         if self.kind != "openai" and self.key_reference is not None:
             raise UsageError(f"only models of kind openai have a key; leave it out for kind {self.kind}")
+        if self.merged is not None and self.adapter is None:
+            raise UsageError("only an adapter can be merged; name it: --adapter")
+        if self.adapter is not None and self.kind not in ("huggingface", "openai"):
+            raise UsageError(
+                f"an adapter needs a base of kind huggingface, whose modules it names; kind {self.kind} has none"
+            )
         if self.kind == "external":
             return RevisionRequest("external", self.location, self.revision, self.dtype, self.quantisation)
         if self.kind == "openai":
@@ -57,10 +65,13 @@ class RevisionRequest:
             raise UsageError(f"dtype {dtype!r}: use one of {', '.join(DTYPES)}")
         if self.quantisation not in (None, *QUANTISATIONS):
             raise UsageError(f"quantisation {self.quantisation!r}: use one of {', '.join(QUANTISATIONS)}")
-        if self.adapter is not None:
-            raise UsageError("adapters cannot be loaded by this version; merge the adapter into the model's weights")
         location = check_location(self.kind, self.location)
-        return RevisionRequest(self.kind, location, self.revision, dtype, self.quantisation)
+        if self.adapter is None:
+            return RevisionRequest(self.kind, location, self.revision, dtype, self.quantisation)
+        adapter = check_adapter(self.adapter)
+        return RevisionRequest(
+            self.kind, location, self.revision, dtype, self.quantisation, adapter, merged=bool(self.merged)
+        )
 
     def _checked_endpoint(self) -> "RevisionRequest":
         if not self.location:
@@ -83,13 +94,17 @@ class RevisionRequest:
 class ModelFiles:
     """What identifies a revision's files. commit: of the hub, or None for local files.
 
-    The digests of a model on an endpoint are None: nobody outside sees its files.
+    The digests of a model on an endpoint are None: nobody outside sees its files. With an adapter weights_digest is
+    made of base_digest and adapter_digest, so that no other model has the same.
     """
 
     weights_digest: str | None
     tokenizer_digest: str | None
     chat_template: str | None
     commit: str | None = None
+    base_digest: str | None = None
+    adapter_digest: str | None = None
+    adapter_commit: str | None = None
 
     def record(self, revision: ModelRevision) -> None:
         """Writes the digests into a revision, which can be used from then on."""
@@ -98,6 +113,9 @@ class ModelFiles:
         revision.chat_template = self.chat_template
         revision.chat_template_digest = None if self.chat_template is None else sha256_text(self.chat_template)
         revision.revision = self.commit
+        revision.base_digest = self.base_digest
+        revision.adapter_digest = self.adapter_digest
+        revision.adapter_commit = self.adapter_commit
         revision.state = "ready"
         revision.error = None
 
@@ -149,6 +167,35 @@ def check_location(kind: str, location: str) -> str:
     return str(path)
 
 
+def check_adapter(adapter: str) -> str:
+    """The adapter in the form it is stored: an absolute path, or a hub name with `@REVISION` as given.
+
+    Raises ModelError when a local folder is not that of one adapter of PEFT's in safetensors.
+    """
+    if not is_local(adapter):
+        name, _ = split_reference(adapter)
+        if name.count("/") != 1 or any(not part for part in name.split("/")):
+            raise ModelError(f"adapter {adapter}: neither a folder here nor a hub name such as organisation/adapter")
+        return adapter
+    path = Path(adapter).expanduser().resolve()
+    if not path.is_dir():
+        raise ModelError(f"adapter {adapter}: no such folder; check the path")
+    if not (path / "adapter_config.json").is_file():
+        inner = sorted(file.parent.name for file in path.glob("*/adapter_config.json"))
+        if inner:
+            raise ModelError(f"adapter {adapter}: holds several ({', '.join(inner[:5])}); name the folder of one")
+        raise ModelError(f"adapter {adapter}: contains no adapter_config.json; give a folder that PEFT saved")
+    if not (path / "adapter_model.safetensors").is_file():
+        pickles = sorted(file.name for pattern in PICKLES for file in path.glob(pattern))
+        if pickles:
+            raise ModelError(
+                f"adapter {adapter}: weights are a pickle ({pickles[0]}), which can run code when loaded; save it with "
+                "PEFT as safetensors"
+            )
+        raise ModelError(f"adapter {adapter}: contains no adapter_model.safetensors; save it with PEFT again")
+    return str(path)
+
+
 def add_revision(
     session: Session,
     name: str,
@@ -188,6 +235,7 @@ def add_revision(
         dtype=request.dtype,
         quantisation=request.quantisation,
         adapter=request.adapter,
+        adapter_merged=request.merged,
         state="ready" if request.kind == "external" else "registered",
     )
     if files is not None:
@@ -206,6 +254,7 @@ def request_of(revision: ModelRevision) -> RevisionRequest:
         revision.dtype,
         revision.quantisation,
         revision.adapter,
+        revision.adapter_merged,
     )
 
 
@@ -214,6 +263,11 @@ def model_identity(revision: ModelRevision) -> dict[str, Any]:
 
     A model on an endpoint shows no content, so its address and its name there stand for it.
     """
+    adapter = {
+        "base": revision.base_digest,
+        "digest": revision.adapter_digest,
+        "merged": revision.adapter_merged,
+    }
     identity: dict[str, Any] = {
         "name": revision.model.name,
         "kind": revision.kind,
@@ -222,7 +276,7 @@ def model_identity(revision: ModelRevision) -> dict[str, Any]:
         "chat_template_digest": revision.chat_template_digest,
         "dtype": revision.dtype,
         "quantisation": revision.quantisation,
-        "adapter": revision.adapter,
+        "adapter": adapter if any(value is not None for value in adapter.values()) else None,
     }
     if revision.kind in ("external", "openai"):
         identity["revision"] = revision.requested_revision

@@ -6,6 +6,7 @@ Source of CoRA's own bootstrap, over variants: Cavalin et al., *Improving Score 
 Benchmarks with Consistency Evaluation and Altered Answer Choices*, Table 6.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -39,6 +40,10 @@ DRAWS_AT_ONCE: Final = 2_000_000
 """Questions drawn before they are counted, over all resamples of a chunk: about 60 MB. It never changes a result."""
 
 
+SURE: Final = 1.96
+"""Standard deviations by which the place of a critical value among resamples is raised: draws can be unlucky."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """A 95 % interval, in the units of its metric."""
@@ -58,6 +63,15 @@ class VariantBootstrap:
     seed: int
 
 
+def share_below(resamples: int) -> float:
+    """The share of so many resamples that a critical value lies above, so that CONFIDENCE is kept in spite of drawing.
+
+    >>> round(share_below(RANK_RESAMPLES), 4)
+    0.9596
+    """
+    return min(1.0, CONFIDENCE + SURE * math.sqrt(CONFIDENCE * (1 - CONFIDENCE) / resamples))
+
+
 def _draws(questions: int, resamples: int, seed: int) -> Iterator[NDArray[np.int32]]:
     """Chunks of drawn questions, shape (resamples of the chunk, questions). Chunks never change what is drawn."""
     generator = np.random.default_rng(seed)
@@ -75,10 +89,14 @@ def _checked(values: Floats, dimensions: int) -> Floats:
     return values
 
 
-def resampled_means(values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED) -> Floats:
-    """Means of the columns over questions drawn with replacement: the clustered bootstrap.
+def resampled_means(
+    values: Floats, *, resamples: int = RESAMPLES, seed: int = SEED, clusters: NDArray[np.intp] | None = None
+) -> Floats:
+    """Means of the columns over questions drawn with replacement, each with all its variants.
 
     values: shape (questions, columns), one column per metric; NaN where a question is undefined for it.
+    clusters: shape (questions,), of each question the number of its cluster, from 0 on without a gap. As many clusters
+    as there are are drawn, each with all its questions: those on one passage are not independent.
     Returns shape (resamples, columns), the same questions drawn for every column; each mean is over the drawn
     questions that are defined, NaN where there is none. The same numbers for the same seed and number of questions.
     Raises MetricInputError on infinite values.
@@ -94,15 +112,41 @@ def resampled_means(values: Floats, *, resamples: int = RESAMPLES, seed: int = S
     patterns, pattern_of = _distinct_columns(defined)
     factors = np.concatenate([np.where(defined, distinct, 0.0), patterns], axis=1)
     known = distinct.shape[1]
+    if clusters is not None:
+        factors = _summed(factors, clusters)
     chunks = []
-    for drawn in _draws(questions, resamples, seed):
+    for drawn in _draws(len(factors), resamples, seed):
         counts = np.empty(drawn.shape)
         for row, of_row in zip(counts, drawn, strict=True):
-            row[:] = np.bincount(of_row, minlength=questions)
+            row[:] = np.bincount(of_row, minlength=len(factors))
         sums = counts @ factors
         with np.errstate(invalid="ignore"):  # 0/0: no defined question was drawn
             chunks.append(sums[:, :known] / sums[:, known + pattern_of])
     return np.concatenate(chunks)[:, place_of]
+
+
+def _summed(factors: Floats, clusters: NDArray[np.intp]) -> Floats:
+    """The rows of each cluster added up, shape (clusters, columns)."""
+    if clusters.shape != (len(factors),):
+        raise MetricInputError(
+            f"clusters of shape {clusters.shape} for {len(factors)} questions; give each question one"
+        )
+    sums = np.zeros((int(clusters.max()) + 1, factors.shape[1]))
+    np.add.at(sums, clusters, factors)
+    return sums
+
+
+def design_effect(clustered: Floats, alone: Floats) -> float | None:
+    """How many times the variance over resampled questions that over resampled clusters is; None without either.
+
+    clustered, alone: shape (resamples,), of `resampled_means` with clusters and without; NaN where undefined.
+    An evaluation of n questions tells as much as one of n divided by it whose questions are independent.
+    Source: Kish, *Survey Sampling* (1965), ch. 5.
+    """
+    known = [np.round(samples[~np.isnan(samples)], DIGITS) for samples in (clustered, alone)]
+    if not all(samples.size and np.ptp(samples) > 0 for samples in known):
+        return None
+    return float(known[0].var() / known[1].var())
 
 
 def _distinct_columns(table: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:

@@ -1,6 +1,6 @@
 """How sure ranks are, and tiers of models that the questions do not tell apart."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -56,7 +56,14 @@ def tiers(
     values: shape (models,); samples: as for `rank_intervals`; questions: as for `percentile_interval`.
     Raises MetricInputError when values and samples are not of the same models.
     """
-    _check(values, samples)
+    check_samples(values, samples)
+    return tiers_where(values, better, lambda leader, model: _separated(values, samples, leader, model, questions))
+
+
+def tiers_where(
+    values: Sequence[float | None], better: str, separated: Callable[[int, int], bool]
+) -> list[Tier | None]:
+    """Tiers as `tiers` has them, where separated says of (leader, model) whether they can be told apart."""
     result: list[Tier | None] = [None] * len(values)
     if better not in ("higher", "lower"):
         return result
@@ -66,7 +73,7 @@ def tiers(
     for _, model in known:
         if tier is None:
             tier = Tier(1, model)
-        elif _separated(values, samples, tier.leader, model, questions):
+        elif separated(tier.leader, model):
             tier = Tier(tier.number + 1, model)
         result[model] = tier
     return result
@@ -79,7 +86,7 @@ def indistinguishable(
 
     values, samples, questions: as for `tiers`. Model i is in the list of j when j is in the list of i.
     """
-    _check(values, samples)
+    check_samples(values, samples)
     result: list[list[int]] = [[] for _ in values]
     known = [model for model, value in enumerate(values) if value is not None]
     for place, first in enumerate(known):
@@ -90,7 +97,8 @@ def indistinguishable(
     return [sorted(others) for others in result]
 
 
-def _check(values: Sequence[float | None], samples: NDArray[np.float64]) -> None:
+def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) -> None:
+    """Raises MetricInputError unless samples, shape (resamples, models), have a column for each value."""
     if samples.ndim != 2 or samples.shape[1] != len(values):
         raise MetricInputError(f"samples of shape {samples.shape} for {len(values)} models; give one column per model")
 

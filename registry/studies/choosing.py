@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from registry.errors import NotFoundError
+from registry.results.designs import sampled_label
 
 T = TypeVar("T")
 
@@ -13,9 +14,12 @@ def part_label(question_filter: Mapping[str, Any]) -> str:
     kept = {
         key: ", ".join(map(str, value)) if isinstance(value, list) else value
         for key, value in sorted(question_filter.items())
-        if value is not None
+        if value is not None and key != "precision"
     }
-    return " (" + "; ".join(f"{key} {value}" for key, value in kept.items()) + ")" if kept else ""
+    parts = [f"{key} {value}" for key, value in kept.items()]
+    if (sampled := sampled_label(question_filter)) is not None:
+        parts.append(sampled)
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def chosen(items: Sequence[T], label: Callable[[T], str], wanted: Sequence[str], what: str, lacks: str) -> list[T]:

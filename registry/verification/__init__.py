@@ -16,6 +16,7 @@ from registry.verification.derived import (
     check_metrics,
     check_pride,
     check_prompts,
+    check_sample,
     check_scores,
 )
 from registry.verification.findings import OUTSIDE, TOLERANCE, Findings, alike
@@ -104,6 +105,7 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
     elif as_specified:
         checked("variants", check_variants, session, evaluation, found)
         checked("prompts", check_prompts, session, evaluation, found)
+        checked("sample", check_sample, session, evaluation, found)
         checked("question_pride", check_pride, session, evaluation.id, found)
         checked("how it was asked", check_asked, session, evaluation, found)
         checked("evaluation_metric", check_metrics, session, evaluation.id, found)

@@ -1,13 +1,14 @@
 """Whether what follows from the predictions is what is stored."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session, selectinload
 
 from registry.digests import specification_digest
-from registry.errors import ShuffleboardError
+from registry.errors import NotFoundError, ShuffleboardError
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.prompting.variants import VARIANT_KINDS
@@ -15,8 +16,10 @@ from registry.proof.seal import interval_columns
 from registry.queue.shards import prompts_of
 from registry.results.asked import asked
 from registry.results.computed import computed_metrics
+from registry.results.designs import design_of
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
+from registry.results.sampled import sampled
 from registry.studies.comparing import CORA, computed_cora
 from registry.tables import (
     Analysis,
@@ -26,6 +29,7 @@ from registry.tables import (
     Prediction,
     Question,
     QuestionPride,
+    Shard,
 )
 from registry.verification.findings import Findings, alike, names_of
 
@@ -123,6 +127,48 @@ def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
     )
     if computed and session.scalar(kept) is None:
         found.add("analysis pride: what PriDe's answers were computed from is missing")
+
+
+def check_sample(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """Draws the questions of an evaluation with a stated precision again, and takes every decision again."""
+    if design_of(evaluation) is None:
+        return
+    try:
+        again = sampled(session, evaluation)
+    except NotFoundError as error:
+        found.add(f"sample: {error}")
+        return
+    assert again is not None
+    sample = again.sample
+    if again.asked not in sample.ends:
+        found.add(f"sample: {again.asked} questions were asked, which is no end of a batch")
+        return
+    # Batch by batch: shards were queued in their order, and hold the questions that were drawn for it and no others.
+    begun = 0
+    shards = asked_by_shard(session, evaluation.id)
+    for end in sample.ends[: sample.ends.index(again.asked) + 1]:
+        drawn, there = set(sample.question_ids[begun:end]), set[int]()
+        while shards and len(there) < len(drawn):
+            there |= shards.pop(0)
+        if there != drawn:
+            found.add(f"sample: questions {begun + 1} to {end} are not those that were drawn")
+            return
+        begun = end
+    if again.next_end is not None:
+        found.add(f"sample: it ended after {again.asked} questions, although another batch was to be asked")
+    elif again.looks and again.looks[-1].questions < again.asked:
+        found.add(f"sample: it was decided after {again.looks[-1].questions} questions, yet {again.asked} were asked")
+
+
+def asked_by_shard(session: Session, evaluation_id: int) -> list[set[int]]:
+    """The ids of the questions of each shard, in the order of the shards."""
+    query = (
+        select(Shard.ordinal, EvaluationQuestion.question_id)
+        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+        .order_by(Shard.ordinal)
+    )
+    return [{row.question_id for row in group} for _, group in groupby(session.execute(query), lambda row: row.ordinal)]
 
 
 _STATED: Final = (

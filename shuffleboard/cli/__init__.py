@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "models": "Register and list models.",
     "protocols": "Import and list protocols: how models are asked.",
     "evaluations": "Submit, watch and control evaluations.",
+    "budgets": "Set what asking providers may cost.",
     "suites": "Fetch, import and list suites: what is asked of every model.",
     "boards": "Import and list boards: the tables you publish.",
     "apply": "Set up what a file describes: benchmarks, models, suites, boards.",
@@ -69,6 +70,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.protocols import protocols as command
         case "evaluations":
             from shuffleboard.cli.evaluations import evaluations as command
+        case "budgets":
+            from shuffleboard.cli.budgets import budgets as command
         case "apply":
             from shuffleboard.cli.apply import apply_command as command
         case "suites":

@@ -61,6 +61,8 @@ class ModelEntry(_Strict):
     revision: str | None = None
     dtype: str | None = None
     quantisation: str | None = None
+    adapter: str | None = None
+    merged: bool | None = None
     family: str | None = None
     developer: str | None = None
     parameters: int | None = None
@@ -252,7 +254,9 @@ def _model(engine: Engine, settings: Settings, entry: ModelEntry) -> Step:
     from registry.revisions.store import RevisionRequest, add_revision, request_of
     from shuffleboard.cli.models import inspect_here
 
-    request = RevisionRequest(entry.kind, entry.location, entry.revision, entry.dtype, entry.quantisation).checked()
+    request = RevisionRequest(
+        entry.kind, entry.location, entry.revision, entry.dtype, entry.quantisation, entry.adapter, entry.merged
+    ).checked()
     keys = ("family", "developer", "parameters", "licence", "url")
 
     def state() -> str:

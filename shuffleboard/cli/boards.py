@@ -1,5 +1,6 @@
 """`shuffleboard suites` and `shuffleboard boards`."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from registry.tables import Suite
 from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_suite_command
 from shuffleboard.cli.files import require_kind
+from shuffleboard.cli.planning import differing_option, power_option, print_smallest
 from shuffleboard.cli.tables import Detailed, print_table, show, table_options
 
 
@@ -221,6 +223,60 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
     print_board(document)
 
 
+@boards.command("power")
+@click.argument("name")
+@click.option("--column", default=None, help="Column of the board; default: the one that sorts it.")
+@click.option("--models", type=click.IntRange(2, 1000), default=30, show_default=True, help="Models to be compared.")
+@power_option
+@differing_option
+@table_options
+@json_option
+def board_power(
+    name: str, column: str | None, models: int, power: float, differing: tuple[float, ...], as_json: bool
+) -> None:
+    """Print the smallest difference that a board could tell, before any model has answered: NAME, or NAME@VERSION.
+
+    For two models, and for any two of so many that are all compared at once; by the share of questions on which one of
+    the two alone is right. A board with results also says what it tells by how much its models really vary.
+    """
+    from registry.boards import planning
+
+    with read_session(engine_of(settings_of())) as session:
+        board = find_board(session, name)
+        definition = board_definition(board)
+        column = column or definition.sort_column
+        parsed = next((item for item in definition.parsed_columns if item.name == column), None)
+        if parsed is None:
+            raise UsageError(f"board {board.name} has no column {column!r}; use one of {', '.join(definition.columns)}")
+        if not planning.can_be_planned(parsed.metric):
+            raise UsageError(
+                f"column {column}: how much {parsed.metric} varies is known only from results; "
+                "take a column that is a mean over questions between 0 and 1"
+            )
+        counts = planning.questions_of_column(board, parsed)
+        rows = planning.plan(counts, models, power=power, differing=differing or planning.ASSUMED)
+        document: dict[str, Any] = {
+            "board": board.name,
+            "version": board.version,
+            "column": column,
+            "questions": counts,
+            "equivalent_questions": planning.equivalent_questions(counts),
+            "models": models,
+            "power": power,
+            "differences": [asdict(row) for row in rows],
+        }
+        found = planning.measured(shown_document(session, snapshot_as_of(session, name)), column, power=power)
+        document["measured"] = None if found is None else asdict(found)
+    if as_json:
+        print_json(document)
+        return
+    note(f"{board.name}, {column}: {sum(counts)} questions in {len(counts)} task(s), found with probability {power:g}")
+    print_smallest(document["differences"], models)
+    if found is not None:
+        together = "" if found.all_pairs is None else f", {show(found.all_pairs)} with all pairs compared at once"
+        note(f"as its models vary: {show(found.one_pair)} for one pair{together}")
+
+
 @boards.command("cite")
 @click.argument("name")
 @click.option("--as-of", default=None, help="As it stood at this date or time (UTC), such as 2026-11-21.")
@@ -296,6 +352,7 @@ def print_board(document: dict[str, Any]) -> None:
         {
             "rank": _rank(row["values"][document["sort"]]),
             "tier": row["values"][document["sort"]]["tier"],
+            "all": _all_at_once(row["values"][document["sort"]]),
             "model": row["model"],
             "revision": row["revision"],
             **{name: _value(row["values"][name]) for name in names},
@@ -303,12 +360,18 @@ def print_board(document: dict[str, Any]) -> None:
         }
         for row in document["rows"]
     ]
-    headings = {"rank": "Rank", "tier": "Tier", "model": "Model", "revision": "Rev."}
+    headings = {"rank": "Rank", "tier": "Tier", "all": "All at once", "model": "Model", "revision": "Rev."}
     headings |= {name: name for name in names} | {"sealed": "Sealed"}
     # The column that ranks stays longest.
     others = [name for name in reversed(names) if name != document["sort"]]
-    drop = ("sealed", "revision", "tier", *others, document["sort"])
+    drop = ("sealed", "revision", "tier", "all", *others, document["sort"])
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
+    together = document.get("together", {}).get(document["sort"])
+    if together is not None and together["neighbours"]:
+        note(
+            f"{together['neighbours_told_apart']} of {together['neighbours']} pairs of neighbours can be told apart by "
+            f"{document['sort']}, all pairs compared at once"
+        )
     for name, chance in document["chance"].items():
         note(f"guessing gives {show(chance)} in {name}")
     note_not_ranked(
@@ -325,6 +388,14 @@ def _rank(value: dict[str, Any]) -> Detailed | int | None:
         return value["rank"]  # type: ignore[no-any-return]
     low, high = value["rank_interval"]
     return Detailed(str(value["rank"]), f"({low}–{high})")
+
+
+def _all_at_once(value: dict[str, Any]) -> Detailed | None:
+    """The ranks and the tier that hold for all models at once; None without a rank interval, and in old snapshots."""
+    if value.get("all_rank_interval") is None:
+        return None
+    low, high = value["all_rank_interval"]
+    return Detailed(f"{low}–{high}", f"(tier {value['all_tier']})")
 
 
 def _value(value: dict[str, Any]) -> Detailed | float | None:

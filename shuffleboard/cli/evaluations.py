@@ -19,6 +19,8 @@ from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
 from registry.queue.evaluations import move
 from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
+from registry.queue.sampling import PrecisionRequest
+from registry.results.costs import cost_document
 from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
@@ -69,6 +71,19 @@ _ASKED = (
     ),
     click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device."),
     click.option("--replicate", is_flag=True, help="Score again even if already scored."),
+    click.option(
+        "--precision",
+        type=float,
+        default=None,
+        help="Ask only as many questions, in a drawn order, as it takes to know --metric to ± this much.",
+    ),
+    click.option("--metric", default=None, help="What the precision is of.  [default: accuracy]"),
+    click.option(
+        "--confidence", type=float, default=None, help="How sure the interval is to hold the value.  [default: 0.95]"
+    ),
+    click.option(
+        "--max-questions", type=int, default=None, help="With --precision: stop there, however wide the interval is."
+    ),
 )
 
 
@@ -90,6 +105,7 @@ def _plan(**asked: Any) -> Plan:
         "--subject": asked["subjects"] or None,
         "--options": asked["n_options"],
         "--replicate": asked["replicate"] or None,
+        "--precision": asked["precision"],
         "--suite": suite if board else None,
         "--benchmark": benchmarks or None if board else None,
     }
@@ -99,9 +115,23 @@ def _plan(**asked: Any) -> Plan:
         raise UsageError(f"{asker} already defines what is asked; leave out {', '.join(contradicting)}")
     if not (suite or board) and (len(benchmarks) != 1 or variants is None):
         raise UsageError("give one --benchmark and --variants, or --suite, or --board")
+    precision = _precision(asked)
     from registry.boards.store import plan_of
 
-    return plan_of(**asked)
+    return plan_of(**asked, **precision)
+
+
+def _precision(asked: dict[str, Any]) -> dict[str, Any]:
+    """Takes the options of a stated precision out of what was asked; returns them as `plan_of` has them."""
+    precision = asked.pop("precision")
+    names = ("metric", "confidence", "max_questions")
+    given = {name: value for name in names if (value := asked.pop(name)) is not None}
+    if precision is None:
+        if given:
+            listed = ", ".join("--" + name.replace("_", "-") for name in given)
+            raise UsageError(f"{listed} without --precision; give the precision that is wanted, such as 0.02")
+        return {}
+    return {"precision": PrecisionRequest(precision, **given)}
 
 
 @evaluations.command("submit")
@@ -150,8 +180,10 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     """Estimate what `submit` with the same options would cost; nothing is queued.
 
     Prompts are counted, tokens are counted on a sample of them with the model's tokenizer, and seconds follow from
-    the measured rate of the model's finished shards on that kind of device. What cannot be estimated is null, with the
-    reason.
+    the measured rate of the model's finished shards on that kind of device. For a model that a provider serves, what
+    it would cost follows from the price list: as its earlier answers came out, and at most. What cannot be estimated
+    is null, with the reason. With --precision they are the most that can be needed: of a model that is right on half
+    of the questions.
     """
     settings = settings_of()
     plan = _plan(**asked)
@@ -388,15 +420,27 @@ def list_command(state: str | None, limit: int | None, as_json: bool, **filters:
 @json_option
 def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
     """Show an evaluation's state and progress."""
-    engine = engine_of(settings_of())
+    settings = settings_of()
+    engine = engine_of(settings)
     progress = _progress(engine, [evaluation_id])[0]
     if watch and not progress.finished:
         progress = wait_for(engine, [evaluation_id], None)[0]
+    with read_session(engine) as session:
+        cost = cost_document(session, evaluation_id, settings)
     if as_json:
-        print_json(progress.document())
+        print_json(progress.document() | {"cost": cost})
         return
     for key, value in progress.document().items():
         click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
+    if cost is not None:
+        known = "–" if cost["cost"] is None else f"{cost['cost']:.4f} {cost['currency']}"
+        click.echo(f"{'cost':18} {known}")
+        for key in ("refused", "filtered", "cut_off"):
+            click.echo(f"{key.replace('_', ' '):18} {cost[key]}")
+        if len(cost["models"]) > 1:
+            note(
+                f"the model changed while it was asked: {', '.join(str(row['served_model']) for row in cost['models'])}"
+            )
     if progress.no_worker:
         note(NO_WORKER)
 

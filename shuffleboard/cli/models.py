@@ -6,7 +6,7 @@ import click
 from sqlalchemy import Engine, select
 
 from registry.db import MAX_ROW_ID, read_session, write_session
-from registry.errors import NotFoundError, UsageError
+from registry.errors import ModelError, NotFoundError, UsageError
 from registry.lookups import find_of_hub, find_revision, is_hub_name
 from registry.names import split_reference
 from registry.revisions.store import DTYPES, QUANTISATIONS, ModelFiles, RevisionRequest, add_revision, is_local
@@ -25,7 +25,7 @@ def models() -> None:
 @click.argument("name")
 @click.option(
     "--kind",
-    required=True,
+    default=None,
     type=click.Choice(MODEL_KINDS),
     help="huggingface: a folder or hub name; gguf: a file; external: outputs are imported; "
     "openai: an endpoint that speaks OpenAI's protocol.",
@@ -43,7 +43,24 @@ def models() -> None:
 )
 @click.option("--dtype", default=None, help=f"{', '.join(DTYPES)}. Default: float32.")
 @click.option("--quantisation", default=None, help=f"{', '.join(QUANTISATIONS)}. Default: none.")
-@click.option("--adapter", default=None, help="Not supported yet: merge adapters into the weights.")
+@click.option(
+    "--base",
+    default=None,
+    metavar="MODEL[@REVISION]",
+    help="Registered model that the adapter is for, instead of --kind, --location and --revision.",
+)
+@click.option(
+    "--adapter",
+    "adapters",
+    multiple=True,
+    metavar="FOLDER|OWNER/NAME[@COMMIT]",
+    help="LoRA adapter of PEFT's: its folder, or its name on the hub.",
+)
+@click.option(
+    "--merged/--unmerged",
+    default=None,
+    help="Add the adapter to the weights, or compute it beside them (default): the numbers differ.",
+)
 @click.option("--family", default=None, help="Family shown on the board, such as SmolLM2.")
 @click.option("--developer", default=None, help="Who made it.")
 @click.option("--parameters", type=click.IntRange(1, MAX_ROW_ID), default=None, help="Number of parameters.")
@@ -52,13 +69,15 @@ def models() -> None:
 @json_option
 def add_command(
     name: str,
-    kind: str,
+    kind: str | None,
     location: str | None,
     revision: str | None,
     key: str | None,
     dtype: str | None,
     quantisation: str | None,
-    adapter: str | None,
+    base: str | None,
+    adapters: tuple[str, ...],
+    merged: bool | None,
     as_json: bool,
     **description: Any,
 ) -> None:
@@ -67,13 +86,33 @@ def add_command(
     Weights must be safetensors or GGUF: pickles can run code when loaded and are refused, as is code that comes
     with a model. The files are hashed before the revision can be used.
 
+    An adapter is registered with its base: --base names a registered model, or --kind and --location its files.
+
     An endpoint must be listed in the file that SHUFFLEBOARD_ENDPOINTS names, and is asked whether it serves the model.
     Its key is never given here: the file says where workers find it.
     """
     settings = settings_of()
-    request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter, key).checked()
+    if len(adapters) > 1:
+        raise UsageError(
+            f"--adapter: {len(adapters)} are given and a revision has one; combine them with PEFT "
+            "(add_weighted_adapter)"
+        )
+    adapter = next(iter(adapters), None)
     engine = engine_of(settings)
-    files = inspect_here(request, settings)
+    if base is None:
+        if kind is None:
+            raise UsageError(f"give --kind: {', '.join(MODEL_KINDS)}; or --base for an adapter of a registered model")
+        request = RevisionRequest(kind, location, revision, dtype, quantisation, adapter, merged, key).checked()
+        files = inspect_here(request, settings)
+    else:
+        if adapter is None:
+            raise UsageError("--base: name the adapter, too: --adapter")
+        if any(given is not None for given in (kind, location, revision, key)):
+            raise UsageError("--base: says what --kind, --location, --revision and --key do; leave them out")
+        request, digest = _on_base(engine, base, dtype, quantisation, adapter, merged=merged)
+        files = inspect_here(request, settings)
+        if files is not None and files.base_digest != digest:
+            raise ModelError(f"{base}: its files at {request.location} have changed since it was registered")
     with write_session(engine) as session:
         row, new = add_revision(session, name, request, description, files)
         document = _document(row)
@@ -87,6 +126,27 @@ def add_command(
         note(f"a worker {next_step} next; it can be used after that")
 
 
+def _on_base(
+    engine: Engine, base: str, dtype: str | None, quantisation: str | None, adapter: str, *, merged: bool | None
+) -> tuple[RevisionRequest, str | None]:
+    """The request for an adapter on a registered model, at the commit that was registered, and the base's digest."""
+    with read_session(engine) as session:
+        row = find_revision(session, base)
+        if row.state != "ready" or row.adapter is not None:
+            why = f"is {row.state}" if row.state != "ready" else "has an adapter itself"
+            raise UsageError(f"--base {base}: {why}; name a model that is ready and has none")
+        request = RevisionRequest(
+            row.kind,
+            row.location,
+            row.revision or row.requested_revision,
+            dtype or row.dtype,
+            quantisation or row.quantisation,
+            adapter,
+            merged,
+        )
+        return request.checked(), row.weights_digest
+
+
 def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | None:
     """Hashes local files in this process; a deployment's hub models are left to its workers.
 
@@ -94,7 +154,8 @@ def inspect_here(request: RevisionRequest, settings: Settings) -> ModelFiles | N
     """
     if request.kind == "external" or request.location is None:
         return None
-    if not is_local(request.location) and settings.broker_url:
+    local = all(is_local(place) for place in (request.location, request.adapter) if place is not None)
+    if not local and settings.broker_url:
         return None
     from workers.artifacts import inspect_files
 
@@ -139,6 +200,11 @@ def _document(row: ModelRevision) -> dict[str, Any]:
         "commit": row.revision,
         "dtype": row.dtype,
         "quantisation": row.quantisation,
+        "adapter": row.adapter,
+        "adapter_commit": row.adapter_commit,
+        "adapter_merged": row.adapter_merged,
+        "base_digest": row.base_digest,
+        "adapter_digest": row.adapter_digest,
         "family": row.model.family,
         "developer": row.model.developer,
         "parameters": row.model.parameters,
@@ -172,7 +238,20 @@ def list_command(as_json: bool) -> None:
         "quantisation": "Quantisation",
         "location": "Location",
     }
-    more = {name: name for name in ("family", "developer", "parameters", "licence", "url", "commit", "error")}
+    more = {
+        name: name
+        for name in (
+            "family",
+            "developer",
+            "parameters",
+            "licence",
+            "url",
+            "commit",
+            "adapter",
+            "adapter_merged",
+            "error",
+        )
+    }
     empty = "no model yet; register one: shuffleboard models add NAME --kind KIND --location …"
     print_table(rows, headings, empty, more=more, drop=("quantisation", "dtype", "revision", "location"))
 
@@ -208,9 +287,10 @@ def prefetch_command(name: str, as_json: bool) -> None:
             raise UsageError(f"{name}: is of kind {revision.kind}, which has no files to download")
         if revision.state != "ready":
             raise UsageError(f"{name}: is {revision.state}; it can be downloaded once a worker has hashed its files")
-        from workers.artifacts import model_folder
+        from workers.artifacts import adapter_folder, model_folder
 
         folder = model_folder(revision, settings.home)
+        adapter_folder(revision)
     if as_json:
         print_json(document | {"folder": str(folder)})
     else:

@@ -36,15 +36,20 @@ def metrics(
     Where prompts were asked several times, also how often answers differ when nothing changed, and how much more often
     when the order did: see `shuffleboard statistics noise`.
     """
+    from registry.results.clusters import clustered_intervals
+
     with read_session(engine_of(settings_of())) as session:
         document = evaluation_metrics(
             session, evaluation_id, without_flagged=without_flagged, per_question=per_question
         )
         document["noise"] = repeat_noise(session, evaluation_id, noise_from)
+        document["clustered"] = clustered_intervals(session, evaluation_id) if document["complete"] else None
     if as_json:
         print_json(document)
         return
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
+    if document["sample"] is not None:
+        _print_sample(document["sample"])
     if document["asked"]:
         silent = "; nothing is known of how its answers hold up when the options move"
         silent = silent if document["distinct_prompts"]["max"] <= 1 else ""
@@ -55,14 +60,35 @@ def metrics(
         click.echo(f"  guessing gives {show(document['chance'])}{': it is no better than guessing' if reached else ''}")
     if document["noise"] is not None:
         print_noise(document["noise"])
+    clustered = document["clustered"]
+    if clustered is not None:
+        questions, count = clustered["questions"], clustered["clusters"]
+        click.echo(f"  {questions} questions in {count} clusters; in braces: intervals over clusters")
     for name, value in document["metrics"].items():
         if value is not None:
-            click.echo(f"  {name:32} {show(value)}{_bounds(document['intervals'][name])}")
+            together = "" if clustered is None else _clustered(clustered["metrics"].get(name))
+            click.echo(f"  {name:32} {show(value)}{_bounds(document['intervals'][name])}{together}")
     undefined = [name for name, value in document["metrics"].items() if value is None]
     click.echo(f" undefined here: {', '.join(undefined)}")
     for external_id, values in document.get("per_question", {}).items():
         shown = ", ".join(f"{name} {show(value)}" for name, value in values.items() if value is not None)
         click.echo(f"{external_id}: {shown or 'not scored'}")
+
+
+def _clustered(found: dict[str, Any] | None) -> str:
+    """The interval over clusters and the design effect, as far as they are stated."""
+    if found is None or found["design_effect"] is None:
+        return ""
+    interval = "no interval" if found["interval"] is None else ", ".join(map(show, found["interval"]))
+    return f" {{{interval}; design effect {found['design_effect']:.2f}}}"
+
+
+def _print_sample(sample: dict[str, Any]) -> None:
+    asked = f"{sample['asked']} of {sample['questions']} questions asked"
+    history = f", with the answers of {sample['history']} other models" if sample["history"] else ""
+    click.echo(f"  {sample['metric']} to ±{sample['precision']:g}: {asked}{history}")
+    for look in sample["looks"]:
+        click.echo(f"    after {look['questions']}: {show(look['value'])}{_bounds([look['low'], look['high']])}")
 
 
 def _bounds(interval: list[float] | None) -> str:

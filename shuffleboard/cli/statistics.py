@@ -1,20 +1,24 @@
 """`shuffleboard statistics`."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
 
 from registry.db import read_session, write_session
 from registry.errors import UsageError
+from registry.lookups import find_sealed
 from registry.metrics import METRICS
-from shuffleboard.cli.common import engine_of, json_option, print_json, settings_of
+from registry.results.reports import evaluation_metrics
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.noise import noise_from_option, print_noise
+from shuffleboard.cli.planning import differing_option, power_option, print_smallest
 from shuffleboard.cli.tables import print_table, show, table_options
 
 
 @click.group()
 def statistics() -> None:
-    """Compare evaluations; noise, PriDe, CoRA's bootstrap, guessing."""
+    """Compare evaluations; noise, PriDe, CoRA's bootstrap, guessing, power."""
 
 
 @statistics.command("compare")
@@ -132,6 +136,104 @@ def cora(evaluation_id: int, as_json: bool) -> None:
         f"CoRA over {document['resamples']} draws of {document['draws']} of {document['variants']} variants: mean "
         f"{document['mean']:.4f}, standard deviation {document['standard_deviation']:.4f}"
     )
+
+
+@statistics.command("clusters")
+@click.argument("evaluation_id", type=int, metavar="ID")
+@click.option("--by-subject", is_flag=True, help="Take each subject for a cluster.")
+@table_options
+@json_option
+def clusters_command(evaluation_id: int, by_subject: bool, as_json: bool) -> None:
+    """Intervals over clusters of questions, and the design effect of each metric.
+
+    Questions are a cluster that have the same context, or the same `cluster` in the benchmark's file.
+    """
+    from registry.results.clusters import clustered_intervals
+
+    with read_session(engine_of(settings_of())) as session:
+        find_sealed(session, evaluation_id)
+        alone = evaluation_metrics(session, evaluation_id)
+        found = clustered_intervals(session, evaluation_id, by_subject=by_subject)
+    if as_json:
+        print_json({"evaluation": evaluation_id, "by_subject": by_subject, "clustered": found})
+        return
+    if found is None:
+        click.echo(f"evaluation {evaluation_id}: every question stands for itself")
+        return
+    note(f"{found['questions']} questions in {found['clusters']} clusters, the largest of {found['largest']}")
+    rows = [
+        {
+            "metric": METRICS[name].label,
+            "value": alone["metrics"][name],
+            "alone": _interval_text(alone["intervals"][name]),
+            "clusters": _interval_text(item["interval"]),
+            "effect": item["design_effect"],
+        }
+        for name, item in found["metrics"].items()
+    ]
+    headings = {
+        "metric": "Metric",
+        "value": "Value",
+        "alone": "Questions alone",
+        "clusters": "Clusters",
+        "effect": "Design effect",
+    }
+    print_table(rows, headings, "no metric is defined for 30 questions")
+
+
+def _interval_text(interval: list[float] | None) -> str | None:
+    return None if interval is None else " … ".join(map(show, interval))
+
+
+@statistics.command("power")
+@click.option("--questions", type=click.IntRange(30, 10**9), required=True, help="Questions that are asked.")
+@click.option("--models", type=click.IntRange(2, 1000), default=30, show_default=True, help="Models to be compared.")
+@click.option(
+    "--difference", type=click.FloatRange(0, 1, min_open=True), help="Difference of two models, such as 0.02."
+)
+@power_option
+@differing_option
+@table_options
+@json_option
+def power_command(
+    questions: int,
+    models: int,
+    difference: float | None,
+    power: float,
+    differing: tuple[float, ...],
+    as_json: bool,
+) -> None:
+    """Print the smallest difference of two models that so many questions tell.
+
+    With --difference also how likely that one is found, and how many questions it needs. For means of questions that
+    are right or wrong, such as accuracy; a difference of 0.02 is two percentage points.
+    """
+    from registry.boards.planning import ASSUMED, plan
+    from registry.statistics.power import ONE_PAIR, critical_of, power_of_differing, questions_needed_of_differing
+
+    shares = differing or tuple(share for share in ASSUMED if share >= (difference or 0)) or (1.0,)
+    rows: list[dict[str, Any]] = [asdict(row) for row in plan([questions], models, power=power, differing=shares)]
+    if difference is not None:
+        together = critical_of(models)
+        for row in rows:
+            for name, critical in (("", ONE_PAIR), ("_all", together)):
+                true = (difference, row["differing"])
+                row[f"power{name}"] = power_of_differing(*true, questions, critical=critical)
+                row[f"needed{name}"] = questions_needed_of_differing(*true, power=power, critical=critical)
+    if as_json:
+        print_json({"questions": questions, "models": models, "power": power, "difference": difference, "rows": rows})
+        return
+    if difference is None:
+        print_smallest(rows, models)
+        return
+    headings = {
+        "differing": "One alone is right on",
+        "power": "Found with probability",
+        "needed": "Questions needed",
+        "power_all": f"Among {models} models",
+        "needed_all": "Questions needed there",
+    }
+    print_table(rows, headings, "no share")
 
 
 @statistics.command("guessing")

@@ -87,7 +87,7 @@ def test_metrics_are_those_of_the_command_line(remote, sqlite_registry, name):
     with read_session(sqlite_registry.engine) as session:
         expected = evaluation_metrics(session, evaluation_id, per_question=True)
     found = remote.metrics(evaluation_id, per_question=True)
-    assert found.keys() == {*expected, "noise"}
+    assert found.keys() == {*expected, "noise", "clustered"}
     assert found["per_question"].keys() == expected["per_question"].keys()
     for external_id, values in expected["per_question"].items():
         assert found["per_question"][external_id] == pytest.approx(values, nan_ok=False), external_id

@@ -116,6 +116,7 @@ TABLE = {
     ("GET", "/benchmarks/<benchmark>/items"): "read",
     ("GET", "/boards"): "read",
     ("GET", "/boards/<name>"): "read",
+    ("GET", "/boards/<name>/scrutiny"): "read",
     ("GET", "/chain"): "read",
     ("GET", "/compare"): "read",
     ("GET", "/drift"): "read",

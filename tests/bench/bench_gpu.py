@@ -88,7 +88,7 @@ def write_prompts(
     """
     from tests.bench.bench_scoring import make_case, read_questions
     from workers.engine.encoding import encode_all
-    from workers.engine.tokens import ScoringPrompt, tokenise
+    from workers.tokens import ScoringPrompt, tokenise
 
     encoder = transformers.AutoTokenizer.from_pretrained(tokenizer)
     own, pool = read_questions(questions, few_shot, subject)

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, norm, t
+from scipy.stats import beta, binom, norm, t
 
 from registry.statistics import bootstrap
 from registry.statistics.bootstrap import Interval, combined, mean_intervals, percentile_interval, resampled_means
@@ -141,6 +141,40 @@ def few_questions() -> Iterable[str]:
         middle, _ = exact(percentile_interval, questions, np.linspace(0.3, 0.5, 801), 3)
         _, missed = exact(percentile_interval, questions, np.linspace(0.001, 0.5, 2001), 3)
         yield f"| {questions} | {percent(middle.min())} to {percent(middle.max())} | {percent(missed.max())} |"
+
+
+def credible(questions: int, prior: float) -> list[Interval | None]:
+    """By number of right answers: the central 95 % of the posterior under a Beta prior of equal parameters."""
+    right = np.arange(questions + 1)
+    low, high = (beta.ppf(level, right + prior, questions - right + prior) for level in (0.025, 0.975))
+    return [Interval(*ends) for ends in zip(low, high, strict=True)]
+
+
+def bayesian() -> Iterable[str]:
+    """Coverage and mean width of Bayesian intervals on few questions, beside ours where that is stated."""
+    yield "| questions | ours | width | uniform prior | width | Jeffreys' prior | width |"
+    yield "|---|---|---|---|---|---|---|"
+    truths = np.linspace(0.05, 0.5, 901)
+    for questions in (10, 30, 50, 100, 200, 300):
+        ours = [
+            interval if min(right, questions - right) >= 3 else None
+            for right, interval in enumerate(every_interval(percentile_interval, questions))
+        ]
+        cells = []
+        for intervals in (ours if questions >= 30 else [], credible(questions, 1.0), credible(questions, 0.5)):
+            stated, covered, width = (np.zeros(truths.size) for _ in range(3))
+            for right, interval in enumerate(intervals):
+                if interval is not None:
+                    weight = binom.pmf(right, questions, truths)
+                    stated += weight
+                    width += weight * (interval.high - interval.low)
+                    covered += weight * ((interval.low <= truths + 1e-12) & (truths - 1e-12 <= interval.high))
+            if intervals:
+                shares = covered / stated
+                cells += [f"{percent(shares.min())} to {percent(shares.max())}", f"{(width / stated).mean():.3f}"]
+            else:
+                cells += ["–", "–"]
+        yield f"| {questions} | {' | '.join(cells)} |"
 
 
 # Simulated evaluations
@@ -281,6 +315,7 @@ def main(arguments: Sequence[str]) -> None:
         kinds_of_interval(),
         least_counts(),
         few_questions(),
+        bayesian(),
         simulated(simulations),
         long_tails(simulations),
     ):

@@ -20,6 +20,7 @@ from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, ShuffleboardError, UsageError
 from registry.lookups import find_suite
 from registry.metrics import METRICS
+from registry.results.clusters import clustered_intervals
 from registry.results.reports import evaluation_metrics
 from registry.tables import Board, BoardSnapshot, Evaluation, Suite
 from tests.boards.outputs import HEADLINE, KINDS, import_all
@@ -128,6 +129,38 @@ def test_models_that_cannot_be_told_apart_share_a_tier(registry: Registry) -> No
     values = [row["values"]["average_accuracy@cyclic"] for row in rows_with(registry, "average_accuracy@cyclic")]
     assert [value["tier"] for value in values] == [1, 1]
     assert [value["rank_interval"] for value in values] == [[1, 2], [1, 2]]
+
+
+@pytest.mark.one_engine
+def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ranks(registry: Registry) -> None:
+    # Forty passages of two questions each; the questions of "named" say themselves what they belong to.
+    passages = [question | {"context": f"Passage {number // 2}"} for number, question in enumerate(FIRST)]
+    named = [
+        question | {"cluster": number // 2, "context": "The same for all."} for number, question in enumerate(FIRST)
+    ]
+    alone = [question | {"context": "The same for all."} for question in FIRST]
+    for name, questions in (("first", passages), ("named", named), ("alone", alone)):
+        registry.benchmark(name, questions)
+    for model, seed in (("one", 1), ("two", 2)):
+        registry.model(model)
+        for name in ("first", "named", "alone"):
+            found = import_all(registry, model, name, FIRST, skill=0.6, liking=0.5, seed=seed)
+    values = {}
+    for name in ("first", "named", "alone"):
+        columns = ("accuracy@cyclic", "accuracy_mean_all@cyclic")
+        load(registry, BoardDefinition(name=name, suite="robustness-core", benchmarks=(name,), columns=columns))
+        values[name] = rows_of(registry, name)["one"]["values"]
+    first, named_value, by_itself = (values[name]["accuracy@cyclic"] for name in ("first", "named", "alone"))
+    assert first == named_value
+    assert first["clusters"] == 40
+    assert first["interval"] == by_itself["interval"] != first["cluster_interval"]
+    assert first["design_effect"] > 0
+    assert "clusters" not in by_itself
+    assert "clusters" not in values["first"]["accuracy_mean_all@cyclic"]
+    with read_session(registry.engine) as session:
+        assert clustered_intervals(session, found[0]) is None
+        by_subject = clustered_intervals(session, found[0], by_subject=True)
+        assert by_subject["questions"] == 80 > by_subject["clusters"]
 
 
 def rows_with(registry: Registry, column: str) -> list[dict[str, Any]]:

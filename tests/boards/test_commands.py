@@ -142,6 +142,10 @@ def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None
         ("pride", 1, "--alpha", 0.2),
         ("cora", 2),
         ("guessing", "--variants", 10, "--options", 5),
+        ("clusters", 1),
+        ("clusters", 1, "--by-subject"),
+        ("power", "--questions", 1000),
+        ("power", "--questions", 1000, "--difference", 0.6),
     ):
         status, out, _ = run("statistics", *command, "--json")
         assert status == 0, command
@@ -149,6 +153,26 @@ def test_statistics_are_one_json_document_or_text(filled: Registry, run) -> None
         status, out, _ = run("statistics", *command)
         assert status == 0
         assert out.strip()
+
+
+def test_power_is_planned_for_a_board_and_for_any_number_of_questions(filled: Registry, run, tmp_path: Path) -> None:
+    file = tmp_path / "board.toml"
+    file.write_text(BOARD)
+    run("boards", "import", file)
+    plan = json.loads(run("boards", "power", "main", "--differing", 0.3, "--models", 10, "--json")[1])
+    assert (plan["questions"], plan["equivalent_questions"], plan["measured"]) == ([50], 50, None)
+    (row,) = plan["differences"]
+    alone = json.loads(run("statistics", "power", "--questions", 50, "--differing", 0.3, "--json")[1])
+    assert row["one_pair"] == alone["rows"][0]["one_pair"] < row["all_pairs"]
+    asked = ("--differing", 0.3, "--difference", row["one_pair"] + 1e-4, "--json")
+    (found,) = json.loads(run("statistics", "power", "--questions", 50, *asked)[1])["rows"]
+    assert found["power"] == pytest.approx(0.8, abs=0.01)
+    assert found["needed"] <= 50 < found["needed_all"]
+    assert "Two models" in run("boards", "power", "main")[1]
+    assert "has no column 'x'; use one of" in run("boards", "power", "main", "--column", "x")[2]
+    assert "varies is known only from results" in run("boards", "power", "main", "--column", "cora@divergent")[2]
+    told = run("statistics", "power", "--questions", 50, "--differing", 0.1, "--difference", 0.2)
+    assert (told[0], told[1]) == (2, "") or "not below the difference" in told[2]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from tests.chaos.comparison import Outcome, Reference, compare, taken_down
 from tests.chaos.processes import Worker, fork_command, fork_worker
 from tests.chaos.schedules import UPGRADE, Schedule, kind_of
 from tests.chaos.servers import Servers, own_engine
-from tests.population import MMLU, queue_evaluation
+from tests.population import MMLU, queue_evaluation, queue_sampled
 from workers.artifacts import inspect_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -382,7 +382,7 @@ class Deployment:
     # The whole
 
     def queue_work(self) -> list[int]:
-        """Two evaluations of two models; of one, with the real engine."""
+        """Two evaluations of two models, and one with a stated precision; one alone, with the real engine."""
         if not self.schedule.hints:
             self.servers.redis.stop()
         if self.schedule.real:
@@ -391,6 +391,7 @@ class Deployment:
             ids = [
                 queue_evaluation(self.engine, self.folder, shards=self.schedule.shards, model=name) for name in MODELS
             ]
+            ids.append(queue_sampled(self.engine, self.folder, model=MODELS[0]))
         with read_session(self.engine) as session:
             send_hints(self.settings, hints_of(session, Shard.evaluation_id.in_(ids)))
         if self.schedule.broker and not self.schedule.hints:

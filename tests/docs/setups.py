@@ -106,6 +106,15 @@ def my_model_folder(session: "Session") -> None:
     shutil.copytree(session.fixture("tiny_folder"), session.folder / "my-model")
 
 
+def an_adapter(session: "Session") -> None:
+    """The folders `my-model` and `lora`, an adapter of it, and `questions.jsonl`."""
+    from tests.adapters import train_adapter
+
+    my_model_folder(session)
+    my_questions(session)
+    train_adapter(session.folder / "lora", session.folder / "my-model")
+
+
 def converted_model(session: "Session") -> None:
     """SmolLM2-135M-Instruct is where workers look for what they converted: nobody waits for that again."""
     session.fixture("put_smollm2")(session.home)

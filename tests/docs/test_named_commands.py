@@ -24,7 +24,14 @@ OPTIONS = {
 }
 OF_OTHERS = {
     *("--help", "--no-deps", "--log_samples", "--first"),
-    *("--max-logprobs", "--max-model-len", "--generation-config", "--tensor-parallel-size", "--pipeline-parallel-size"),
+    *(
+        "--max-model-len",
+        "--generation-config",
+        "--tensor-parallel-size",
+        "--pipeline-parallel-size",
+        "--logprobs-mode",
+    ),
+    *("--enable-prompt-tokens-details", "--no-enable-prefix-caching"),
 }
 """Options of click, pip, lm-evaluation-harness, vLLM and `migrations.draft`."""
 

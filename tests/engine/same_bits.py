@@ -35,7 +35,7 @@ from workers.engine import (
     load_model,
     score_reference,
 )
-from workers.engine.tokens import encoder
+from workers.tokens import encoder
 
 PROTOCOLS = ("symbols", "hybrid", "cloze")
 SHOTS = (0, 0, 0, 1, 2, 5)

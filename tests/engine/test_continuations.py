@@ -18,7 +18,7 @@ from workers.engine import (
     score_reference,
 )
 from workers.engine.reference import next_token_logprobs
-from workers.engine.tokens import encoder, tokenise, tokenise_continuations
+from workers.tokens import encoder, tokenise, tokenise_continuations
 
 EXACT = 1e-9
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.engine.tokenizers import KINDS, tokenizer_of_kind
 from workers.engine import encoding
 from workers.engine.encoding import OutOfStepError, SteppingEncoder, encode_all
-from workers.engine.tokens import ScoringPrompt, encoder
+from workers.tokens import ScoringPrompt, encoder
 
 WORDS = [
     "force",

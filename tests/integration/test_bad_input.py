@@ -403,8 +403,8 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
     ),
     "an adapter": (
         lambda folder: ("models", "add", "m", *HF, model_folder(folder), "--adapter", "lora"),
-        2,
-        ("adapters cannot be loaded", "merge the adapter"),
+        1,
+        ("adapter lora: neither a folder here", "hub name"),
     ),
     "a model name with a slash": (
         lambda folder: ("models", "add", "a/b", *HF, model_folder(folder)),

@@ -27,10 +27,10 @@ from tests.commands import shuffleboard_json
 from tests.population import MMLU, predictions
 from workers.artifacts import inspect_files, model_folder
 from workers.engine import EngineError, LoadedModel, ScoringPrompt, load_model, score_batched, score_reference
-from workers.engine.tokens import checked_logprobs
 from workers.errors import InterruptedScoringError
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
+from workers.tokens import checked_logprobs
 
 QUESTIONS = 6
 REFERENCE_TOLERANCE = 1e-4

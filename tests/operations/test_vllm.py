@@ -1,7 +1,7 @@
-"""The endpoint engine against a stand-in for vLLM's server: labels, whole continuations, limits and faults."""
+"""The endpoint engine against stand-ins for vLLM's and SGLang's servers: labels, whole continuations, limits, faults."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,13 @@ import pytest
 
 from registry.prompting.prompts import Prompt
 from registry.settings import Settings
-from tests.scripted_server import Answer, ScriptedServer, scripted_server
-from tests.vllm_server import VOCABULARY, VllmServer, Words, later
+from tests.commands import eventually
+from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
+from tests.sglang_server import SglangServer
+from tests.vllm_server import MOST_CHOSEN, VOCABULARY, VllmServer, Words, later
 from workers.endpoint import EndpointEngine, open_endpoint
+from workers.endpoint import backpressure as backpressure_module
+from workers.endpoint.backpressure import SECONDS, Backpressure
 from workers.errors import EngineError
 
 LABELS = (" A", " B", " C", " D")
@@ -26,12 +30,14 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     """Opens an engine on a stand-in with the given options; settings beside them."""
     ends: list[Callable[[], object]] = []
 
-    def open_on(vllm: VllmServer, entry: str = "", **settings: Any) -> tuple[EndpointEngine, ScriptedServer]:
+    def open_on(
+        vllm: VllmServer | SglangServer, entry: str = "", *, path: str = "", **settings: Any
+    ) -> tuple[EndpointEngine, ScriptedServer]:
         context = scripted_server(vllm)
         server = context.__enter__()
         ends.append(lambda: context.__exit__(None, None, None))
         file = tmp_path / "endpoints.toml"
-        file.write_text(f'[vllm]\nurl_prefix = "{server.url.removesuffix("/v1")}"\n{entry}')
+        file.write_text(f'[vllm]\nurl_prefix = "{server.url.removesuffix("/v1")}{path}"\n{entry}')
         given = {"endpoints": str(file), "endpoint_in_flight": 2, "endpoint_wait_seconds": 0.01} | settings
         engine = open_endpoint(server.url, "tiny", None, Settings(**given))
         ends.append(engine.close)
@@ -46,50 +52,237 @@ def prompts(count: int = 6) -> list[Prompt]:
     return [Prompt(f"Question {n}\nAnswer:", LABELS) for n in range(count)]
 
 
-def test_labels_have_the_log_probabilities_of_the_model_as_far_as_they_are_listed(opened: Open) -> None:
-    engine, _ = opened(VllmServer())
+def expected(asked: Sequence[Prompt]) -> list[Any]:
+    return [[pytest.approx(Words.logprob(prompt.text, label)) for label in LABELS] for prompt in asked]
+
+
+def completions(server: ScriptedServer) -> list[dict[str, Any]]:
+    return [one.document for one in server.asked if one.path == "/v1/completions"]
+
+
+def test_every_label_is_known_and_has_the_log_probability_of_the_model(opened: Open) -> None:
+    engine, server = opened(VllmServer(), endpoint_top_logprobs=50)  # more than the server lists
+    engine.score(prompts(1))
+    tried = len(completions(server))
+    scores = engine.score(prompts())
+    assert scores.logprobs == expected(prompts())
+    assert scores.tokens_naive == sum(len(Words.tokens(prompt.text)) for prompt in prompts())
+    assert len(completions(server)) == tried + len(prompts())
+    assert completions(server)[-1] == {
+        "model": "tiny",
+        "prompt": Words.ids(prompts()[-1].text),
+        "temperature": 0,
+        "max_tokens": 1,
+        "logprobs": 1,
+        "logprob_token_ids": [Words.ids(label)[0] for label in LABELS],
+        "return_tokens_as_token_ids": True,
+    }
+    settings = engine.settings()
+    assert (settings["version"], settings["server"], settings["served_model"]) == ("0.32.0", "uvicorn", "tiny")
+    assert (settings["labels"], settings["tokens"]) == ("logprob_token_ids", "tokenize")
+    assert "leading_blanks" not in settings
+
+
+@pytest.mark.parametrize(
+    ("vllm", "way"),
+    [
+        pytest.param(VllmServer(backwards=True), "logprob_token_ids", id="lists tokens in another order"),
+        pytest.param(VllmServer(knows=frozenset({"allowed_token_ids"})), "allowed_token_ids", id="ignores the first"),
+        pytest.param(VllmServer(knows=frozenset()), "echo", id="ignores both"),
+        pytest.param(VllmServer(among_chosen=True), "echo", id="leaves all other tokens out of account"),
+        pytest.param(VllmServer(leaves_out=frozenset(VOCABULARY)), "echo", id="answers without what was asked for"),
+    ],
+)
+def test_a_server_is_asked_in_the_first_way_in_which_it_tells_the_truth(
+    opened: Open, vllm: VllmServer, way: str
+) -> None:
+    engine, _ = opened(vllm)
+    assert engine.score(prompts()).logprobs == expected(prompts())
+    assert engine.settings()["labels"] == way
+
+
+def test_a_server_of_which_only_v1_is_covered_tells_its_tokens_with_completions(opened: Open) -> None:
+    engine, server = opened(VllmServer(), path="/v1")
+    assert engine.score(prompts(2)).logprobs == expected(prompts(2))
+    assert engine.settings()["tokens"] == "return_token_ids"
+    assert {path for path in server.paths() if not path.startswith("/v1/")} == set()
+
+
+def test_a_token_that_is_left_out_fails_the_shard_and_the_server_is_tried_anew(opened: Open) -> None:
+    vllm = VllmServer()
+    engine, _ = opened(vllm)
+    engine.score(prompts(1))
+    vllm.leaves_out = frozenset({" C"})
+    with pytest.raises(
+        EngineError, match=rf"^127.* leaves out the tokens \[{VOCABULARY.index(' C')}\].*changed, then retry"
+    ):
+        engine.score(prompts(1))
+    vllm.leaves_out, vllm.knows = frozenset(), frozenset({"allowed_token_ids"})
+    assert engine.score(prompts()).logprobs == expected(prompts())
+    assert engine.settings()["labels"] == "allowed_token_ids"
+
+
+def test_a_server_that_does_not_answer_for_a_while_is_not_taken_for_one_that_cannot(opened: Open) -> None:
+    vllm = VllmServer(troubles=[later(503)])
+    engine, _ = opened(vllm, endpoint_attempts=1)
+    with pytest.raises(EngineError, match="answers 503"):
+        engine.score(prompts(1))
+    assert engine.score(prompts(1)).logprobs == expected(prompts(1))
+    assert engine.settings()["labels"] == "logprob_token_ids"
+
+
+def test_a_version_that_changes_between_requests_is_in_the_fingerprint(opened: Open) -> None:
+    vllm = VllmServer()
+    engine, _ = opened(vllm)
+    engine.score(prompts(1))
+    vllm.versions = ["0.33.0"]
+    engine.score(prompts(1))
+    settings = engine.settings()
+    assert settings["version"] == "0.32.0, 0.33.0"
+    assert settings["system_fingerprint"] == "vllm-0.32.0-930dfdd1, vllm-0.33.0-930dfdd1"
+
+
+def test_sglang_is_asked_by_its_own_route(opened: Open) -> None:
+    engine, server = opened(SglangServer())
+    assert engine.score(prompts()).logprobs == expected(prompts())
+    asked = Prompt("The river\nAnswer:", (" the cat", " Paris", " blue stone and dog"))
+    scores = engine.score_continuations([asked])
+    assert scores.logprobs == [[pytest.approx(whole(asked.text, text)) for text in asked.continuations]]
+    assert scores.tokens_computed < scores.tokens_naive  # it says what it had in its cache
+    assert len([path for path in server.paths() if path == "/v1/completions"]) == 1
+    settings = engine.settings()
+    assert (settings["labels"], settings["continuations"]) == ("token_ids_logprob", "logprob_start_len")
+
+
+def test_a_server_of_other_software_lists_what_it_lists(opened: Open) -> None:
+    engine, server = opened(VllmServer(owner="somebody"))
     scores = engine.score(prompts())
     known = 0
     for prompt, logprobs in zip(prompts(), scores.logprobs, strict=True):
-        expected = Words.logprobs(prompt.text)
-        listed = sorted(expected, key=expected.__getitem__, reverse=True)[:20]
-        assert logprobs == [pytest.approx(expected[label]) if label in listed else None for label in LABELS]
+        after = Words.logprobs(prompt.text)
+        listed = sorted(after, key=after.__getitem__, reverse=True)[:20]
+        assert logprobs == [pytest.approx(after[label]) if label in listed else None for label in LABELS]
         known += sum(value is not None for value in logprobs)
     assert 0 < known < 4 * len(prompts())  # 20 of 30 words are listed
-    assert scores.tokens_naive == sum(len(Words.tokens(prompt.text)) for prompt in prompts())
-    settings = engine.settings()
-    assert (settings["version"], settings["server"], settings["served_model"]) == ("0.11.2", "uvicorn", "tiny")
-    assert settings["leading_blanks"] == "kept"
-
-
-def test_a_server_that_lists_more_leaves_no_label_unknown(opened: Open) -> None:
-    engine, _ = opened(VllmServer(max_logprobs=50), endpoint_top_logprobs=len(VOCABULARY))
-    for prompt, logprobs in zip(prompts(), engine.score(prompts()).logprobs, strict=True):
-        assert logprobs == [pytest.approx(Words.logprob(prompt.text, label)) for label in LABELS]
+    assert engine.settings()["leading_blanks"] == "kept"
+    assert "labels" not in engine.settings()
+    assert set(server.paths()) == {"/v1/models", "/version", "/v1/completions"}
+    assert not any("logprob_token_ids" in document for document in completions(server))
 
 
 def test_asking_for_more_than_the_server_lists_names_both_remedies(opened: Open) -> None:
-    engine, server = opened(VllmServer(), endpoint_top_logprobs=50)
+    engine, server = opened(VllmServer(owner="somebody"), endpoint_top_logprobs=50)
     with pytest.raises(
         EngineError,
         match=r"answers 400 \(Requested sample logprobs of 50, which is greater than max allowed: 20\); lower "
         r"SHUFFLEBOARD_ENDPOINT_TOP_LOGPROBS, .* --max-logprobs",
     ):
         engine.score(prompts(1))
-    assert len([path for path in server.paths() if path == "/v1/completions"]) == 1
+    assert len(completions(server)) == 1
 
 
-def test_whole_continuations_are_read_from_the_echoed_prompt(opened: Open) -> None:
+def whole(text: str, continuation: str) -> float:
     """Of " the cat": ln P(" the") + ln P(" cat"), each after all that stands before it."""
-    engine, server = opened(VllmServer())
-    asked = Prompt("The river\nAnswer:", (" the cat", " Paris", " blue stone and dog"))
+    tokens = Words.tokens(continuation)
+    return math.fsum(map(Words.logprob, accumulate(tokens[:-1], initial=text), tokens))
+
+
+LONG = "One two three four five six seven eight nine ten eleven twelve river\nAnswer:"
+
+
+OLD = frozenset({"allowed_token_ids"})
+
+
+@pytest.mark.parametrize(
+    ("vllm", "text", "tokens"),
+    [
+        # After the prompt, after " the", " the stone" and " the stone and", each once: what begins alike is shared.
+        pytest.param(VllmServer(waiting=0), LONG, [1, 1, 2, 2], id="a long prompt, of which the cache keeps most"),
+        pytest.param(VllmServer(waiting=0, knows=OLD), LONG, [1, 1, 1, 1, 1, 1], id="one token at a time"),
+        pytest.param(VllmServer(waiting=0), "Answer:", [], id="a short one"),
+        pytest.param(VllmServer(waiting=0, knows=frozenset()), LONG, [], id="nothing but echo"),
+        pytest.param(VllmServer(owner="somebody"), LONG, [], id="other software"),
+    ],
+)
+def test_whole_continuations_are_summed_over_their_tokens(
+    opened: Open, vllm: VllmServer, text: str, tokens: list[int]
+) -> None:
+    engine, server = opened(vllm)
+    if vllm.owner == "vllm":
+        engine.score(prompts(1))  # tries it
+    begun = len(completions(server))
+    asked = Prompt(text, (" the cat", " Paris", " the stone and dog", " the cat"))
     [logprobs] = engine.score_continuations([asked]).logprobs
-    for value, continuation in zip(logprobs, asked.continuations, strict=True):
-        tokens = Words.tokens(continuation)
-        before = accumulate(tokens[:-1], initial=asked.text)
-        assert value == pytest.approx(math.fsum(map(Words.logprob, before, tokens)))
-    assert server.asked[-1].document.keys() >= {"echo", "max_tokens", "logprobs"}
-    assert server.asked[-1].document["max_tokens"] == 0
+    assert logprobs == [pytest.approx(whole(text, continuation)) for continuation in asked.continuations]
+    own = completions(server)[begun:]
+    if tokens:
+        chosen = [document.get("logprob_token_ids", document.get("allowed_token_ids")) for document in own]
+        assert sorted(map(len, chosen)) == tokens
+    else:
+        assert all(document["echo"] and document["max_tokens"] == 0 for document in own)
+
+
+def test_more_options_after_one_text_than_a_server_takes_are_asked_in_parts(opened: Open) -> None:
+    engine, server = opened(VllmServer(waiting=0))
+    options = [f" word{number}" for number in range(MOST_CHOSEN + 2)]
+    asked = [Prompt(LONG, tuple(options[start:][:10])) for start in range(0, len(options), 10)]
+    scores = engine.score_continuations(asked)
+    assert {value for values in scores.logprobs for value in values} == {-15.0}
+    assert [len(document["logprob_token_ids"]) for document in completions(server)[-2:]] == [MOST_CHOSEN, 2]
+
+
+def test_prompts_that_begin_alike_are_asked_one_after_the_other(opened: Open) -> None:
+    engine, server = opened(VllmServer(), endpoint_in_flight=1)
+    engine.score(prompts(1))
+    ends = (" stone", " river", " old")
+    begun = len(completions(server))
+    engine.score([Prompt(f"{begin}{end}\nAnswer:", LABELS) for end in ends for begin in ("One two", "Three four")])
+    shown = [document["prompt"] for document in completions(server)[begun:]]
+    assert shown == sorted(shown)
+
+
+def test_more_is_asked_at_once_while_nothing_waits(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backpressure_module, "SECONDS", 0.01)
+    limit = 8
+    idle = VllmServer(waiting=0)
+
+    def several_at_once(asked: Asked) -> Answer:
+        if asked.path == "/v1/completions" and "logprob_token_ids" in asked.document and len(tried) == 1:
+            eventually(lambda: server.most_at_once >= limit, "as many prompts are open at once as may be")
+        return idle(asked)
+
+    tried: list[int] = []
+    engine, server = opened(idle, endpoint_in_flight=2, endpoint_in_flight_limit=limit)
+    engine.score(prompts(1))
+    tried.append(1)
+    server.answer = several_at_once
+    assert engine.score(prompts(limit)).logprobs == expected(prompts(limit))
+
+
+def figures(waiting: int | None) -> str | None:
+    return None if waiting is None else f'vllm:num_requests_waiting{{engine="0"}} {waiting}.0\n'
+
+
+@pytest.mark.parametrize(
+    ("shown", "limits"),
+    [
+        pytest.param([None], [4, 4, 4], id="no queue is shown"),
+        pytest.param([0, 0, 0, 0], [8, 16, 20, 20], id="nothing waits"),
+        pytest.param([0, 0, 1, 4], [8, 16, 16, 16], id="a few wait, which fills its batch"),
+        pytest.param([0, 0, 9, 300], [8, 16, 7, 1], id="others wait"),
+        pytest.param([0, None, 0], [8, 4, 4], id="the figures are gone"),
+    ],
+)
+def test_requests_at_once_follow_the_queue_of_the_server(shown: list[int | None], limits: list[int]) -> None:
+    left = list(shown)
+    now = 0.0
+    backpressure = Backpressure(lambda: figures(left.pop(0)), 4, 20, lambda: now)
+    found = []
+    for _ in limits:
+        now += SECONDS
+        found.append(backpressure.limit())
+        assert backpressure.limit() == found[-1]  # its figures are not read again so soon
+    assert found == limits
 
 
 def test_a_prompt_that_is_too_long_fails_at_once_with_the_server_s_reason(opened: Open) -> None:
@@ -108,9 +301,14 @@ def test_a_prompt_that_is_too_long_fails_at_once_with_the_server_s_reason(opened
     ],
 )
 def test_a_server_that_is_busy_is_asked_again(opened: Open, trouble: Answer) -> None:
-    engine, server = opened(VllmServer(troubles=[trouble, trouble]))
-    assert len(engine.score(prompts(2)).logprobs) == 2
-    assert len([path for path in server.paths() if path == "/v1/completions"]) == 1 + 2 + 2
+    vllm = VllmServer(troubles=[trouble])
+    engine, server = opened(vllm)
+    engine.score(prompts(1))
+    assert vllm.troubles == []
+    begun = len(completions(server))
+    vllm.troubles = [trouble, trouble]
+    assert engine.score(prompts(2)).logprobs == expected(prompts(2))
+    assert len(completions(server)) == begun + 2 + 2
 
 
 def test_a_server_with_a_key_is_asked_with_it_and_refuses_another(

@@ -113,6 +113,7 @@ TABLES = [
     ("published", "list", "--paper", "gupta"),
     ("statistics", "compare", "1", "2"),
     ("statistics", "guessing", "--variants", "4", "--options", "4"),
+    ("statistics", "power", "--questions", "1000", "--difference", "0.02"),
 ]
 
 

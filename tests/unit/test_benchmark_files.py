@@ -48,6 +48,9 @@ def test_a_question_is_read_as_it_stands(tmp_path: Path) -> None:
             id="options that tables take for something else",
         ),
         pytest.param({"options": [" a ", "b\n"], "answer": 0}, "options", (" a ", "b\n"), id="blanks round an option"),
+        pytest.param({"cluster": "p1"}, "extra", {"cluster": "p1"}, id="a cluster"),
+        pytest.param({"cluster": 7}, "extra", {"cluster": "7"}, id="a number as cluster"),
+        pytest.param({"cluster": ""}, "extra", {"cluster": None}, id="an empty cluster is none"),
         pytest.param({"note": "\\u0000"}, "extra", {"note": "\\u0000"}, id="a backslash is no NUL"),
     ],
 )

@@ -34,7 +34,8 @@ from workers.endpoint.answers import (
     top_tokens,
     written_text,
 )
-from workers.endpoint.client import EndpointClient, read_key, seconds_of
+from workers.endpoint.client import EndpointClient, read_key
+from workers.endpoint.pacing import retry_after, seconds_of
 from workers.errors import EngineError, InterruptedScoringError
 
 KEY = "sk-a-secret-of-the-tests-0123456789"
@@ -442,6 +443,7 @@ def test_a_server_that_asks_for_too_long_a_wait_has_failed() -> None:
 
 
 def test_retry_after_is_a_number_or_a_date() -> None:
+    assert retry_after({"retry-after-ms": "1500", "retry-after": "2"}) == 1.5
     assert seconds_of("12") == 12.0
     assert seconds_of("soon") is None
     assert seconds_of(formatdate(0, usegmt=True)) == 0.0
@@ -523,6 +525,19 @@ def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.raises(EngineError, match="more than 1 MiB"),
     ):
         ask(server)
+
+
+def test_a_server_s_figures_are_asked_for_once_and_missing_where_anything_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(client_module, "MAX_BYTES", 1 << 20)
+    answers = in_turn(Answer(b"waiting 3"), Answer(b"", 503), Answer(b" " * (3 << 20)), Answer(b"", 307))
+    with scripted_server(answers) as server:
+        one = client(server)
+        assert [one.text(f"{server.url}/metrics") for _ in range(4)] == ["waiting 3", None, None, None]
+        assert one.text(server.url.removesuffix("/v1") + "/metrics") is None  # outside the endpoint
+        one.close()
+    assert server.paths() == ["/v1/metrics"] * 4
 
 
 def test_a_redirect_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:

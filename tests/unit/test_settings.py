@@ -7,7 +7,7 @@ import pytest
 
 from registry.errors import ShuffleboardError, UsageError
 from registry.exchange.tabular import spreadsheet_cell
-from registry.queue.evaluations import SHARD_PROMPTS, PlannedQuestion, plan_shards
+from registry.queue.planning import SHARD_PROMPTS, PlannedQuestion, plan_shards
 from registry.settings import Settings, get_settings
 from shuffleboard.cli.tables import show
 

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text
 
 from registry.boards import history
 from registry.boards.definition import BoardDefinition, SuiteDefinition
-from registry.boards.snapshots import refresh_boards
+from registry.boards.snapshots import refresh_boards, snapshot_digest
 from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.tables import BoardSnapshot
@@ -54,6 +54,51 @@ def test_a_board_ranks_who_is_complete_and_says_who_is_on_the_way(own):
     with read_session(own.engine) as session:
         rows = session.execute(text(document["sql"])).mappings().all()
     assert len(rows) == 5 * len(COLUMNS)
+
+
+def test_a_board_says_how_sure_it_is(own):
+    load(own)
+    page = body(own.client, "/boards/main")
+    assert "0 of 4 pairs of neighbours" in page
+    assert 'href="/boards/main/scrutiny?column=worst_accuracy@cyclic"' in page.replace("%40", "@")
+    document = own.client.get("/api/v1/boards/main").get_json()
+    assert document["together"]["worst_accuracy@cyclic"]["neighbours"] == 4
+    first, *others = (row["values"]["worst_accuracy@cyclic"] for row in document["rows"])
+    assert first["above"] is None
+    assert others[0]["above"]["model"] == "alpha"
+    # Eight questions tell nobody apart: every model may have any rank.
+    assert {tuple(value["all_rank_interval"]) for value in (first, *others)} == {(1, 5)}
+    assert {value["all_tier"] for value in (first, *others)} == {1}
+    page = body(own.client, "/boards/main/scrutiny")
+    assert "On fewer than 30 questions no models are told apart." in page
+    # Alpha is right on all eight, silent on all but one.
+    assert document["fragile"]["worst_accuracy@cyclic"]["removal"] == {
+        "questions": 1,
+        "of": 8,
+        "model": "silent",
+        "revision": 1,
+    }
+    assert "<b>1 question</b> of 8 is enough for silent to be level with alpha" in page
+    assert "it has no intervals" in body(own.client, "/boards/main/scrutiny?column=accuracy_variance@cyclic")
+    assert "use one of accuracy@cyclic" in body(own.client, "/boards/main/scrutiny?column=accuracy", 400)
+    assert "no board" in body(own.client, "/boards/nothing/scrutiny", 404)
+
+
+def test_a_snapshot_of_an_older_version_is_shown_as_it_is_and_followed_by_a_new_one(own):
+    load(own)
+    with write_session(own.engine) as session:
+        newest = session.scalars(select(BoardSnapshot)).one()
+        document = newest.document | {"snapshot_version": 2}
+        del document["together"]
+        for row in document["rows"]:
+            for value in row["values"].values():
+                for key in ("all_rank_interval", "all_tier", "above"):
+                    del value[key]
+        session.add(BoardSnapshot(board_id=newest.board_id, digest=snapshot_digest(document), document=document))
+    assert "pairs of neighbours" not in body(own.client, "/boards/main")
+    assert "made before ranks were compared" in body(own.client, "/boards/main/scrutiny")
+    assert refresh_boards(own.engine) == ["main"]
+    assert "pairs of neighbours" in body(own.client, "/boards/main")
 
 
 def test_sorting_by_another_column_shows_its_ranks(own):

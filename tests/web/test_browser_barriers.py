@@ -69,6 +69,7 @@ def drawn_pages(outputs):
         "/boards",
         f"/evaluations/{outputs.parted}",
         "/boards/order",
+        "/boards/order/scrutiny",
         "/overview",
         "/benchmarks/mixed/answer-moving",
         f"/evaluations/{evaluations['leaning', 'adversarial', 'symbols']}",

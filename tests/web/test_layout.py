@@ -120,6 +120,7 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/benchmarks/<benchmark>/items": ["/benchmarks/mixed/items", f"/benchmarks/{ANSWERED}/items"],
         "/boards": ["/boards"],
         "/boards/<name>": ["/boards/generated"],
+        "/boards/<name>/scrutiny": ["/boards/generated/scrutiny"],
         "/chain": ["/chain"],
         "/compare": ["/compare", f"/compare?{compared}", "/compare?left=leaning&right=steady&benchmark=mixed"],
         "/drift": ["/drift", f"/drift?left={cyclic}", f"/drift?left={cyclic}&right={cyclic}"],

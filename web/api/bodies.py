@@ -90,6 +90,10 @@ class ModelBody(_Body):
     key: Annotated[Name | None, Field(description="Name of the endpoint that the location is expected on.")] = None
     dtype: Word | None = None
     quantisation: Word | None = None
+    adapter: Annotated[
+        Word | None, Field(description="LoRA adapter on the hub for the model, `OWNER/NAME` or `OWNER/NAME@REVISION`.")
+    ] = None
+    merged: Annotated[bool | None, Field(description="Add the adapter to the weights. Default: beside them.")] = None
     family: Word | None = None
     developer: Word | None = None
     parameters: Annotated[int, Between(1, MAX_ROW_ID)] | None = None

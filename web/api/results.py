@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from registry.api import documents
 from registry.metrics.catalogue import ALL_NAMES
+from registry.results.costs import cost_document, costs_of
 from registry.results.leaderboard import SORTS, Ordering, Page, default_sort, leaderboard_page, natural_order
 from registry.results.selectables import Row
 from registry.results.selection import Selection, evaluation_conditions
@@ -15,6 +16,8 @@ from registry.tables import EVALUATION_STATES
 from web import queries
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
+from web.clustered import clustered
+from web.identity import settings_of
 from web.noise import repeat_noise
 from web.parameters import (
     DEFAULT_METRICS,
@@ -84,9 +87,13 @@ def _selection(query: Filters) -> Selection:
 
 
 def with_progress(found: Page) -> list[Row]:
-    """A page's rows as documents, with the progress of those that are incomplete."""
+    """A page's rows as documents, with the progress of those that are incomplete, and what answers cost."""
     progress = queries.progress(session(), [row["evaluation_id"] for row in found.rows if not row["complete"]])
-    return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents()]
+    costs = costs_of(session(), [row["evaluation_id"] for row in found.rows])
+    return [
+        document | {"progress": progress.get(document["evaluation_id"]), "cost": costs.get(document["evaluation_id"])}
+        for document in found.documents()
+    ]
 
 
 def rows_of_board(selection: Selection) -> list[Row]:
@@ -139,8 +146,10 @@ def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
         {
             **{key: row[key] for key in _HEADER},
             "progress": queries.progress_of(session(), evaluation_id),
+            "cost": cost_document(session(), row["evaluation_id"], settings_of()),
             "metrics": {name: of_all.get(name) for name in ALL_NAMES},
             "noise": repeat_noise(row["evaluation_id"], query.noise_from),
+            "clustered": clustered(row["evaluation_id"], row["seal"]),
             "scopes": [{key: value for key, value in item.items() if key != "evaluation_id"} for item in scopes],
             "provenance": provenance_of(row),
         }

@@ -14,6 +14,8 @@ from registry.boards.store import import_board, import_suite, plan_of
 from registry.boards.submissions import check_hub_name
 from registry.db import MAX_INTEGER, write_session
 from registry.errors import ModelError, UsageError
+from registry.lookups import find_evaluation
+from registry.names import split_reference
 from registry.people import accounts
 from registry.queue.estimate import Plan, estimates
 from registry.queue.evaluations import move
@@ -24,6 +26,7 @@ from web.api import bodies
 from web.api.operations import answer, change, get
 from web.api.paths import BenchmarkName, EvaluationId
 from web.api.uploads import Upload
+from web.clustered import clustered
 from web.identity import engine, viewer
 from web.noise import repeat_noise
 from web.parameters import Between, Name, NoiseFrom, OneOf, Query, Text, YesOrNo, shorten
@@ -63,12 +66,14 @@ def add_model(body: bodies.ModelBody) -> Response:
     """
     if body.kind == "huggingface":
         check_hub_name(body.location or "")
+        if body.adapter is not None:
+            check_hub_name(split_reference(body.adapter)[0])
     elif body.kind == "external" and body.location is not None:
         raise UsageError("an external model has no location; its page belongs in url")
     if body.url is not None and not body.url.startswith(("https://", "http://")):
         raise UsageError(f"url {shorten(body.url)}: give an http or https address")
     wanted = RevisionRequest(
-        body.kind, body.location, body.revision, body.dtype, body.quantisation, key_reference=body.key
+        body.kind, body.location, body.revision, body.dtype, body.quantisation, body.adapter, body.merged, body.key
     )
     with write_session(engine()) as database:
         row, new = add_revision(database, body.name, wanted, {key: getattr(body, key) for key in _DESCRIPTION})
@@ -352,7 +357,9 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
         without_flagged=query.without_flagged == "yes",
         per_question=query.per_question == "yes",
     )
-    return answer(found | {"noise": repeat_noise(evaluation_id, query.noise_from)})
+    noise = repeat_noise(evaluation_id, query.noise_from)
+    seal = find_evaluation(session(), evaluation_id).seal
+    return answer(found | {"noise": noise, "clustered": clustered(evaluation_id, seal)})
 
 
 @get("/evaluations/<evaluation_id>/verification", documents.Verification, tag="results", scope="maintain")

@@ -17,6 +17,7 @@ WIDTH: Final = 340
 HEIGHT: Final = 310
 LEFT, RIGHT, TOP, BOTTOM = 54, 324, 12, 264
 """The edges of the plot."""
+COST: Final = "Cost"
 LONGEST_NAME: Final = 36
 """Letters of a name that fit beside the axis."""
 
@@ -88,9 +89,29 @@ def size_against_worst(rows: Sequence[Row]) -> Scatter:
     )
 
 
+def cost_against_accuracy(rows: Sequence[Row]) -> Scatter:
+    """What a provider charged (x, logarithmic) against accuracy (y)."""
+    drawn = [row for row in rows if row.get("cost") and row["accuracy"] is not None]
+    low, high = tenths_around([row["accuracy"] for row in drawn])
+    exponents = [math.log10(row["cost"]) for row in drawn] or [0.0]
+    small, large = math.floor(min(exponents)), math.floor(max(exponents)) + 1
+    return _scatter(
+        rows,
+        drawn,
+        (COST, "Accuracy"),
+        "Higher and further to the left is better: more right answers for less money.",
+        lambda row: (_share(math.log10(row["cost"]), small, large), _share(row["accuracy"], low, high)),
+        lambda row: (f"{row['cost']:.4g}", percent(row["accuracy"])),
+        [(_share(power, small, large), f"{10.0**power:g}") for power in range(small, large + 1)],
+        [(_share(value, low, high), _tick(value)) for value in tenths_between(low, high)],
+        diagonal=False,
+    )
+
+
 SCATTERS: Final[dict[str, Callable[[Sequence[Row]], Scatter]]] = {
     "order": accuracy_against_worst,
     "size": size_against_worst,
+    "cost": cost_against_accuracy,
 }
 """By what a URL calls them."""
 
@@ -130,6 +151,8 @@ def _scatter(
 
 
 def _why(row: Row, first: str) -> str:
+    if first == COST:
+        return "No provider charged for its answers, or their cost is unknown"
     if row["worst_accuracy"] is None:
         return why_undefined("worst_accuracy", row)
     if first == "Parameters":

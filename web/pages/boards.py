@@ -98,6 +98,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         rows=rows,
         sorting=sorting,
         sort=sort,
+        together=document.get("together", {}).get(sort),
         current=current,
         as_of=request.args.get("as_of", ""),
         waiting=in_progress(session(), snapshot.board) if current else [],

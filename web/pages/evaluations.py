@@ -12,9 +12,13 @@ from flask.typing import ResponseReturnValue
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
 from registry.results.asked import one_order
+from registry.results.costs import cost_document
+from registry.results.reports import sample_document
 from registry.results.selectables import Row
 from web import chart_data, charts, formats, parameters, queries
 from web.cache import OfSealed
+from web.clustered import clustered
+from web.identity import settings_of
 from web.noise import repeat_noise
 from web.pages import verdicts
 from web.pages.blueprint import blueprint
@@ -57,6 +61,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         evaluation=row,
         subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
         noise=noise,
+        clustered=clustered(row["evaluation_id"], row["seal"]),
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(over_all),
         shares=charts.SHARES,
@@ -65,7 +70,9 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         headlines=_headlines(over_all),
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
+        sample=sample_document(session(), row["evaluation_id"]),
         progress=queries.progress_of(session(), row["evaluation_id"]),
+        cost=cost_document(session(), row["evaluation_id"], settings_of()),
         by_scope=by_scope,
         filters={key: (label, counts[key]) for key, label in _filters(row).items()},
         only=only,

@@ -12,6 +12,7 @@ from registry.errors import UsageError
 from registry.exchange.tabular import csv_text
 from registry.results.asked import asked_how
 from registry.results.chance import CORRECTED
+from registry.results.costs import costs_of
 from registry.results.leaderboard import (
     Ordering,
     complete_rows,
@@ -48,6 +49,7 @@ def leaderboard() -> ResponseReturnValue:
     shown, total = complete_rows(
         session(), selection, asked, limit=size, offset=(page - 1) * size, metrics=_on_the_board(asked)
     )
+    costs = costs_of(session(), [row["evaluation_id"] for row in shown])
     incomplete, _ = incomplete_rows(session(), selection, limit=MAX_PER_PAGE, metrics=asked.metrics)
     printed = (
         listings.printed(session(), asked.metrics, benchmark=selection.benchmark, q=selection.model or selection.q)
@@ -76,7 +78,10 @@ def leaderboard() -> ResponseReturnValue:
         columns=_columns(metrics, pinned, asked.sort),
         kept=_kept(selection),
         drawn=drawn,
-        scatter=SCATTERS[drawn](shown) if shown and drawn in SCATTERS else None,
+        scatter=SCATTERS[drawn]([row | {"cost": costs.get(row["evaluation_id"])} for row in shown])
+        if shown and drawn in SCATTERS
+        else None,
+        priced=bool(costs),
         **table_context(shown, incomplete, metrics, grouped=asked.grouped),
     )
 

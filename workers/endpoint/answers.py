@@ -7,6 +7,9 @@ Two forms of log-probabilities are in use. The older, of OpenAI's completions, v
 and that of OpenAI's chat, which llama.cpp uses everywhere:
 
     {"content": [{"token": " A", "logprob": -0.4, "top_logprobs": [{"token": " A", "logprob": -0.4}, …]}]}
+
+Where tokens are asked for by number, vLLM names them "token_id:330" in the older form, and SGLang's own route lists
+[log-probability, number, text].
 """
 
 import math
@@ -21,6 +24,11 @@ _ROUNDING: Final = 1e-3
 """Log-probabilities above this are invalid, and below the other unusable."""
 _BLANKS: Final = ("Ġ", "▁")
 """How byte-level and SentencePiece vocabularies write a leading space; some servers show tokens in that form."""
+_NUMBERED: Final = "token_id:"
+
+
+class MissingTokenError(EngineError):
+    """A server left out what it was asked for by number."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +59,7 @@ def top_tokens(document: Mapping[str, Any]) -> list[Token]:
             "the server gives no log-probabilities of the most probable tokens; use a server that does (vLLM, SGLang, "
             "llama.cpp) or a protocol that reads text"
         )
-    if all(token.text.startswith("token_id:") for token in known):
+    if all(token.text.startswith(_NUMBERED) for token in known):
         raise EngineError(
             "the server names tokens by number, not by text; start it without --return-tokens-as-token-ids"
         )
@@ -152,6 +160,100 @@ def continuation_logprobs(prompt: Sequence[Token], wholes: Sequence[Sequence[Tok
     return sums
 
 
+def listed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> dict[int, float]:
+    """The log-probabilities of the wanted tokens by number, in whatever order they are listed.
+
+    Raises MissingTokenError when one is not.
+    """
+    logprobs = _choice(document).get("logprobs")
+    tops = logprobs.get("top_logprobs") if isinstance(logprobs, dict) else None
+    first = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], dict) else {}
+    return _wanted({name: _logprob(value) for name, value in first.items()}, _NUMBERED, wanted)
+
+
+def echoed_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
+    """The log-probabilities of the wanted tokens, with which the repeated prompt ends.
+
+    Raises MissingTokenError when it ends with others, or one has none.
+    """
+    logprobs = _choice(document).get("logprobs")
+    logprobs = logprobs if isinstance(logprobs, dict) else {}
+    names, values = logprobs.get("tokens"), logprobs.get("token_logprobs")
+    length = tokens_used(document).prompt
+    if not isinstance(names, list) or not isinstance(values, list) or length is None:
+        raise MissingTokenError("the server does not repeat the prompt with its log-probabilities")
+    pairs = list(zip(names, values, strict=False))[:length]  # what follows the prompt's tokens was written
+    return _ending([(_number(name), value) for name, value in pairs], wanted)
+
+
+def generated_token_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> dict[int, float]:
+    """As `listed_ids`, of SGLang's own route."""
+    steps = _meta(document).get("output_token_ids_logprobs")
+    first = steps[0] if isinstance(steps, list) and steps else None
+    return _wanted({f"{number}": _logprob(value) for number, value in _triples(first)}, "", wanted)
+
+
+def generated_input_ids(document: Mapping[str, Any], wanted: Sequence[int]) -> list[float]:
+    """As `echoed_ids`, of SGLang's own route."""
+    return _ending(_triples(_meta(document).get("input_token_logprobs")), wanted)
+
+
+def _meta(document: Mapping[str, Any]) -> dict[str, Any]:
+    meta = document.get("meta_info")
+    return meta if isinstance(meta, dict) else {}
+
+
+def _triples(listed: Any) -> list[tuple[Any, Any]]:
+    """(number, log-probability) of each entry [log-probability, number, text]."""
+    entries = listed if isinstance(listed, list) else []
+    return [(entry[1], entry[0]) for entry in entries if isinstance(entry, list) and len(entry) > 1]
+
+
+def _wanted(found: Mapping[str, float | None], prefix: str, wanted: Sequence[int]) -> dict[int, float]:
+    read = {token: found.get(f"{prefix}{token}") for token in wanted}
+    missing = [token for token, value in read.items() if value is None]
+    if missing:
+        raise MissingTokenError(
+            f"the server leaves out the tokens {missing}, which it was asked for by number; check whether it was "
+            "changed, then retry"
+        )
+    return {token: value for token, value in read.items() if value is not None}
+
+
+def _ending(pairs: Sequence[tuple[Any, Any]], wanted: Sequence[int]) -> list[float]:
+    own = pairs[-len(wanted) :]
+    values = [_logprob(value) for _, value in own]
+    if [number for number, _ in own] != list(wanted) or None in values:
+        raise MissingTokenError(
+            f"the server does not repeat the tokens {list(wanted)} with which a prompt ends; check whether it was "
+            "changed, then retry"
+        )
+    return [value for value in values if value is not None]
+
+
+def _number(name: Any) -> int | None:
+    """The number in "token_id:330"; None where a server names tokens by their texts."""
+    digits = name.removeprefix(_NUMBERED) if isinstance(name, str) and name.startswith(_NUMBERED) else ""
+    return int(digits) if digits.isascii() and digits.isdecimal() else None
+
+
+def ids_of_tokenizer(document: Mapping[str, Any]) -> list[int]:
+    """What a text was cut into by a server's tokenizer, by number. Raises MissingTokenError where it does not say."""
+    return _ids(document.get("tokens"))
+
+
+def ids_of_prompt(document: Mapping[str, Any]) -> list[int]:
+    """As `ids_of_tokenizer`, of a prompt that was continued."""
+    return _ids(_choice(document).get("prompt_token_ids"))
+
+
+def _ids(listed: Any) -> list[int]:
+    ids = [token for token in listed or [] if _count(token) is not None] if isinstance(listed, list) else []
+    if not ids or len(ids) != len(listed):
+        raise MissingTokenError("the server does not say into which tokens it cuts a text")
+    return ids
+
+
 @dataclass(frozen=True)
 class Usage:
     """Tokens as a server counts them; None where it does not. cached: of the prompt's, those not computed again."""
@@ -162,11 +264,11 @@ class Usage:
 
 
 def tokens_used(document: Mapping[str, Any]) -> Usage:
-    """The `usage` of an answer."""
+    """The `usage` of an answer, or what SGLang's own route has in its place."""
     usage = document.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
+    usage = usage if isinstance(usage, dict) else _meta(document)
     details = usage.get("prompt_tokens_details")
-    cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    cached = _count((details if isinstance(details, dict) else usage).get("cached_tokens"))
     return Usage(_count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens")), cached or 0)
 
 

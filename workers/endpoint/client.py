@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import httpx2
@@ -19,6 +18,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_aft
 from registry.errors import ModelError
 from registry.revisions.endpoints import Endpoint, host_of, is_loopback
 from registry.settings import Settings
+from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, NoPace, Pace, retry_after
 from workers.errors import EngineError, InterruptedScoringError
 
 FIRST_WAIT_SECONDS: Final = 0.5
@@ -40,6 +40,10 @@ class _TryAgainError(Exception):
         self.wait_s = wait_s
 
 
+class RefusedError(EngineError):
+    """A server answered, and asking again would not help: the request, the key or the address is wrong."""
+
+
 @dataclass(frozen=True)
 class Reply:
     """A server's answer: a JSON object, and the name of its software where it gives one."""
@@ -49,10 +53,14 @@ class Reply:
 
 
 class EndpointClient:
-    """Asks one endpoint. Threads may share it; no more than `endpoint_in_flight` requests are open at once."""
+    """Asks one endpoint. Threads may share it; their requests wait for a free connection.
 
-    def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
+    pace: the limits of its key, for everything but lists of models.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: Settings, pace: Pace | None = None) -> None:
         self.endpoint = endpoint
+        self._pace = pace or NoPace()
         self._settings = settings
         self._key = read_key(endpoint)
         self._lock = threading.Lock()
@@ -62,7 +70,7 @@ class EndpointClient:
         self._http = httpx2.Client(
             headers={"Accept": "application/json"},
             timeout=httpx2.Timeout(connect=connect_s, read=read_s, write=read_s, pool=None),
-            limits=httpx2.Limits(max_connections=settings.endpoint_in_flight),
+            limits=httpx2.Limits(max_connections=1 + most_in_flight(settings)),  # one for its figures
             # A redirect could lead away from the host that the key is bound to.
             follow_redirects=False,
             # A proxy of the environment is for other machines.
@@ -80,6 +88,18 @@ class EndpointClient:
     def post(self, url: str, document: Mapping[str, Any], *, stop: threading.Event | None = None) -> Reply:
         """The JSON object that a server answers to one."""
         return self._ask("POST", url, document, stop, None)
+
+    def text(self, url: str) -> str | None:
+        """What is at a URL, as text; None where it is not given or not ours to ask. Asked once, and not for long."""
+        if not self.endpoint.covers(url):
+            return None
+        longest = self._settings.endpoint_connect_seconds
+        try:
+            with self._http.stream("GET", url, headers=self._headers(), timeout=longest) as response:
+                body = self._body(response)
+        except (httpx2.HTTPError, _TryAgainError, EngineError):
+            return None
+        return body.decode(errors="replace") if response.status_code == httpx2.codes.OK else None
 
     def clean(self, text: str) -> str:
         """What a server said, on one line, cut short, without the key."""
@@ -130,9 +150,11 @@ class EndpointClient:
         self, method: str, url: str, document: Mapping[str, Any] | None, pause: Callable[[float], None]
     ) -> Reply:
         pause(self._turn())
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        reserved = 0 if document is None else _most_tokens(document)
+        if document is not None:
+            self._pace.turn(reserved, pause)
         try:
-            with self._http.stream(method, url, json=document, headers=headers) as response:
+            with self._http.stream(method, url, json=document, headers=self._headers()) as response:
                 body = self._body(response)
         except httpx2.TimeoutException as error:
             raise _TryAgainError(f"does not answer in time ({type(error).__name__})") from None
@@ -146,8 +168,14 @@ class EndpointClient:
         if self._key and len(self._key) >= MINIMUM_KEY_LENGTH:
             body = body.replace(self._key.encode(), b"[key]")  # what a server echoes would be stored
         if response.status_code == httpx2.codes.OK:
-            return Reply(self._document(url, body), response.headers.get("server"))
+            answered = self._document(url, body)
+            if document is not None:
+                self._pace.done(reserved, _tokens_used(answered), response.headers)
+            return Reply(answered, response.headers.get("server"))
         raise self._refusal(url, response, body)
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._key}"} if self._key else {}
 
     def _turn(self) -> float:
         """Seconds until this request may begin, so that no more begin in a second than are allowed."""
@@ -182,7 +210,7 @@ class EndpointClient:
             document = None
         if not isinstance(document, dict):
             said = self.clean(body[: 1 << 16].decode(errors="replace"))
-            raise EngineError(
+            raise RefusedError(
                 f"{host_of(url)}: does not answer with a JSON object ({said!r}); check that {url} is its URL"
             )
         return document
@@ -191,10 +219,10 @@ class EndpointClient:
         status = response.status_code
         reason = self.clean(_reason(body)) or response.reason_phrase
         if status in _TRY_AGAIN or status >= httpx2.codes.INTERNAL_SERVER_ERROR:
-            return self._later(f"answers {status} ({reason})", url, response.headers.get("retry-after"))
+            return self._later(f"answers {status} ({reason})", url, retry_after(response.headers))
         if response.is_redirect:
             target = self.clean(response.headers.get("location", "another address"))
-            return EngineError(
+            return RefusedError(
                 f"{host_of(url)}: answers {status} and redirects to {target}; redirects are not followed: register "
                 "the model at its final URL"
             )
@@ -207,17 +235,23 @@ class EndpointClient:
                 "; lower SHUFFLEBOARD_ENDPOINT_TOP_LOGPROBS, or top_logprobs of the endpoint, or let the server list "
                 "more (vLLM: --max-logprobs)"
             )
-        return EngineError(f"{host_of(url)}: answers {status} ({reason}){remedy}")
+        return RefusedError(f"{host_of(url)}: answers {status} ({reason}){remedy}")
 
-    def _later(self, reason: str, url: str, retry_after: str | None) -> Exception:
-        wait_s = None if retry_after is None else seconds_of(retry_after)
+    def _later(self, reason: str, url: str, wait_s: float | None) -> Exception:
         longest = self._settings.endpoint_wait_seconds
         if wait_s is not None and wait_s > longest:
             return EngineError(
                 f"{host_of(url)}: {reason} and asks to wait {wait_s:.0f} s, longer than "
                 f"SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS={longest:g}; retry then, or send fewer requests at a time"
             )
+        if wait_s is not None:
+            self._pace.hold(wait_s)
         return _TryAgainError(reason, wait_s)
+
+
+def most_in_flight(settings: Settings) -> int:
+    """Requests that may ever be open to an endpoint at once."""
+    return max(settings.endpoint_in_flight, settings.endpoint_in_flight_limit)
 
 
 def read_key(endpoint: Endpoint) -> str | None:
@@ -250,15 +284,15 @@ def _where_kept(endpoint: Endpoint) -> str | None:
     return None if endpoint.key_file is None else "key_file"
 
 
-def seconds_of(retry_after: str) -> float | None:
-    """Seconds of a Retry-After header, which gives a number or a date; None for anything else."""
-    if retry_after.strip().isdecimal():
-        return float(retry_after)
-    try:
-        until = parsedate_to_datetime(retry_after).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return max(0.0, until - time.time())
+def _most_tokens(document: Mapping[str, Any]) -> int:
+    """The tokens that a request may take: those of its text, generously, and all that may be written."""
+    return len(json.dumps(document)) // CHARACTERS_PER_TOKEN + int(document.get("max_tokens", 0))
+
+
+def _tokens_used(answered: Mapping[str, Any]) -> int | None:
+    usage = answered.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return total if isinstance(total, int) and total >= 0 else None
 
 
 def _reason(body: bytes) -> str:

@@ -1,24 +1,26 @@
 """The engine on an endpoint: the same interface as the local engines, and texts as well.
 
-What cannot be known from outside stays unknown: an endpoint lists the log-probabilities of its most probable tokens
-only, cuts prompts into tokens by itself, and shows no weights. So label log-probabilities may be None, labels are found
-by their texts, and settings() contains what the server says about itself.
+vLLM and SGLang are asked for exactly the tokens that are wanted (`exact.py`). Of other servers, what cannot be known
+from outside stays unknown: they list the log-probabilities of their most probable tokens only and cut prompts into
+tokens by themselves. So label log-probabilities may be None, and labels are found by their texts. No server shows its
+weights; settings() contains what it says about itself.
 """
 
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
-from urllib.parse import urlsplit
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from registry.errors import ModelError
 from registry.logs import log
-from registry.revisions.endpoints import canonical_url, find_endpoint, host_of, load_endpoints
+from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.revisions.store import ModelFiles, RevisionRequest
 from registry.settings import Settings
 from workers.endpoint.answers import (
+    MissingTokenError,
     Token,
     continuation_logprobs,
     drops_blanks,
@@ -28,15 +30,35 @@ from workers.endpoint.answers import (
     top_tokens,
     written_text,
 )
-from workers.endpoint.client import EndpointClient, Reply
+from workers.endpoint.backpressure import Backpressure
+from workers.endpoint.client import EndpointClient, Reply, most_in_flight
+from workers.endpoint.exact import (
+    AllowedTokenIds,
+    Each,
+    Echo,
+    ExactTokens,
+    Generate,
+    LogprobTokenIds,
+    Scorable,
+    Scored,
+    Tokenizer,
+    Way,
+    find_exact,
+)
+from workers.endpoint.pacing import Pace
 from workers.errors import EngineError, InterruptedScoringError
 
 PROBE: Final = "The capital of France is the city of"
 """An unfinished sentence: what may follow begins with a blank."""
+TRIED_LOGPROBS: Final = 20
+"""How many tokens a server lists at most while it is tried; vLLM refuses more unless it is told otherwise."""
 LISTING_ATTEMPTS: Final = 2
 """Asking for the list of models delays a worker's other work, so it is not retried for long."""
 STOP_SECONDS: Final = 0.2
 """How often an engine looks whether it should stop, while it waits for answers."""
+VLLM: Final = "vllm"
+SGLANG: Final = "sglang"
+"""Who a server says owns the models that it lists."""
 _SEED_BITS: Final = 31
 _META_LENGTH: Final = 20
 _LARGEST_META: Final = 1e18
@@ -44,20 +66,6 @@ _LARGEST_META: Final = 1e18
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-
-class Scorable(Protocol):
-    """A text and the continuations that are scored after it, one per position."""
-
-    @property
-    def text(self) -> str:
-        """The text as the model is shown it."""
-        ...
-
-    @property
-    def continuations(self) -> tuple[str, ...]:
-        """By position."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -106,13 +114,18 @@ class EndpointEngine:
         self._client = client
         self._location = location
         self._model = model
-        self._in_flight = settings.endpoint_in_flight
+        self._most = most_in_flight(settings)
         self._top = client.endpoint.top_logprobs or settings.endpoint_top_logprobs
         self._lock = threading.Lock()
         self._said: dict[str, set[str]] = {}
         self._without_blanks: bool | None = None
         self._matched = False
+        self._exact: ExactTokens | None = None
+        self._tried = False
         self._described = _describe(client, location, model)
+        self._software = self._described.pop("software", None)
+        self._note("version", self._described.pop("version", None))
+        self._backpressure = Backpressure(self._figures, settings.endpoint_in_flight, self._most)
 
     def close(self) -> None:
         """Closes the connections."""
@@ -122,7 +135,8 @@ class EndpointEngine:
         """What could change a number, as far as the server tells: read it after scoring, when the server has answered.
 
         server, version, system_fingerprint, served_model: as reported, several joined by ", ". meta: what the list of
-        models says of this one. leading_blanks: whether labels were compared with theirs.
+        models says of this one. labels, continuations, tokens: how the server was asked for chosen tokens.
+        leading_blanks: it was not, and whether labels were compared with theirs.
         """
         settings: dict[str, object] = {
             "engine": "openai-endpoint",
@@ -133,18 +147,24 @@ class EndpointEngine:
         }
         with self._lock:
             settings |= {name: ", ".join(sorted(values)) for name, values in self._said.items()}
-        if self._without_blanks is not None:
+        if self._exact is not None:
+            settings |= self._exact.settings()
+        elif self._without_blanks is not None:
             settings["leading_blanks"] = "dropped" if self._without_blanks else "kept"
         if self._client.endpoint.openai_parameters_only:
             settings["openai_parameters_only"] = True
         return settings
 
     def score(self, prompts: Sequence[Scorable], *, should_stop: Callable[[], bool] | None = None) -> EndpointScores:
-        """Log-probability of the token that each continuation is; None where it is not among the most probable.
+        """Log-probability of the token that each continuation is.
 
+        None where a server that cannot be asked for chosen tokens does not list it among the most probable ones.
         Raises EngineError when no label of any prompt is found, now or before: this server's tokens are then others
         than the labels. Raises InterruptedScoringError when asked to stop.
         """
+        self._try_exact(should_stop)
+        if self._exact is not None:
+            return self._asked_exactly(self._exact.score, prompts, should_stop)
 
         def ask(text: str, stop: threading.Event) -> tuple[list[Token], int, int]:
             document = self._complete(text, stop, max_tokens=1, logprobs=self._top).document
@@ -177,8 +197,12 @@ class EndpointEngine:
     ) -> EndpointScores:
         """Log-probabilities of whole continuations, summed over their tokens; never None.
 
-        The server is asked to repeat each text with its log-probabilities. Raises EngineError where it does not.
+        A server that cannot be asked for chosen tokens is asked to repeat each text with its log-probabilities. Raises
+        EngineError where it does not.
         """
+        self._try_exact(should_stop)
+        if self._exact is not None:
+            return self._asked_exactly(self._exact.score_continuations, prompts, should_stop)
 
         def ask(text: str, stop: threading.Event) -> tuple[list[Token], int, int]:
             document = self._complete(text, stop, max_tokens=0, logprobs=1, echo=True).document
@@ -200,6 +224,66 @@ class EndpointEngine:
             logprobs.append([*continuation_logprobs(alone, wholes)])
         naive = sum(used for _, used, _ in answers.values())
         return EndpointScores(logprobs, naive, naive - sum(cached for _, _, cached in answers.values()))
+
+    def _asked_exactly(
+        self,
+        score: Callable[[Sequence[Scorable], Each], Scored],
+        prompts: Sequence[Scorable],
+        should_stop: Callable[[], bool] | None,
+    ) -> EndpointScores:
+        try:
+            scored = score(prompts, partial(self._each, should_stop=should_stop))
+        except MissingTokenError as error:
+            self._exact, self._tried = None, False  # a server that has changed is tried again before the next shard
+            raise EngineError(f"{host_of(self._location)}: {error}") from None
+        self._note("version", _version(self._client, self._location))
+        return EndpointScores([[*values] for values in scored.logprobs], scored.tokens_naive, scored.tokens_computed)
+
+    def _try_exact(self, should_stop: Callable[[], bool] | None) -> None:
+        """Finds out, once, whether the server can be asked for chosen tokens, and how best."""
+        if self._tried or not (ways := self._ways()):
+            return
+
+        def find(sentence: str, stop: threading.Event) -> ExactTokens | None:
+            few = min(self._top, TRIED_LOGPROBS)
+            listed = top_tokens(self._complete(sentence, stop, max_tokens=1, logprobs=few).document)
+            return find_exact(self._tokenizers(), ways, sentence, listed, self._backpressure.block_tokens, stop)
+
+        [self._exact] = self._each([PROBE], find, should_stop)
+        self._tried = True
+        where = {"host": host_of(self._location), "model": self._model, "software": self._software}
+        if self._exact is None:
+            log.warning("endpoint_not_exact", **where)
+        else:
+            log.info("endpoint_exact", **where, **self._exact.settings())
+
+    def _ways(self) -> list[Way]:
+        """How this server may be asked for chosen tokens, the best way first; none for servers of other software."""
+        if self._client.endpoint.openai_parameters_only:
+            return []
+        if self._software == SGLANG:
+            url = _beside(self._location, "generate")
+            return [Generate(self._ask, url)] if self._client.endpoint.covers(url) else []
+        if self._software == VLLM:
+            url = f"{self._location}/completions"
+            return [kind(self._ask, self._model, url) for kind in (LogprobTokenIds, AllowedTokenIds, Echo)]
+        return []
+
+    def _tokenizers(self) -> list[Tokenizer]:
+        """Where this server may cut texts into tokens, the cheapest first."""
+        routes = [_beside(self._location, "tokenize"), f"{self._location}/tokenize"]
+        covered = [url for url in dict.fromkeys(routes) if self._client.endpoint.covers(url)]
+        tokenizers = [Tokenizer(self._ask, self._model, url, completes=False) for url in covered]
+        completions = Tokenizer(self._ask, self._model, f"{self._location}/completions", completes=True)
+        return [*tokenizers, completions] if self._software == VLLM else tokenizers
+
+    def _figures(self) -> str | None:
+        """What the server shows of its queue, where its software does."""
+        known = self._software in (VLLM, SGLANG)
+        return self._client.text(_beside(self._location, "metrics")) if known else None
+
+    def _ask(self, url: str, document: Mapping[str, Any], stop: threading.Event) -> Mapping[str, Any]:
+        return self._send(url, document, stop).document
 
     def generate(
         self,
@@ -244,31 +328,36 @@ class EndpointEngine:
         return self._request("completions", {"prompt": text, "temperature": 0, **parameters}, stop)
 
     def _request(self, service: str, document: Mapping[str, Any], stop: threading.Event) -> Reply:
-        reply = self._client.post(f"{self._location}/{service}", {"model": self._model, **document}, stop=stop)
-        said = {
-            "server": reply.server,
-            "system_fingerprint": reply.document.get("system_fingerprint"),
-            "served_model": reply.document.get("model"),
-        }
-        with self._lock:
-            for name, value in said.items():
-                if isinstance(value, str) and value:
-                    self._said.setdefault(name, set()).add(self._client.clean(value))
+        return self._send(f"{self._location}/{service}", {"model": self._model, **document}, stop)
+
+    def _send(self, url: str, document: Mapping[str, Any], stop: threading.Event) -> Reply:
+        reply = self._client.post(url, document, stop=stop)
+        self._note("server", reply.server)
+        self._note("system_fingerprint", reply.document.get("system_fingerprint"))
+        self._note("served_model", reply.document.get("model"))
         return reply
+
+    def _note(self, name: str, value: object) -> None:
+        if isinstance(value, str) and value:
+            with self._lock:
+                self._said.setdefault(name, set()).add(self._client.clean(value))
 
     def _each(
         self, asked: Sequence[T], ask: Callable[[T, threading.Event], R], should_stop: Callable[[], bool] | None
     ) -> list[R]:
         """Asks for each in turn, several at once, and gives the answers in order; the first error ends it."""
         stop = threading.Event()
-        pool = ThreadPoolExecutor(self._in_flight, thread_name_prefix="endpoint")
+        pool = ThreadPoolExecutor(self._most, thread_name_prefix="endpoint")
+        futures: list[Future[R]] = []
+        open_now: set[Future[R]] = set()
         try:
-            futures: list[Future[R]] = [pool.submit(ask, one, stop) for one in asked]
-            waiting: set[Future[R]] = set(futures)
-            while waiting:
+            while open_now or len(futures) < len(asked):
                 if should_stop is not None and should_stop():
                     raise InterruptedScoringError
-                done, waiting = wait(waiting, STOP_SECONDS, FIRST_EXCEPTION)
+                room = self._backpressure.limit() - len(open_now)
+                begun = [pool.submit(ask, one, stop) for one in asked[len(futures) :][: max(room, 0)]]
+                futures += begun
+                done, open_now = wait(open_now.union(begun), STOP_SECONDS, FIRST_COMPLETED)
                 for future in done:
                     future.result()
             return [future.result() for future in futures]
@@ -285,14 +374,21 @@ def _wholes(prompt: Scorable) -> list[str]:
     return [prompt.text, *(prompt.text + continuation for continuation in prompt.continuations)]
 
 
-def open_endpoint(location: str, model: str, key_reference: str | None, settings: Settings) -> EndpointEngine:
+def open_endpoint(
+    location: str,
+    model: str,
+    key_reference: str | None,
+    settings: Settings,
+    pace_of: Callable[[Endpoint], Pace] | None = None,
+) -> EndpointEngine:
     """The engine for a model at a location, checked against the endpoints of this process: no database row is trusted.
 
-    model: its name on the server. key_reference: the endpoint whose key is expected to go there, or None.
+    model: its name on the server. key_reference: the endpoint whose key is expected to go there, or None. pace_of: the
+    limits of an endpoint's key; None: it has none.
     Raises ModelError where the location is on no endpoint or the key is missing, EngineError where the server cannot be
     asked or does not serve the model.
     """
-    location, client = _connect(location, key_reference, settings)
+    location, client = _connect(location, key_reference, settings, pace_of)
     try:
         return EndpointEngine(client, location, model, settings)
     except BaseException:
@@ -309,6 +405,11 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
     assert request.revision is not None
     location, client = _connect(request.location, request.key_reference, settings)
     try:
+        if client.endpoint.provider is not None:
+            from workers.providers import inspect_provider
+
+            inspect_provider(client.endpoint, location, settings)
+            return ModelFiles(None, None, None)
         _describe(client, location, request.revision)
     except EngineError as error:
         raise ModelError(str(error)) from None
@@ -317,10 +418,15 @@ def inspect_endpoint(request: RevisionRequest, settings: Settings) -> ModelFiles
     return ModelFiles(None, None, None)
 
 
-def _connect(location: str, key_reference: str | None, settings: Settings) -> tuple[str, EndpointClient]:
+def _connect(
+    location: str,
+    key_reference: str | None,
+    settings: Settings,
+    pace_of: Callable[[Endpoint], Pace] | None = None,
+) -> tuple[str, EndpointClient]:
     location = canonical_url(location)
     endpoint = find_endpoint(load_endpoints(settings.endpoints), location, key_reference)
-    return location, EndpointClient(endpoint, settings)
+    return location, EndpointClient(endpoint, settings, None if pace_of is None else pace_of(endpoint))
 
 
 def _describe(client: EndpointClient, location: str, model: str) -> dict[str, object]:
@@ -336,7 +442,8 @@ def _describe(client: EndpointClient, location: str, model: str) -> dict[str, ob
         raise EngineError(
             f"{host_of(location)}: does not serve the model {model!r} (it lists: {known}); correct --revision"
         )
-    described: dict[str, object] = {}
+    owner = found.get("owned_by")
+    described: dict[str, object] = {"software": owner} if owner in (VLLM, SGLANG) else {}
     meta = found.get("meta")
     if isinstance(meta, dict):
         plain = {key: value for key, value in meta.items() if isinstance(value, str) or _is_number(value)}
@@ -357,10 +464,14 @@ def _names(entry: Mapping[str, Any]) -> list[Any]:
     return [entry.get("id"), *(aliases if isinstance(aliases, list) else [])]
 
 
+def _beside(location: str, service: str) -> str:
+    """The URL of a service that stands beside those of the OpenAI protocol."""
+    return f"{location.removesuffix('/v1')}/{service}"
+
+
 def _version(client: EndpointClient, location: str) -> str | None:
     """The version of vLLM, which stands beside the service; None where it is not given or not ours to ask."""
-    parts = urlsplit(location)
-    url = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/v1')}/version"
+    url = _beside(location, "version")
     if not client.endpoint.covers(url):
         return None
     try:

@@ -3,6 +3,7 @@
 Imports torch and transformers and nothing of the registry, so that it can be run, tested and timed alone.
 """
 
+from workers.engine.adapters import Adapter
 from workers.engine.batched import score_batched
 from workers.engine.chat import encode_rendered, render_chat
 from workers.engine.engines import ENGINES, Engine, open_engine
@@ -15,13 +16,14 @@ from workers.engine.generation import (
 )
 from workers.engine.loading import LoadedModel, load_model
 from workers.engine.reference import continuations_reference, score_reference
-from workers.engine.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt
 from workers.engine.trie_engine import TrieEngine
 from workers.errors import EngineError, InterruptedScoringError
+from workers.tokens import ScoredPrompts, ScoringPrompt, TokenisedPrompt
 
 __all__ = [
     "ENGINES",
     "GENERATION_TOKENS",
+    "Adapter",
     "Engine",
     "EngineError",
     "Generated",

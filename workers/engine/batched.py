@@ -6,7 +6,8 @@ import torch
 
 from workers.engine.encoding import encode_all
 from workers.engine.loading import LoadedModel
-from workers.engine.tokens import (
+from workers.errors import InterruptedScoringError
+from workers.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     check_length,
@@ -14,7 +15,6 @@ from workers.engine.tokens import (
     tokenise,
     tokenise_continuations,
 )
-from workers.errors import InterruptedScoringError
 
 BATCH_TOKENS = 4096
 """Tokens of one forward pass, padding included: bounds the memory of activations."""

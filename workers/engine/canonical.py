@@ -30,7 +30,7 @@ import torch
 
 from workers.engine.attention import BLOCK, KEY_MULTIPLE, ROW_MULTIPLE, Pass
 from workers.engine.products import is_plain, onednn_serves, product
-from workers.engine.tokens import TokenisedPrompt
+from workers.tokens import TokenisedPrompt
 
 CHUNK_POSITIONS: Final = 384
 """Positions whose keys are added in one run; with the nodes of a block 512 keys at most."""

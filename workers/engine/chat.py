@@ -10,8 +10,8 @@ from typing import Any, Final
 from jinja2.exceptions import SecurityError
 
 from workers.engine.loading import LoadedModel
-from workers.engine.tokens import beginning
 from workers.errors import EngineError
+from workers.tokens import beginning
 
 # What a template that writes today's date is told: a prompt must not change overnight. It is the date that Llama's
 # templates fall back on.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from workers.engine.chat import encode_rendered
-from workers.engine.tokens import Encode, ScoringPrompt, encoder
+from workers.tokens import Encode, ScoringPrompt, encoder
 
 OVERLAP = 64
 """Characters before the difference from which a text is read again."""

@@ -12,9 +12,9 @@ from workers.engine.batched import BATCH_TOKENS, continuations_batched, score_ba
 from workers.engine.forward import refusal
 from workers.engine.loading import LoadedModel
 from workers.engine.reference import continuations_reference, score_reference
-from workers.engine.tokens import ScoredPrompts, ScoringPrompt
 from workers.engine.trie_engine import TrieEngine
 from workers.errors import EngineError, InterruptedScoringError
+from workers.tokens import ScoredPrompts, ScoringPrompt
 
 ENGINES: Final = ("trie", "batched", "reference")
 

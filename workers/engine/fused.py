@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import torch
 
+from workers.engine.adapters import has_adapter
 from workers.engine.attention import ROW_MULTIPLE, Pass, attend_in_blocks
 from workers.engine.canonical import LOG2_E, attend
 from workers.engine.products import onednn_serves, pack, product
@@ -28,6 +29,7 @@ def can_be_fused(model: Any) -> bool:
         and not getattr(config, "mlp_bias", False)
         and onednn_serves(model.device, model.dtype)
         and all(type(weight) is torch.nn.Parameter for weight in model.parameters())
+        and not has_adapter(model)
     )
 
 

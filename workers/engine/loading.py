@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from workers.checkpoints import ask_for_plain_weights, dequantised, quantisation_of
+from workers.engine.adapters import Adapter, AdapterFiles
 from workers.errors import EngineError
 
 
@@ -13,7 +15,8 @@ from workers.errors import EngineError
 class LoadedModel:
     """A model ready to score, with its tokenizer.
 
-    max_length: tokens its context holds; None when its configuration does not say.
+    max_length: tokens its context holds; None when its configuration does not say. adapter: how one is applied,
+    `merged` or `unmerged`; None without one.
     """
 
     model: Any
@@ -22,6 +25,7 @@ class LoadedModel:
     dtype: str
     quantisation: str | None
     max_length: int | None
+    adapter: str | None = None
 
 
 def choose_device(name: str | None = None) -> torch.device:
@@ -32,39 +36,74 @@ def choose_device(name: str | None = None) -> torch.device:
 
 
 def load_model(
-    folder: Path, *, dtype: str = "float32", quantisation: str | None = None, device: str | None = None
+    folder: Path,
+    *,
+    dtype: str = "float32",
+    quantisation: str | None = None,
+    device: str | None = None,
+    adapter: Adapter | None = None,
+    chat_template: str | None = None,
 ) -> LoadedModel:
     """Loads the model and tokenizer of `folder`.
 
-    quantisation: `int8-weight-only` keeps the weights of linear layers as int8 with a scale per output channel.
-    Raises EngineError when the folder cannot be loaded safely.
+    quantisation: `int8-weight-only` keeps the weights of linear layers as int8 with a scale per output channel; those
+    of an unmerged adapter stay as they are. Weights that are stored quantised are dequantised.
+    chat_template: used instead of the tokenizer's own.
+    Raises EngineError when the folder cannot be loaded safely, or the adapter does not fit.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     chosen = choose_device(device)
+    stored = quantisation_of(folder)
+    if stored is not None and quantisation is not None:
+        raise EngineError(f"{folder}: its weights are quantised by {stored} already; load it without {quantisation}")
     try:
+        config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+        if stored is not None:
+            ask_for_plain_weights(config)
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-        model = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
+            config=config,
             dtype=getattr(torch, dtype),
             trust_remote_code=False,
             use_safetensors=True,
             local_files_only=True,
+            output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        model, outcome = loaded
+    except (ImportError, OSError, ValueError, KeyError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:300]
         raise EngineError(f"{folder} cannot be loaded: {reason}") from error
+    if stored is not None:
+        model = dequantised(model)
+    # Weights that the files lack were drawn at random, and those that nothing read are of another model or format.
+    unread = outcome["missing_keys"] or (stored is not None and outcome["unexpected_keys"])
+    if unread:
+        raise EngineError(
+            f"{folder}: its weights are not those of the model in its config.json, such as {min(unread)}; save it again"
+        )
+    if chat_template is not None:
+        tokenizer.chat_template = chat_template
     model.eval()
+    if adapter is not None:
+        model = AdapterFiles(adapter.folder).put_into(model, merged=adapter.merged)
     if quantisation == "int8-weight-only":
         _quantise_int8(model)
     elif quantisation is not None:
         raise EngineError(f"unknown quantisation {quantisation!r}")
-    model.to(chosen)  # type: ignore[arg-type]
+    model.to(chosen)
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
-    return LoadedModel(model, tokenizer, chosen, dtype, quantisation, limit)
+    applied = None if adapter is None else "merged" if adapter.merged else "unmerged"
+    if stored is not None:
+        quantisation = f"{stored}, dequantised"
+    return LoadedModel(model, tokenizer, chosen, dtype, quantisation, limit, applied)
 
 
 def _quantise_int8(model: Any) -> None:
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
-    quantize_(model, Int8WeightOnlyConfig())
+    def is_own(module: Any, name: str) -> bool:
+        return isinstance(module, torch.nn.Linear) and ".lora_" not in name
+
+    quantize_(model, Int8WeightOnlyConfig(), filter_fn=is_own)

@@ -6,7 +6,7 @@ import torch
 
 from workers.engine.encoding import encoder_for
 from workers.engine.loading import LoadedModel
-from workers.engine.tokens import (
+from workers.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     check_length,

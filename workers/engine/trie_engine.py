@@ -17,7 +17,9 @@ from workers.engine.prefixes import KeptPrefixes, shared_ends
 from workers.engine.products import Products, linear_bytes, onednn_serves, weight_of_each_shape
 from workers.engine.readout import VOCABULARY_CHUNK, Readout
 from workers.engine.states import PathStates
-from workers.engine.tokens import (
+from workers.engine.trie import TokenTrie, build_trie
+from workers.errors import EngineError, InterruptedScoringError
+from workers.tokens import (
     ScoredPrompts,
     ScoringPrompt,
     TokenisedPrompt,
@@ -26,8 +28,6 @@ from workers.engine.tokens import (
     tokenise,
     tokenise_continuations,
 )
-from workers.engine.trie import TokenTrie, build_trie
-from workers.errors import EngineError, InterruptedScoringError
 
 BUDGET_TOKENS: Final = {"cpu": 2048, "cuda": 16384}
 """Tokens of one pass, by kind of device."""
@@ -93,7 +93,7 @@ class TrieEngine:
         self._by_flex = loaded.device.type == "cuda"
         self.budget_tokens = budget_tokens or BUDGET_TOKENS.get(loaded.device.type, BUDGET_TOKENS["cpu"])
         self.memory_bytes = memory_bytes or _free_memory(loaded.device)
-        weights = linear_bytes(loaded.model)
+        weights = linear_bytes(loaded.model) if onednn_serves(loaded.device, loaded.model.dtype) else 0
         self._packed_bytes = weights if PACKED_SHARE * self.memory_bytes >= weights else 0
         self._kept = KeptPrefixes((self.memory_bytes - self._packed_bytes) // 8)
         self._pool: tuple[tuple[int, int], ThreadPoolExecutor] | None = None

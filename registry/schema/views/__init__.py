@@ -31,6 +31,7 @@ VIEWS: Final = (
     "evaluation_provenance",
     "chain_links",
     "evaluation_seconds",
+    "evaluation_costs",
     "extraction_counts",
     "board_standings",
     "board_headlines",

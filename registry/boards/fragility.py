@@ -1,0 +1,168 @@
+"""How little would have to be otherwise for a board to rank otherwise: other tasks, weights or questions.
+
+Nothing here is about chance, which rank intervals are about; it is about choices that whoever made the board might have
+made otherwise. Pure functions of per-question values.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.metrics.averaging import FunctionOfTwoMeans
+from registry.statistics.competition_ranks import RANK_TOLERANCE, ranks
+
+Array = NDArray[np.float64]
+Means = tuple[float | None, ...]
+
+CHALLENGERS: Final = 10
+"""Models below the first that might take its place, when questions are left out: the next ones."""
+
+
+@dataclass(frozen=True)
+class TaskValues:
+    """A model's values of one task and column. base: (questions,) for each base metric, NaN where undefined.
+
+    flagged: (questions,), those whose options refer to each other or are sorted numbers.
+    """
+
+    base: tuple[Array, ...]
+    flagged: NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """What a choice changes: who is first then (places of models), how many ranks change, and by how much at most."""
+
+    choice: str
+    first: tuple[int, ...]
+    changed: int
+    largest: int
+
+
+@dataclass(frozen=True)
+class Removal:
+    """The fewest questions found whose removal puts another model level with the first, and which model that is."""
+
+    questions: int
+    of: int
+    model: int
+
+
+def otherwise(
+    models: Sequence[Sequence[TaskValues]], tasks: Sequence[str], better: str, function: FunctionOfTwoMeans | None
+) -> list[Otherwise]:
+    """Ranks without each task (where there are several), with every question counting alike, and without flagged ones.
+
+    models: of each, its values by task. function: of a metric that is made of two means. A choice under which a model
+    has no value is left out.
+    """
+    means = [_means(values) for values in models]
+    choices: list[tuple[str, list[float | None]]] = []
+    if len(tasks) > 1:
+        for place, task in enumerate(tasks):
+            rest = [own[:place] + own[place + 1 :] for own in means]
+            choices.append((f"without {task}", [_macro(own, function) for own in rest]))
+        choices.append(("every question counts alike", [_micro(values, function) for values in models]))
+    if any(task.flagged.any() for values in models for task in values):
+        unflagged = [_means([_unflagged(task) for task in values]) for values in models]
+        choices.append(("without flagged questions", [_macro(own, function) for own in unflagged]))
+    stated = _ranks([_macro(own, function) for own in means], better)
+    found = []
+    for name, values in choices:
+        new = _ranks(values, better)
+        if new is None or stated is None:
+            continue
+        moves = [abs(one - other) for one, other in zip(stated, new, strict=True)]
+        first = tuple(place for place, rank in enumerate(new) if rank == 1)
+        found.append(Otherwise(name, first, sum(move > 0 for move in moves), max(moves)))
+    return found
+
+
+def fewest_questions(models: Sequence[Sequence[TaskValues]], better: str) -> Removal | None:
+    """How few questions decide who is first, of a metric that is a mean over questions.
+
+    The questions that speak most for the first, against one of the next CHALLENGERS, are left out one after the other,
+    until the two are level. Of one task no fewer would do; of several, fewer might. None for fewer than two models,
+    or where all questions but one of a task would have to go.
+    """
+    sign = 1.0 if better == "higher" else -1.0
+    values = [_macro(_means(own), None) for own in models]
+    order = sorted((-sign * value, place) for place, value in enumerate(values) if value is not None)
+    if len(order) < 2:
+        return None
+    first, found = order[0][1], None
+    total = sum(task.base[0].size for task in models[first])
+    for _, place in order[1 : 1 + CHALLENGERS]:
+        needed = _until_level(models[first], models[place], sign)
+        if needed is not None and (found is None or needed < found.questions):
+            found = Removal(needed, total, place)
+    return found
+
+
+def _until_level(first: Sequence[TaskValues], other: Sequence[TaskValues], sign: float) -> int | None:
+    differences = [sign * (one.base[0] - two.base[0]) for one, two in zip(first, other, strict=True)]
+    differences = [task[~np.isnan(task)] for task in differences]
+    if not all(task.size for task in differences):
+        return None
+    task_of = np.repeat(np.arange(len(differences)), [task.size for task in differences])
+    pooled = np.concatenate(differences)
+    sizes = np.array([task.size for task in differences])
+    order = np.argsort(-pooled / sizes[task_of], kind="stable")
+    # Of each task, what is left of its sum and its questions after so many removals.
+    removed = task_of[order][:, None] == np.arange(len(differences))
+    left = np.array([task.sum() for task in differences]) - np.cumsum(removed * pooled[order][:, None], axis=0)
+    counts = sizes - np.cumsum(removed, axis=0)
+    possible = (counts > 0).all(axis=1)
+    means = np.divide(left, counts, out=np.full(left.shape, np.nan), where=counts > 0)
+    ahead = np.array([task.mean() for task in differences]).mean()
+    if ahead <= RANK_TOLERANCE:
+        return 0
+    level = np.flatnonzero(possible & (means.mean(axis=1) <= RANK_TOLERANCE))
+    return int(level[0]) + 1 if level.size else None
+
+
+def _ranks(values: Sequence[float | None], better: str) -> list[int] | None:
+    """The ranks of all models; None if one has no value."""
+    found = ranks(values, better)
+    return None if None in found else [rank for rank in found if rank is not None]
+
+
+def _unflagged(task: TaskValues) -> TaskValues:
+    return TaskValues(tuple(values[~task.flagged] for values in task.base), task.flagged[~task.flagged])
+
+
+def _means(values: Sequence[TaskValues]) -> list[Means]:
+    """Of each task the means of its base metrics."""
+    return [tuple(_mean(base) for base in task.base) for task in values]
+
+
+def _macro(means: Sequence[Means], function: FunctionOfTwoMeans | None) -> float | None:
+    """The unweighted mean over tasks, as boards have it; None where a task has no value."""
+    if function is None:
+        return _average([own[0] for own in means])
+    if function.share_of_first:
+        return _of_two(function, _average([own[0] for own in means]), _average([own[1] for own in means]))
+    return _average([_of_two(function, *own) for own in means])
+
+
+def _micro(values: Sequence[TaskValues], function: FunctionOfTwoMeans | None) -> float | None:
+    """The mean over all questions of all tasks."""
+    pooled = [_mean(np.concatenate(bases)) for bases in zip(*(task.base for task in values), strict=True)]
+    return pooled[0] if function is None else _of_two(function, *pooled)
+
+
+def _of_two(function: FunctionOfTwoMeans, first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else function.value(first, second)
+
+
+def _mean(values: Array) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else None
+
+
+def _average(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known and len(known) == len(values) else None

@@ -1,0 +1,108 @@
+"""The tables of models that others serve for money: rate limits of keys, calls, budgets.
+
+A call is written down before it is made, so that whatever happens to its worker, what was asked for is known, and what
+was answered is asked no second time.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import CheckConstraint, Double, ForeignKeyConstraint, Index, Integer, SmallInteger, Text, text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from registry.db import Base, RowId, UtcDateTime, database_now
+
+CALL_STATES: Final = ("begun", "answered", "failed", "forgotten")
+CALL_OUTCOMES: Final = ("complete", "cut-off", "refused", "filtered")
+BUDGET_KINDS: Final = ("evaluation", "submission", "account")
+
+
+def _one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
+
+
+class RateLimit(Base):
+    """When the next request with a key may begin, over all workers. Times are the database's."""
+
+    __tablename__ = "rate_limit"
+
+    key: Mapped[str] = mapped_column(Text, primary_key=True)
+    """Where the key is kept, such as `env:EXAMPLE_API_KEY`: never the key."""
+    requests_free_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """Until when the requests that were let through use the limit up."""
+    tokens_free_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    """The same of tokens."""
+    not_before: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """The provider asked to wait until then."""
+
+
+class ProviderCall(Base):
+    """One request for the answer to one prompt. Money is in the currency of the price list.
+
+    `begun`: its outcome is not known, because it is under way or its worker died.
+    """
+
+    __tablename__ = "provider_call"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
+        ),
+        _one_of("state", CALL_STATES),
+        _one_of("outcome", CALL_OUTCOMES),
+        CheckConstraint("(state = 'answered') = (text IS NOT NULL)", name="text"),
+        Index("ix_provider_call_prompt", "evaluation_id", "question_id", "variant"),
+        # A prompt has one answer.
+        Index(
+            "uq_provider_call_answer",
+            "evaluation_id",
+            "question_id",
+            "variant",
+            unique=True,
+            postgresql_where=text("state = 'answered'"),
+            sqlite_where=text("state = 'answered'"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(RowId)
+    question_id: Mapped[int] = mapped_column(RowId)
+    variant: Mapped[int] = mapped_column(SmallInteger)
+    state: Mapped[str] = mapped_column(Text, default="begun")
+    begun_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    cost_limit: Mapped[float | None] = mapped_column(Double)
+    """The most it can cost; NULL: the price list does not have the model."""
+    cost: Mapped[float | None] = mapped_column(Double)
+    """NULL: not known."""
+    prompt_tokens: Mapped[int | None] = mapped_column(Integer)
+    cached_tokens: Mapped[int | None] = mapped_column(Integer)
+    """Those of the prompt that the provider had in its cache."""
+    written_tokens: Mapped[int | None] = mapped_column(Integer)
+    """With those of hidden reasoning."""
+    reasoning_tokens: Mapped[int | None] = mapped_column(Integer)
+    """Those written that are not shown."""
+    outcome: Mapped[str | None] = mapped_column(Text)
+    stop_reason: Mapped[str | None] = mapped_column(Text)
+    """In the provider's own word."""
+    served_model: Mapped[str | None] = mapped_column(Text)
+    """Name of the model that answered, as the provider gave it."""
+    system_fingerprint: Mapped[str | None] = mapped_column(Text)
+    text: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(Text)
+
+
+class Budget(Base):
+    """What an evaluation, a submission or an account's evaluations may cost, in the price list's currency."""
+
+    __tablename__ = "budget"
+    __table_args__ = (_one_of("kind", BUDGET_KINDS), CheckConstraint("amount >= 0", name="amount"))
+
+    kind: Mapped[str] = mapped_column(Text, primary_key=True)
+    subject: Mapped[str] = mapped_column(Text, primary_key=True)
+    """Number of the evaluation or submission; name of the account."""
+    amount: Mapped[float] = mapped_column(Double)
+    spent: Mapped[float] = mapped_column(Double, default=0.0)
+    """By calls that have ended; one whose cost is not known counts as the most it can have cost."""
+    held: Mapped[float] = mapped_column(Double, default=0.0)
+    """The most that calls under way can cost."""

@@ -1,0 +1,1 @@
+"""Models that others serve for money: rate limits, prices, calls, budgets."""

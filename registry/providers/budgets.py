@@ -1,0 +1,178 @@
+"""Budgets: what an evaluation, a submission or an account's evaluations may cost.
+
+A call is let through only if the budget has room for the most it can cost, on top of what was spent and of the most
+that calls under way can cost. So a budget is kept whatever the answers cost.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from registry.account_tables import Account, Submission, SubmissionEvaluation
+from registry.errors import NotFoundError, QueueError, UsageError
+from registry.provider_tables import BUDGET_KINDS, Budget, ProviderCall
+from registry.tables import Evaluation
+
+Subject = tuple[str, str]
+"""Kind and subject of a budget."""
+
+
+class BudgetReachedError(QueueError):
+    """A budget has no room for a call, even once all calls under way have ended. The evaluation is paused."""
+
+
+class BudgetHeldError(Exception):
+    """A budget may have room for a call once calls under way have ended."""
+
+
+class UnpricedError(UsageError):
+    """A budget cannot be kept, because the model has no price."""
+
+
+def set_budget(session: Session, kind: str, subject: str, amount: float | None) -> Budget | None:
+    """Sets a budget; None removes it. What was spent already counts.
+
+    Raises UsageError for an unknown kind or an amount below 0, NotFoundError where the subject does not exist.
+    """
+    if kind not in BUDGET_KINDS:
+        raise UsageError(f"budget kind {kind!r}: use one of {', '.join(BUDGET_KINDS)}")
+    if amount is not None and not 0 <= amount < 1e12:
+        raise UsageError(f"budget {amount}: give an amount from 0 to 1e12")
+    subject = _checked(session, kind, subject)
+    row = session.get(Budget, (kind, subject), with_for_update=True)
+    if amount is None:
+        if row is not None:
+            session.delete(row)
+        return None
+    if row is None:
+        spent, held = _so_far(session, kind, subject)
+        row = Budget(kind=kind, subject=subject, amount=amount, spent=spent, held=held)
+        session.add(row)
+    row.amount = amount
+    session.flush()
+    return row
+
+
+def _checked(session: Session, kind: str, subject: str) -> str:
+    if kind == "account":
+        if session.scalar(select(Account.id).where(Account.name == subject)) is None:
+            raise NotFoundError(f"account {subject!r} does not exist; see: shuffleboard accounts list")
+        return subject
+    table = Evaluation if kind == "evaluation" else Submission
+    if not subject.isdecimal() or session.get(table, int(subject)) is None:
+        raise NotFoundError(f"{kind} {subject} does not exist; see: shuffleboard {kind}s list")
+    return str(int(subject))
+
+
+def _so_far(session: Session, kind: str, subject: str) -> tuple[float, float]:
+    """(spent, held) by the calls that there are."""
+    begun = ProviderCall.state == "begun"
+    ended = func.coalesce(ProviderCall.cost, ProviderCall.cost_limit)
+    spent, held = session.execute(
+        select(
+            func.coalesce(func.sum(case((begun, 0.0), else_=ended)), 0.0),
+            func.coalesce(func.sum(case((begun, ProviderCall.cost_limit), else_=0.0)), 0.0),
+        ).where(_of(kind, subject))
+    ).one()
+    return float(spent), float(held)
+
+
+def _of(kind: str, subject: str) -> ColumnElement[bool]:
+    if kind == "evaluation":
+        return ProviderCall.evaluation_id == int(subject)
+    if kind == "submission":
+        among: Any = select(SubmissionEvaluation.evaluation_id).where(
+            SubmissionEvaluation.submission_id == int(subject)
+        )
+    else:
+        among = select(Evaluation.id).where(Evaluation.requester == subject)
+    return ProviderCall.evaluation_id.in_(among)
+
+
+def subjects_of(session: Session, evaluation_id: int) -> tuple[Subject, ...]:
+    """Whatever budgets an evaluation can count in, whether they are set or not."""
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    submissions = session.scalars(
+        select(SubmissionEvaluation.submission_id).where(SubmissionEvaluation.evaluation_id == evaluation_id)
+    )
+    subjects = [("evaluation", str(evaluation_id)), *(("submission", str(one)) for one in submissions)]
+    if evaluation.requester is not None:
+        subjects.append(("account", evaluation.requester))
+    return tuple(sorted(subjects))
+
+
+def _among(subjects: Sequence[Subject]) -> ColumnElement[bool]:
+    return or_(*(and_(Budget.kind == kind, Budget.subject == subject) for kind, subject in subjects))
+
+
+def hold(session: Session, subjects: Sequence[Subject], most: float | None) -> None:
+    """Sets aside the most that a call can cost. most: None where the model has no price.
+
+    Raises BudgetHeldError where calls under way may leave room for it, BudgetReachedError where nothing will, and
+    UnpricedError where there is a budget but no price.
+    """
+    # In one order, so that two workers never wait for each other.
+    rows = session.scalars(
+        select(Budget).where(_among(subjects)).order_by(Budget.kind, Budget.subject).with_for_update()
+    )
+    for row in rows.all():
+        if most is None:
+            raise UnpricedError(
+                f"the budget of {row.kind} {row.subject} cannot be kept: the model is not "
+                "on the price list; add it to a file that SHUFFLEBOARD_PRICES names"
+            )
+        if row.spent + most > row.amount:
+            raise BudgetReachedError(_full(row, most))
+        if row.spent + row.held + most > row.amount:
+            raise BudgetHeldError
+        row.held += most
+
+
+def settle(session: Session, subjects: Sequence[Subject], was_held: float, spent: float) -> None:
+    """Counts what a call cost in the place of what was set aside for it."""
+    # A budget that was set while the call was under way began with what was set aside for it.
+    session.execute(
+        update(Budget)
+        .where(_among(subjects))
+        .values(held=Budget.held - was_held, spent=Budget.spent + spent)
+        .execution_options(synchronize_session=False)
+    )
+
+
+def why_paused(session: Session, evaluation_id: int) -> str | None:
+    """The budget that has no room for its dearest call; None where there is none."""
+    dearest = session.scalar(
+        select(func.max(ProviderCall.cost_limit)).where(ProviderCall.evaluation_id == evaluation_id)
+    )
+    rows = session.scalars(select(Budget).where(_among(subjects_of(session, evaluation_id))).order_by(Budget.kind))
+    return next((_full(row, dearest or 0.0) for row in rows if row.spent + (dearest or 0.0) > row.amount), None)
+
+
+def _full(row: Budget, most: float) -> str:
+    return (
+        f"the budget of {row.kind} {row.subject} is reached: {row.spent:.4f} of {row.amount:.4f} is spent, and the "
+        f"next answer can cost {most:.4f}; raise it with 'shuffleboard budgets set', then resume the evaluation"
+    )
+
+
+def pause(session: Session, evaluation_id: int) -> None:
+    """Pauses an evaluation whose budget is reached."""
+    session.execute(
+        update(Evaluation)
+        .where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
+        .values(state="paused")
+    )
+
+
+def budget_document(row: Budget) -> dict[str, Any]:
+    """A budget as JSON and the command line show it."""
+    return {
+        "kind": row.kind,
+        "subject": row.subject,
+        "amount": row.amount,
+        "spent": row.spent,
+        "held": row.held,
+        "left": max(0.0, row.amount - row.spent - row.held),
+    }

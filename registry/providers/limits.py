@@ -1,0 +1,101 @@
+"""Rate limits of a key, shared by all workers through the database.
+
+The generic cell rate algorithm: each limit is one time, until when the requests that were let through use it up. A
+request waits for its place, and places are given out in one transaction each, by the database's clock. A worker that is
+killed while it waits leaves a place unused and nothing else.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.db import database_now, insert_ignoring
+from registry.provider_tables import RateLimit
+
+WINDOW_SECONDS: Final = 60.0
+BURST_SECONDS: Final = 1.0
+"""How much of a limit that was not used may be used later, so that a short pause costs nothing."""
+SLACK_SECONDS: Final = BURST_SECONDS + 1.5
+"""A minute's requests are spread over this much more than a minute, since some take longer on their way than others and
+a provider counts when they arrive: a limit of 600 a minute comes to 576."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be sent in any minute; None: as much as one likes."""
+
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+    def at_most(self, requests: int | None, tokens: int | None) -> "Limits":
+        """The stricter of these and others."""
+        return Limits(_least(self.requests_per_minute, requests), _least(self.tokens_per_minute, tokens))
+
+
+def _least(*values: int | None) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def reserve(session: Session, key: str, limits: Limits, tokens: int) -> float:
+    """Gives a request of so many tokens its place; returns the seconds until it may begin.
+
+    tokens: of the prompt and the most that may be written; `refund` gives back what was not needed.
+    """
+    row, now = _locked(session, key)
+    return place(row, limits, tokens, now)
+
+
+def place(row: RateLimit, limits: Limits, tokens: int, now: datetime) -> float:
+    """`reserve` on a locked row, at a time."""
+    burst = timedelta(seconds=BURST_SECONDS)
+    start = max(now, row.not_before or now, row.requests_free_at - burst, row.tokens_free_at - burst)
+    if limits.requests_per_minute is not None:
+        row.requests_free_at = max(row.requests_free_at, start) + _share(limits.requests_per_minute, 1)
+    if limits.tokens_per_minute is not None:
+        row.tokens_free_at = max(row.tokens_free_at, start) + _share(limits.tokens_per_minute, tokens)
+    return (start - now).total_seconds()
+
+
+def _share(limit: int, amount: int) -> timedelta:
+    """How long an amount uses a limit up. Sizes that do not fill a minute evenly leave the rest of it free."""
+    if amount <= 0:
+        return timedelta()
+    return timedelta(seconds=(WINDOW_SECONDS + SLACK_SECONDS) / max(1, limit // amount))
+
+
+def refund(session: Session, key: str, limits: Limits, reserved: int, used: int) -> None:
+    """Puts the tokens that an answer took in the place of those that were reserved for it."""
+    if limits.tokens_per_minute is not None and used != reserved:
+        row, _ = _locked(session, key)
+        row.tokens_free_at += _share(limits.tokens_per_minute, used) - _share(limits.tokens_per_minute, reserved)
+
+
+def hold(session: Session, key: str, seconds: float) -> None:
+    """Lets no request with a key begin for so long, because its provider asked for it."""
+    row, now = _locked(session, key)
+    until = now + timedelta(seconds=seconds)
+    row.not_before = max(until, row.not_before or until)
+    # Who has a place before then asks for another. The new places follow one another as any do.
+    row.requests_free_at = max(row.requests_free_at, until)
+
+
+def held_for(session: Session, key: str) -> float:
+    """Seconds for which no request with a key may begin."""
+    found = session.execute(select(RateLimit.not_before, database_now()).where(RateLimit.key == key)).one_or_none()
+    if found is None or found[0] is None:
+        return 0.0
+    return max(0.0, (found[0] - found[1]).total_seconds())
+
+
+def _locked(session: Session, key: str) -> tuple[RateLimit, datetime]:
+    """The row of a key, locked, and the time after it was."""
+    query = select(RateLimit).where(RateLimit.key == key).with_for_update()
+    row = session.scalar(query)
+    if row is None:
+        now = session.scalars(select(database_now())).one()
+        insert_ignoring(session, RateLimit, key=key, requests_free_at=now, tokens_free_at=now)
+        row = session.scalars(query).one()
+    return row, session.scalars(select(database_now())).one()

@@ -1,0 +1,109 @@
+"""The price list: what a million tokens cost, by provider and model. Data, dated, and overridable by a file."""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from registry.errors import IngestError, UsageError
+from registry.files.toml import read_toml
+
+SHIPPED: Final = Path(__file__).with_name("prices.toml")
+_A_MILLION: Final = 1_000_000
+TURN_TOKENS: Final = 64
+"""More than any provider adds to a conversation of a few turns."""
+
+
+class Price(BaseModel):
+    """Of a million tokens. cached_prompt: of a prompt's tokens that the provider had in its cache; None: as others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt: float = Field(ge=0, allow_inf_nan=False)
+    written: float = Field(ge=0, allow_inf_nan=False)
+    cached_prompt: float | None = Field(None, ge=0, allow_inf_nan=False)
+
+    def of(self, prompt_tokens: int, cached_tokens: int, written_tokens: int) -> float:
+        """What an answer costs. prompt_tokens: with the cached ones; written_tokens: with the hidden ones."""
+        cached = self.prompt if self.cached_prompt is None else self.cached_prompt
+        uncached = (prompt_tokens - cached_tokens) * self.prompt
+        return (uncached + cached_tokens * cached + written_tokens * self.written) / _A_MILLION
+
+    def at_most(self, text: str, most_tokens: int) -> float:
+        """The most that an answer to a text can cost: no token is shorter than a byte."""
+        return self.of(len(text.encode()) + TURN_TOKENS, 0, most_tokens)
+
+
+@dataclass(frozen=True)
+class PriceList:
+    """Prices by provider and pattern of model names; of several that fit, the longest counts."""
+
+    currency: str
+    as_of: dt.date
+    prices: Mapping[str, Mapping[str, Price]]
+
+    def find(self, provider: str, model: str) -> Price | None:
+        """The price of a model; None where the list does not have it."""
+        fitting = [pattern for pattern in self.prices.get(provider, {}) if fnmatchcase(model, pattern)]
+        return self.prices[provider][max(fitting, key=len)] if fitting else None
+
+
+_PRICES: Final = TypeAdapter(dict[str, dict[str, Price]])
+
+
+def load_prices(path: str = "") -> PriceList:
+    """The list that ships, with the entries of a file before its own; the file's alone where its currency is another.
+
+    Raises UsageError naming the file and what is wrong with it.
+    """
+    file = Path(path).expanduser() if path else None
+    try:
+        return _load(file, None if file is None else file.stat().st_mtime_ns)
+    except OSError as error:
+        raise UsageError(f"SHUFFLEBOARD_PRICES={path}: cannot be read ({error.strerror}); check the path") from None
+
+
+@lru_cache(maxsize=4)
+def _load(file: Path | None, _changed: int | None) -> PriceList:
+    shipped = _read(SHIPPED)
+    if file is None:
+        return shipped
+    own = _read(file)
+    if own.currency != shipped.currency:  # there is one currency
+        return own
+    joined = {
+        provider: {
+            **{
+                pattern: price
+                for pattern, price in shipped.prices.get(provider, {}).items()
+                if not any(fnmatchcase(pattern, other) for other in own.prices.get(provider, {}))
+            },
+            **own.prices.get(provider, {}),
+        }
+        for provider in (*shipped.prices, *own.prices)
+    }
+    return PriceList(own.currency, own.as_of, joined)
+
+
+def _read(file: Path) -> PriceList:
+    try:
+        document: dict[str, Any] = read_toml(file)
+    except IngestError as error:
+        raise UsageError(f"SHUFFLEBOARD_PRICES: {error}") from None
+    as_of, currency = document.pop("as_of", None), document.pop("currency", None)
+    if not isinstance(as_of, dt.date) or not isinstance(currency, str):
+        raise UsageError(
+            f"SHUFFLEBOARD_PRICES={file}: needs as_of, the date of the prices, and currency; begin it with as_of = "
+            '2026-11-22 and currency = "USD"'
+        )
+    try:
+        return PriceList(currency, as_of, _PRICES.validate_python(document))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(f"SHUFFLEBOARD_PRICES={file}: {where}: {first['msg']}; correct the file") from None

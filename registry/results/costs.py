@@ -1,0 +1,51 @@
+"""What an evaluation's answers cost, and who gave them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.provider_tables import ProviderCall
+from registry.providers.prices import load_prices
+from registry.results.selectables import Row, evaluation_costs, rows_of
+from registry.settings import Settings
+
+
+def cost_document(session: Session, evaluation_id: int, settings: Settings) -> dict[str, Any] | None:
+    """The view `evaluation_costs` with the names under which the model answered; None where no provider served it."""
+    found = rows_of(session, select(evaluation_costs).where(evaluation_costs.c.evaluation_id == evaluation_id))
+    if not found:
+        return None
+    cost = {name: value for name, value in found[0].items() if name != "evaluation_id"}
+    declined = cost["cut_off"] + cost["refused"] + cost["filtered"]
+    return cost | {
+        "complete": cost["answered"] - declined,
+        "models": served_models(session, evaluation_id),
+        "currency": load_prices(settings.prices).currency,
+    }
+
+
+def costs_of(session: Session, evaluation_ids: Iterable[int]) -> dict[int, float]:
+    """Evaluation to what its answers cost, for those whose cost is known."""
+    c = evaluation_costs.c
+    query = select(c.evaluation_id, c.cost).where(c.evaluation_id.in_(list(evaluation_ids)), c.cost.is_not(None))
+    return {row["evaluation_id"]: row["cost"] for row in rows_of(session, query)}
+
+
+def served_models(session: Session, evaluation_id: int) -> list[Row]:
+    """The names and system fingerprints under which a model answered, the first first: several are a drift."""
+    first = func.min(ProviderCall.ended_at).label("first")
+    query = (
+        select(
+            ProviderCall.served_model,
+            ProviderCall.system_fingerprint,
+            func.count().label("prompts"),
+            first,
+            func.max(ProviderCall.ended_at).label("last"),
+        )
+        .where(ProviderCall.evaluation_id == evaluation_id, ProviderCall.state == "answered")
+        .group_by(ProviderCall.served_model, ProviderCall.system_fingerprint)
+        .order_by(first)
+    )
+    return rows_of(session, query)

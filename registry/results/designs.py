@@ -1,0 +1,38 @@
+"""Designs of evaluations that ask only as many questions as a stated precision needs; read without numpy."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from registry.metrics import METRICS
+from registry.metrics.averaging import MeanOverQuestions
+from registry.metrics.catalogue import QUESTION_METRICS
+from registry.tables import Evaluation
+
+METHOD: Final = "repeated confidence interval"
+VERSION: Final = 1
+"""Of the rules by which order, batches, looks and decisions follow from a design."""
+
+SAMPLED_METRICS: Final = tuple(
+    name
+    for name in QUESTION_METRICS
+    if isinstance(METRICS[name].averaging, MeanOverQuestions)
+    and (METRICS[name].low, METRICS[name].high) == (0.0, 1.0)
+    and name != "pride_accuracy"  # known only when all questions are
+)
+"""Means over questions of values from 0 to 1, which a sample can estimate."""
+
+
+def design_of(evaluation: Evaluation) -> dict[str, Any] | None:
+    """What was asked for and how questions are drawn; None for an evaluation of all its questions."""
+    design: dict[str, Any] | None = evaluation.specification["questions"].get("precision")
+    return design
+
+
+def sampled_label(question_filter: Mapping[str, Any]) -> str | None:
+    """How precisely a metric was asked for, in words; None where all questions were asked.
+
+    >>> sampled_label({"limit": None, "precision": {"precision": "0.02", "metric": "accuracy"}})
+    'sampled for accuracy to ±0.02'
+    """
+    asked = question_filter.get("precision")
+    return None if asked is None else f"sampled for {asked['metric']} to ±{asked['precision']}"

@@ -1,0 +1,249 @@
+"""How small a difference so many questions can tell, and how many questions a difference needs.
+
+For the paired difference of two models on the same questions. They are told apart where the interval of the difference
+excludes 0; its width is Student's (`registry.statistics.bootstrap`), so that on many questions the power is that of the
+paired t-test. For metrics that are 0 or 1 it is also summed over what may come out on few.
+Source: Miller, *Adding Error Bars to Evals: A Statistical Approach to Language Model Evaluations* (2024), §5; Cohen,
+*Statistical Power Analysis for the Behavioral Sciences* (1988), ch. 2.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import cache
+from statistics import NormalDist
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.errors import MetricInputError
+from registry.statistics.bootstrap import LARGEST_SKEWNESS, MINIMUM_QUESTIONS, RANK_RESAMPLES, share_below
+
+Counts = NDArray[np.int64]
+
+POWER: Final = 0.8
+"""How often a difference is to be found. Convention since Cohen."""
+LEAST_POWER: Final = 0.5
+MOST_POWER: Final = 0.999
+MOST_QUESTIONS: Final = 10**9
+"""More questions than that are as good as no number at all."""
+ONE_PAIR: Final = 1.959963984540054
+"""What a difference over its standard error has to exceed to be told from 0 at 95 %, on many questions."""
+MANY_DIFFERING: Final = 2000
+"""Questions on which two models differ, in expectation, from which on Student's distribution is exact enough."""
+NO_DOUBT: Final = 40.0
+"""A difference of so many standard errors is found with certainty; the noncentral distribution is not asked beyond."""
+
+
+@cache
+def critical_of(models: int) -> float:
+    """What the ratio of ONE_PAIR is where all pairs of so many models are compared at once.
+
+    Of Tukey's studentised range, for models whose differences all vary alike, at the level that boards compare at.
+    Source: Tukey, *The Problem of Multiple Comparisons* (1953). Raises MetricInputError for fewer than two models.
+
+    >>> round(critical_of(2), 4), round(critical_of(30), 2)
+    (1.96, 3.81)
+    """
+    from scipy.stats import studentized_range
+
+    if models < 2:
+        raise MetricInputError(f"{models} model(s) to compare; give at least 2")
+    share = share_below(RANK_RESAMPLES)
+    return ONE_PAIR if models == 2 else float(studentized_range.ppf(share, models, math.inf)) / math.sqrt(2)
+
+
+def power_of(difference: float, spread: float, questions: int, *, critical: float = ONE_PAIR) -> float:
+    """The probability that a true difference is told from 0.
+
+    spread: standard deviation of the difference of one question; of 0/1 metrics see `spread_of_differing`.
+    critical: as ONE_PAIR is, or of `critical_of` or a board's own; it is widened for few questions.
+    Raises MetricInputError for a spread that is not positive, or fewer than MINIMUM_QUESTIONS.
+
+    >>> round(power_of(0.1, 0.5, 200), 2)
+    0.8
+    """
+    from scipy.special import nctdtr
+
+    _check_spread(spread)
+    limit = _widened(critical, questions)
+    effect = abs(difference) * math.sqrt(questions) / spread
+    if effect > NO_DOUBT:
+        return 1.0
+    # The wrong side matters only while there is hardly a difference.
+    wrong = nctdtr(questions - 1, effect, -limit) if effect < 3 else 0.0
+    return float(1 - nctdtr(questions - 1, effect, limit) + wrong)
+
+
+def spread_of_differing(differing: float, difference: float = 0.0) -> float:
+    """Standard deviation of a question's difference, for 0/1 metrics of which one alone is 1 on a share of questions.
+
+    differing: that share, in (0, 1], and at least |difference|. σ² = differing − difference².
+    Raises MetricInputError otherwise.
+
+    >>> spread_of_differing(0.25)
+    0.5
+    """
+    if not 0 < differing <= 1 or abs(difference) > differing:
+        raise MetricInputError(
+            f"models that differ on {differing:g} of the questions and by {difference:g}; give a share above 0, up to "
+            "1, that is not below the difference"
+        )
+    return math.sqrt(differing - difference**2)
+
+
+def smallest_difference(spread: float, questions: int, *, power: float = POWER, critical: float = ONE_PAIR) -> float:
+    """The difference that is told from 0 with the given probability, in the units of the metric.
+
+    spread: as for `power_of`, whatever the difference is.
+
+    >>> round(smallest_difference(0.5, 200), 3)
+    0.1
+    """
+    _check_spread(spread)
+    return _effect(questions, power, critical) * spread / math.sqrt(questions)
+
+
+def power_of_differing(difference: float, differing: float, questions: int, *, critical: float = ONE_PAIR) -> float:
+    """What `power_of` is for a 0/1 metric, on few questions more exactly.
+
+    differing: as for `spread_of_differing`. Up to MANY_DIFFERING questions on which the two differ, the power is summed
+    over the numbers of questions that each of them alone may have right; beyond, it is that of the t-test.
+
+    >>> round(power_of_differing(0.1, 0.3, 200), 2)
+    0.74
+    """
+    from scipy.stats import binom
+
+    spread = spread_of_differing(differing, difference)
+    if questions * differing > MANY_DIFFERING:
+        return power_of(difference, spread, questions, critical=critical)
+    limit = _widened(critical, questions)
+    fewest, most = binom.ppf([1e-9, 1 - 1e-9], questions, differing)
+    differ = np.arange(max(int(fewest), 1), int(most) + 1)
+    least = _fewest_right(differ, questions, limit, pair=critical == ONE_PAIR)
+    first = (1 + abs(difference) / differing) / 2
+    found = binom.sf(least - 1, differ, first) + binom.cdf(differ - least, differ, first)
+    return float((binom.pmf(differ, questions, differing) * found).sum())
+
+
+def _fewest_right(differ: Counts, questions: int, limit: float, *, pair: bool) -> Counts:
+    """Of the questions that two models differ on, how many one has to be right on to be told apart; more where none do.
+
+    differ, and what is returned: shape (numbers of such questions,).
+    """
+    low, high = differ // 2, differ + 1
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        told = _told(middle, differ, questions, limit, pair=pair)
+        low, high = np.where(told, low, middle), np.where(told, middle, high)
+    return high
+
+
+def _told(right: Counts, differ: Counts, questions: int, limit: float, *, pair: bool) -> NDArray[np.bool_]:
+    """Whether a model that alone is right on so many of the questions that two differ on is told to be better.
+
+    A pair by its bias-corrected percentile interval, from the cumulants of what the bootstrap draws (Cornish and Fisher
+    1938); all pairs at once by the difference over its standard deviation.
+    """
+    ahead = 2.0 * right - differ
+    mean, square = ahead / questions, differ / questions
+    variance = square - mean**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        skewness = (mean - 3 * mean * square + 2 * mean**3) / variance**1.5 / math.sqrt(questions)
+        fourth = square - 4 * mean**2 + 6 * mean**2 * square - 3 * mean**4
+        excess = (fourth / variance**2 - 3) / questions
+        ratio = mean * math.sqrt(questions) / np.sqrt(variance)
+    limit *= math.sqrt(questions / (questions - 1))
+    end = np.full(ratio.shape, -limit)
+    if pair:
+        level = skewness / 3 - limit
+        end = level + skewness * (level**2 - 1) / 6
+        end += excess * (level**3 - 3 * level) / 24 - skewness**2 * (2 * level**3 - 5 * level) / 36
+    return np.asarray((variance == 0) | ((ratio + end > 0) & (np.abs(skewness) <= LARGEST_SKEWNESS)))
+
+
+def smallest_difference_of_differing(
+    differing: float, questions: int, *, power: float = POWER, critical: float = ONE_PAIR
+) -> float | None:
+    """What `smallest_difference` is for a 0/1 metric; None where even the largest, `differing`, is not told.
+
+    differing: as for `spread_of_differing`; its standard deviation depends on the difference itself.
+    """
+    from scipy.optimize import brentq
+
+    check_power(power)
+
+    def missing(difference: float) -> float:
+        return power_of_differing(difference, differing, questions, critical=critical) - power
+
+    largest = min(differing, 1 - 1e-9)
+    return float(brentq(missing, 0.0, largest, xtol=1e-7)) if missing(largest) >= 0 else None
+
+
+def questions_needed(
+    difference: float, spread: float, *, power: float = POWER, critical: float = ONE_PAIR
+) -> int | None:
+    """The smallest number of questions on which a difference is told from 0 with the given probability.
+
+    At least MINIMUM_QUESTIONS, below which no interval is stated. None for no difference, or above MOST_QUESTIONS.
+    """
+    _check_spread(spread)
+    return _fewest_questions(
+        difference, spread, power, critical, lambda n: power_of(difference, spread, n, critical=critical)
+    )
+
+
+def questions_needed_of_differing(
+    difference: float, differing: float, *, power: float = POWER, critical: float = ONE_PAIR
+) -> int | None:
+    """What `questions_needed` is for a 0/1 metric; differing: as for `spread_of_differing`."""
+    spread = spread_of_differing(differing, difference)
+    return _fewest_questions(
+        difference, spread, power, critical, lambda n: power_of_differing(difference, differing, n, critical=critical)
+    )
+
+
+def _fewest_questions(
+    difference: float, spread: float, power: float, critical: float, power_on: Callable[[int], float]
+) -> int | None:
+    check_power(power)
+    if difference == 0:
+        return None
+    # On many questions; fewer than half or twice as many it never is.
+    many = ((critical + NormalDist().inv_cdf(power)) * spread / difference) ** 2
+    if many > MOST_QUESTIONS:
+        return None
+    low, step = max(MINIMUM_QUESTIONS - 1, int(many / 2)), max(1, int(many / 2))
+    while power_on(low + step) < power:
+        low, step = low + step, 2 * step
+    return low + 1 + bisect_left(range(low + 1, low + step), power, key=power_on)
+
+
+def _effect(questions: int, power: float, critical: float) -> float:
+    """The difference over its standard error that is told from 0 with the given probability."""
+    from scipy.special import nctdtrinc
+
+    check_power(power)
+    return float(nctdtrinc(questions - 1, 1 - power, _widened(critical, questions)))
+
+
+def check_power(power: float) -> None:
+    """Raises MetricInputError for what is no power: nobody plans to miss most differences, or none."""
+    if not LEAST_POWER <= power <= MOST_POWER:
+        raise MetricInputError(f"power {power:g}; give a probability from {LEAST_POWER} to {MOST_POWER}")
+
+
+def _widened(critical: float, questions: int) -> float:
+    """A ratio's limit on so many questions, where it is as improbable as `critical` is on many."""
+    from scipy.special import ndtr, stdtrit
+
+    if questions < MINIMUM_QUESTIONS:
+        raise MetricInputError(f"{questions} questions tell no models apart; give at least {MINIMUM_QUESTIONS}")
+    return -float(stdtrit(questions - 1, ndtr(-critical)))
+
+
+def _check_spread(spread: float) -> None:
+    if not 0 < spread < math.inf:
+        raise MetricInputError(f"a standard deviation of {spread:g}; give a positive number")

@@ -1,0 +1,218 @@
+"""All models of a board compared at once, so that no statement about any of them is wrong in more than 5 % of boards.
+
+Among hundreds of pairs some differ by chance; an interval of each pair's own says nothing of how often any of them
+misses. Here every ordered pair (j, k) is the hypothesis "j is no better than k", and all of them are tested together:
+the difference of each pair over its standard deviation, against the largest such ratio in each resample of the
+bootstrap. What is rejected leaves the family, and the rest is tested again against the largest ratio of what is left
+(step-down). The chance that any rejection is wrong is 5 % at most.
+Source: Mogstad, Romano, Shaikh and Wilhelm, *Inference for Ranks with Applications to Mobility across Neighbourhoods
+and Academic Achievement across Countries* (2024); Romano and Wolf, *Exact and Approximate Stepdown Methods for Multiple
+Hypothesis Testing* (2005).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from registry.statistics.bootstrap import LARGEST_SKEWNESS, LARGEST_UNDEFINED_SHARE, MINIMUM_QUESTIONS, share_below
+from registry.statistics.competition_ranks import RANK_TOLERANCE
+from registry.statistics.ranks import Tier, check_samples, tiers_where
+
+Floats = NDArray[np.float64]
+Pairs = NDArray[np.bool_]
+
+NO_SPREAD: Final = 1e-9
+"""A variance of a difference below this share of both models' variances is none: it is what rounding leaves."""
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """What the questions say about every pair of models.
+
+    beats: shape (models, models), whether the model of the row is shown to be better than that of the column, all pairs
+    at once. p_values: shape (models, models), two-sided, of each pair for itself; NaN on the diagonal and where a pair
+    is not compared. standard_errors: shape (models, models), of each pair's difference, likewise. critical_value: what
+    a difference over its standard error has to exceed while nothing else is known, so in the first step, as the normal
+    distribution has it; None where nothing was compared.
+    """
+
+    beats: Pairs
+    p_values: Floats
+    standard_errors: Floats
+    critical_value: float | None
+
+    @property
+    def told_apart(self) -> Pairs:
+        """Shape (models, models): pairs of which one model is shown to be better."""
+        return self.beats | self.beats.T
+
+    def rank_intervals(self) -> list[tuple[int, int]]:
+        """The ranks that each model may have, as (best, worst): 95 % for all models at once.
+
+        Best is 1 + the number of models shown to be better, worst the number of models less those shown to be worse.
+        """
+        models = len(self.beats)
+        better, worse = self.beats.sum(axis=0), self.beats.sum(axis=1)
+        return [(1 + int(above), models - int(below)) for above, below in zip(better, worse, strict=True)]
+
+    def tiers(self, values: Sequence[float | None], better: str) -> list[Tier | None]:
+        """Tiers as `registry.statistics.ranks.tiers` has them, of what is told apart all pairs at once."""
+        apart = self.told_apart
+        return tiers_where(values, better, lambda leader, model: bool(apart[leader, model]))
+
+    def holm(self) -> Floats:
+        """The p-values of all pairs after Holm's correction, shape (models, models).
+
+        It holds whatever the dependence between pairs, and asks of each pair only whether its models are alike;
+        `told_apart` also asks which is better. Near the limit the two can disagree.
+        Source: Holm, *A Simple Sequentially Rejective Multiple Test Procedure* (1979).
+        """
+        upper = np.triu_indices(len(self.p_values), 1)
+        pairs = self.p_values[upper]
+        order = np.argsort(pairs)[: np.count_nonzero(~np.isnan(pairs))]  # NaN sorts last
+        raised = np.maximum.accumulate(pairs[order] * np.arange(order.size, 0, -1))
+        corrected = np.full(pairs.size, np.nan)
+        corrected[order] = np.minimum(raised, 1)
+        result = np.full(self.p_values.shape, np.nan)
+        result[upper] = corrected
+        result.T[upper] = corrected
+        return result
+
+
+def compare_all(
+    values: Sequence[float | None], samples: Floats, better: str, questions: int | None = None
+) -> Comparisons:
+    """Compares every model with every other.
+
+    values: shape (models,); samples: shape (resamples, models), one `resampled_means` of all models on the same
+    questions; NaN where a value is undefined. questions: how many the values rest on; the critical value and the
+    p-values are widened for few as intervals are. None: many.
+    A pair is not compared where an interval of its difference would not be stated: on fewer than MINIMUM_QUESTIONS, or
+    with too skew a difference, or if a model is undefined in more than LARGEST_UNDEFINED_SHARE of the resamples. A
+    difference that is the same in every resample tells a pair apart.
+    Raises MetricInputError when values and samples are not of the same models.
+    """
+    check_samples(values, samples)
+    models = len(values)
+    point = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    undefined = np.isnan(samples)
+    usable = ~np.isnan(point) & (undefined.mean(axis=0) <= LARGEST_UNDEFINED_SHARE if len(samples) else False)
+    if better not in ("higher", "lower") or (questions is not None and questions < MINIMUM_QUESTIONS):
+        usable = np.zeros(models, dtype=np.bool_)
+    sign = 1.0 if better == "higher" else -1.0
+    # From here on only of the models that are compared, and higher is better.
+    place = np.flatnonzero(usable)
+    differences = sign * np.subtract.outer(point[place], point[place])
+    deviations = _deviations(sign * samples[:, place])
+    spread, compared = _spread(deviations)
+    constant = (spread == 0) & (np.abs(differences) > RANK_TOLERANCE)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(spread > 0, differences / spread, np.where(constant, np.inf * np.sign(differences), 0))
+    p_values = np.where(compared, _p_values(ratios, questions), np.nan)
+    beats, critical = _step_down(ratios, spread, deviations, compared, questions)
+    return Comparisons(
+        _spread_out(beats, place, models, fill=False),
+        _spread_out(p_values, place, models),
+        _spread_out(np.where(compared, spread, np.nan), place, models),
+        critical,
+    )
+
+
+def _deviations(samples: Floats) -> Floats:
+    """Each model's resampled values around their mean; 0 where a value is undefined, as it rarely is."""
+    centred = samples - np.nanmean(samples, axis=0) if samples.size else samples
+    return np.where(np.isnan(centred), 0.0, centred)
+
+
+def _spread(deviations: Floats) -> tuple[Floats, Pairs]:
+    """Standard deviation of each pair's difference, 0 where there is none; and which pairs can be compared."""
+    resamples = max(1, len(deviations))
+    squares = deviations**2
+    products = deviations.T @ deviations / resamples
+    variances = np.diag(products)
+    both = np.add.outer(variances, variances)
+    variance = both - 2 * products
+    variance[variance <= NO_SPREAD * both] = 0
+    # E(x − y)³ = E x³ − 3 E x²y + 3 E xy² − E y³
+    mixed = squares.T @ deviations / resamples
+    third = np.subtract.outer(np.diag(mixed), np.diag(mixed)) - 3 * mixed + 3 * mixed.T
+    spread = np.sqrt(variance)
+    compared = np.abs(third) <= LARGEST_SKEWNESS * spread**3
+    compared |= spread == 0
+    np.fill_diagonal(compared, val=False)
+    return spread, compared
+
+
+def _p_values(ratios: Floats, questions: int | None) -> Floats:
+    from scipy.special import ndtr, stdtr
+
+    if questions is None:
+        return np.asarray(2 * ndtr(-np.abs(ratios)))
+    return np.asarray(2 * stdtr(questions - 1, -np.abs(ratios) * math.sqrt((questions - 1) / questions)))
+
+
+def _widened(critical: float, questions: int | None) -> float:
+    """A quantile of the normal distribution as the interval of a difference on so many questions has it."""
+    from scipy.special import ndtr, stdtrit
+
+    if questions is None:
+        return critical
+    return -math.sqrt(questions / (questions - 1)) * float(stdtrit(questions - 1, ndtr(-critical)))
+
+
+def _step_down(
+    ratios: Floats, spread: Floats, deviations: Floats, compared: Pairs, questions: int | None
+) -> tuple[Pairs, float | None]:
+    """Which hypotheses "the row is no better than the column" are rejected, and the first critical value."""
+    rejected = compared & np.isposinf(ratios)
+    left = compared & (spread > 0)
+    first = None
+    while left.any():
+        critical = _upper_quantile(_largest(deviations, spread, left))
+        first = critical if first is None else first
+        found = left & (ratios > _widened(critical, questions))
+        if not found.any():
+            break
+        rejected |= found
+        left &= ~found
+    return rejected, first
+
+
+def _upper_quantile(maxima: NDArray[np.float32]) -> float:
+    """The upper 97.5 % limit of the maxima's quantile at CONFIDENCE.
+
+    The quantile of some thousand resamples is itself uncertain; on its own it would be too small for half of all draws.
+    """
+    place = min(maxima.size, math.ceil(share_below(maxima.size) * maxima.size)) - 1
+    return float(np.partition(maxima, place)[place])
+
+
+def _largest(deviations: Floats, spread: Floats, left: Pairs) -> NDArray[np.float32]:
+    """In each resample the largest ratio of the ordered pairs that are left, shape (resamples,)."""
+    rows = np.ascontiguousarray(deviations.T, dtype=np.float32)
+    with np.errstate(divide="ignore"):
+        weights = (1 / spread).astype(np.float32)
+    largest = np.full(rows.shape[1], -np.inf, dtype=np.float32)
+    # Where both directions are left, the absolute value of one of them serves both.
+    both = left & left.T
+    for chosen, fold in ((np.triu(both), True), (left & ~both, False)):
+        for model, others in enumerate(chosen):
+            if others.any():
+                scaled = rows[others]
+                np.subtract(rows[model], scaled, out=scaled)
+                scaled *= weights[model, others][:, None]
+                if fold:
+                    np.abs(scaled, out=scaled)
+                np.maximum(largest, scaled.max(axis=0), out=largest)
+    return largest
+
+
+def _spread_out(table: NDArray[np.generic], place: NDArray[np.intp], models: int, fill: float = math.nan) -> NDArray:  # type: ignore[type-arg]
+    """A table of the compared models as one of all models."""
+    result = np.full((models, models), fill, dtype=table.dtype)
+    result[np.ix_(place, place)] = table
+    return result

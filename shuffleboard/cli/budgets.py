@@ -1,0 +1,80 @@
+"""`shuffleboard budgets`."""
+
+import click
+from sqlalchemy import select
+
+from registry.db import read_session, write_session
+from registry.errors import NotFoundError
+from registry.provider_tables import BUDGET_KINDS, Budget
+from registry.providers.budgets import budget_document, set_budget
+from registry.providers.prices import load_prices
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.tables import print_table, table_options
+
+_KIND = click.argument("kind", type=click.Choice(BUDGET_KINDS))
+
+
+@click.group()
+def budgets() -> None:
+    """Set what asking providers may cost."""
+
+
+@budgets.command("set")
+@_KIND
+@click.argument("subject")
+@click.argument("amount", type=float)
+@json_option
+def set_command(kind: str, subject: str, amount: float, as_json: bool) -> None:
+    """Let an evaluation, a submission or an account's evaluations cost AMOUNT at most.
+
+    SUBJECT is the number of the evaluation or submission, or the account's name. What was spent before counts. An
+    evaluation whose budget has no room for another answer is paused; after a raise, resume it.
+    """
+    settings = settings_of()
+    with write_session(engine_of(settings)) as session:
+        row = set_budget(session, kind, subject, amount)
+        assert row is not None
+        document = budget_document(row)
+    currency = load_prices(settings.prices).currency
+    if as_json:
+        print_json(document | {"currency": currency})
+        return
+    click.echo(f"{kind} {document['subject']} may cost {amount:g} {currency}; {document['spent']:.4f} is spent")
+
+
+@budgets.command("remove")
+@_KIND
+@click.argument("subject")
+@json_option
+def remove_command(kind: str, subject: str, as_json: bool) -> None:
+    """Remove a budget: nothing limits the cost any more."""
+    with write_session(engine_of(settings_of())) as session:
+        if session.get(Budget, (kind, subject)) is None:
+            raise NotFoundError(f"{kind} {subject} has no budget; see: shuffleboard budgets list")
+        set_budget(session, kind, subject, None)
+    print_json({"removed": True}) if as_json else click.echo(f"{kind} {subject} has no budget any more")
+
+
+@budgets.command("list")
+@table_options
+@json_option
+def list_command(as_json: bool) -> None:
+    """List budgets with what is spent and what calls under way can cost."""
+    settings = settings_of()
+    with read_session(engine_of(settings)) as session:
+        rows = [budget_document(row) for row in session.scalars(select(Budget).order_by(Budget.kind, Budget.subject))]
+    currency = load_prices(settings.prices).currency
+    if as_json:
+        print_json({"budgets": rows, "currency": currency})
+        return
+    headings = {
+        "kind": "Kind",
+        "subject": "Of",
+        "amount": "Amount",
+        "spent": "Spent",
+        "held": "Under way",
+        "left": "Left",
+    }
+    print_table(rows, headings, "no budgets")
+    if rows:
+        note(f"in {currency}")

@@ -1,0 +1,95 @@
+"""Coverage where questions belong together: `python -m tests.bench.bench_clusters [SIMULATIONS]`. Prints Markdown.
+
+Simulated evaluations of questions in clusters of 4 to 12, such as those on one passage. A model is right on a cluster's
+questions with a probability of the cluster's own, drawn from Beta, so that two of them are correlated by just the
+intra-cluster correlation. Three intervals of accuracy, and how often they hold the truth: over resampled questions, over
+resampled clusters, and statsmodels' least squares with cluster-robust errors. Then the design effect, measured and as
+Kish has it for clusters of unequal size: 1 + (Σ size² / Σ size − 1) · correlation.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t
+from statsmodels.regression.linear_model import OLS
+
+from registry.statistics.bootstrap import RANK_RESAMPLES, design_effect, percentile_interval, resampled_means
+
+TRUTH: Final = 0.6
+CORRELATIONS: Final = (0.0, 0.1, 0.3)
+CLUSTERS: Final = (40, 100)
+AT_ONCE: Final = 250
+
+
+@dataclass
+class Found:
+    """Of so many evaluations, how many intervals of each kind hold the truth; mean design effect, and Kish's."""
+
+    simulations: int
+    alone: int = 0
+    clustered: int = 0
+    statsmodels: int = 0
+    effect: float = 0.0
+    kish: float = 0.0
+    errors: float = 0.0
+    """Mean ratio of the bootstrap's standard error over clusters to that of statsmodels."""
+
+
+def answers(
+    generator: np.random.Generator, clusters: NDArray[np.intp], correlation: float, evaluations: int
+) -> NDArray[np.float64]:
+    """Right or wrong, shape (questions, evaluations)."""
+    count = int(clusters.max()) + 1
+    if correlation == 0:
+        chance = np.full((count, evaluations), TRUTH)
+    else:
+        strength = 1 / correlation - 1
+        chance = generator.beta(TRUTH * strength, (1 - TRUTH) * strength, (count, evaluations))
+    return (generator.random((clusters.size, evaluations)) < chance[clusters]).astype(np.float64)
+
+
+def study(count: int, correlation: float, simulations: int, seed: int = 0) -> Found:
+    """Simulates evaluations of so many clusters."""
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(4, 13, count)
+    clusters = np.repeat(np.arange(count), sizes)
+    found = Found(simulations, kish=float(1 + ((sizes**2).sum() / sizes.sum() - 1) * correlation))
+    critical = t.ppf(0.975, count - 1)
+    for start in range(0, simulations, AT_ONCE):
+        values = answers(generator, clusters, correlation, min(AT_ONCE, simulations - start))
+        alone = resampled_means(values, resamples=RANK_RESAMPLES)
+        together = resampled_means(values, resamples=RANK_RESAMPLES, clusters=clusters)
+        for own, one, other in zip(values.T, alone.T, together.T, strict=True):
+            for name, samples, units in (("alone", one, own.size), ("clustered", other, count)):
+                interval = percentile_interval(samples, units)
+                inside = interval is not None and interval.low <= TRUTH <= interval.high
+                setattr(found, name, getattr(found, name) + inside)
+            fit = OLS(own, np.ones_like(own)).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+            found.statsmodels += abs(fit.params[0] - TRUTH) <= critical * fit.bse[0]
+            found.errors += float(other.std() / fit.bse[0]) / simulations
+            found.effect += (design_effect(other, one) or 1.0) / simulations
+    return found
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints the table."""
+    simulations = int(arguments[0]) if arguments else 500
+    started = time.perf_counter()
+    print("| clusters | correlation | questions alone | clusters | statsmodels | design effect | Kish |")
+    print("|---|---|---|---|---|---|---|")
+    for count in CLUSTERS:
+        for correlation in CORRELATIONS:
+            found = study(count, correlation, simulations)
+            shares = [100 * one / simulations for one in (found.alone, found.clustered, found.statsmodels)]
+            cells = [f"{share:.1f}" for share in shares] + [f"{found.effect:.2f}", f"{found.kish:.2f}"]
+            print(f"| {count} | {correlation} | {' | '.join(cells)} |", flush=True)
+    print(f"\n{simulations} evaluations a row, {time.perf_counter() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

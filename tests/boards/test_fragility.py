@@ -1,0 +1,78 @@
+"""What would rank a board otherwise: other tasks, weights and questions."""
+
+import numpy as np
+import pytest
+
+from registry.boards.fragility import Otherwise, TaskValues, fewest_questions, otherwise
+from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS
+
+
+def task(*values, flagged=()):
+    base = np.array(values, dtype=float)
+    return TaskValues((base,), np.isin(np.arange(base.size), flagged))
+
+
+def test_ranks_without_a_task_by_question_and_without_flagged_questions():
+    # The first is better on the small task, the second on the large one; its first question there is flagged.
+    first = [task(1, 1), task(1, 0, 0, 0, 0, 0, flagged=[0])]
+    second = [task(0, 1), task(0, 1, 1, 0, 0, 0, flagged=[0])]
+    assert otherwise([first, second], ["small", "large"], "higher", None) == [
+        Otherwise("without small", (1,), 2, 1),
+        Otherwise("without large", (0,), 0, 0),
+        Otherwise("every question counts alike", (0, 1), 1, 1),
+        Otherwise("without flagged questions", (0,), 0, 0),
+    ]
+
+
+def test_a_board_of_one_task_without_flagged_questions_has_no_other_choice():
+    assert otherwise([[task(1, 0)], [task(0, 0)]], ["one"], "higher", None) == []
+
+
+def test_a_choice_that_leaves_nothing_is_left_out():
+    models = [[task(1, 0, flagged=[0, 1])], [task(0, 0, flagged=[0, 1])]]
+    assert otherwise(models, ["one"], "higher", None) == []
+
+
+def test_a_share_of_the_first_mean_is_taken_of_both_macro_means():
+    function = FUNCTIONS_OF_TWO_MEANS["pct_drop"]
+    assert function.share_of_first
+
+    def model(*pairs):
+        return [
+            TaskValues((np.array(first, float), np.array(second, float)), np.zeros(len(first), bool))
+            for first, second in pairs
+        ]
+
+    steady = model(([1, 0], [1, 0]), ([1, 1], [1, 0]))
+    shaky = model(([1, 1], [0, 0]), ([1, 1], [1, 1]))
+    found = {item.choice: item.first for item in otherwise([steady, shaky], ["a", "b"], "lower", function)}
+    assert found == {"without a": (1,), "without b": (0,), "every question counts alike": (0,)}
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+def test_the_fewest_questions_are_those_that_speak_most_for_the_first(better):
+    sign = 1 if better == "higher" else -1
+    first = [task(*(sign * np.array([1, 1, 1, 1, 0, 0])))]
+    close = [task(*(sign * np.array([1, 0, 0, 1, 1, 0])))]
+    far = [task(*(sign * np.array([0, 0, 0, 0, 0, 0])))]
+    found = fewest_questions([far, first, close], better)
+    assert (found.questions, found.of, found.model) == (1, 6, 2)
+
+
+def test_over_tasks_what_is_found_is_enough():
+    generator = np.random.default_rng(0)
+    models = [[task(*generator.integers(0, 2, 30)), task(*generator.integers(0, 2, 90))] for _ in range(2)]
+    means = [np.mean([one.base[0].mean() for one in model]) for model in models]
+    first, other = models if means[0] > means[1] else models[::-1]
+    found = fewest_questions(models, "higher")
+    differences = [one.base[0] - two.base[0] for one, two in zip(first, other, strict=True)]
+    weights = np.concatenate([difference / difference.size for difference in differences])
+    gone = np.argsort(-weights, kind="stable")[: found.questions]
+    keep = np.isin(np.arange(120), gone, invert=True)
+    left = np.concatenate(differences)
+    assert np.mean([left[:30][keep[:30]].mean(), left[30:][keep[30:]].mean()]) <= 1e-9
+
+
+def test_level_models_need_no_question_less_and_one_alone_has_no_rival():
+    assert fewest_questions([[task(1, 0)], [task(0, 1)]], "higher").questions == 0
+    assert fewest_questions([[task(1, 0)]], "higher") is None

@@ -1,0 +1,250 @@
+"""A model with an adapter: registered with its base, scored by a worker in both ways, compared, and refused."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from sqlalchemy import Engine, select
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import get_engine, read_session, write_session
+from registry.lookups import find_revision
+from registry.operations.migrate import upgrade
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.queue.shards import prompts_of
+from registry.revisions.store import RevisionRequest, add_revision, model_identity, request_of
+from registry.settings import Settings
+from registry.studies.drift import drift_document
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
+from registry.verification import verify_evaluation
+from tests.adapters import peft_itself, train_adapter
+from tests.commands import shuffleboard, shuffleboard_json
+from tests.population import MMLU
+from web import create_app
+from workers.loop import WorkerLoop
+from workers.scorer import TransformersScorer
+
+pytestmark = pytest.mark.one_engine
+
+REQUEST = EvaluationRequest(model="tuned@1", benchmark="mmlu", variants="cyclic", limit=2)
+Registry = tuple[Engine, dict[str, object]]
+HF = ("--kind", "huggingface", "--location")
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_adapter(tmp_path_factory.mktemp("trained") / "lora", tiny_folder)
+
+
+@pytest.fixture
+def adapter(trained: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained, tmp_path / "lora"))
+
+
+@pytest.fixture(scope="module")
+def home_once(tiny_folder: Path, trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A registry with a base, an adapter on it in both ways, and an evaluation of all three."""
+    home = tmp_path_factory.mktemp("adapters")
+    url = f"sqlite:///{home / 'shuffleboard.db'}"
+    upgrade(url)
+    with write_session(get_engine(url)) as session:
+        import_benchmark(session, read_benchmark(MMLU), name="mmlu")
+    where = {"database_url": url, "home": home}
+    shuffleboard("models", "add", "tiny", *HF, tiny_folder, **where)
+    for way in ("--unmerged", "--merged"):
+        shuffleboard("models", "add", "tuned", "--base", "tiny@1", "--adapter", trained, way, **where)
+    engine = get_engine(url)
+    with write_session(engine) as session:
+        for model in ("tuned@1", "tuned@2", "tiny"):
+            submit(session, replace(REQUEST, model=model))
+    loop = WorkerLoop(engine, Settings(home=home, poll_seconds=0.1), TransformersScorer(home, "cpu"), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.stop()
+    return home
+
+
+@pytest.fixture
+def registry(home_once: Path) -> Registry:
+    """The registry, and the settings of commands on it."""
+    url = f"sqlite:///{home_once / 'shuffleboard.db'}"
+    return get_engine(url), {"database_url": url, "home": home_once}
+
+
+def test_unmerged_and_merged_are_two_revisions_of_the_same_files(registry: Registry) -> None:
+    engine, _ = registry
+    with read_session(engine) as session:
+        base, *both = (model_identity(find_revision(session, name)) for name in ("tiny", "tuned@1", "tuned@2"))
+    one, two = (identity["adapter"] for identity in both)
+    assert base["adapter"] is None
+    assert one == {"base": base["weights_digest"], "digest": one["digest"], "merged": False}
+    assert two == one | {"merged": True}
+    assert both[0]["weights_digest"] == both[1]["weights_digest"] != base["weights_digest"]
+    assert [identity["tokenizer_digest"] for identity in both] == [base["tokenizer_digest"]] * 2
+
+
+def test_an_adapter_of_the_hub_waits_for_a_worker_like_any_model_of_the_hub(registry: Registry) -> None:
+    engine, _ = registry
+    asked = RevisionRequest("huggingface", "owner/base", "main", adapter="owner/lora@v2", merged=True)
+    with write_session(engine) as session:
+        row, new = add_revision(session, "of-the-hub", asked)
+        assert (new, row.state, row.adapter, row.adapter_merged) == (True, "registered", "owner/lora@v2", True)
+        assert request_of(row) == asked.checked()
+        assert add_revision(session, "of-the-hub", asked) == (row, False)
+        assert add_revision(session, "of-the-hub", replace(asked, merged=None))[0].number == 2
+        session.rollback()
+
+
+def test_a_worker_scores_an_unmerged_adapter_as_peft_does(registry: Registry, trained: Path, tiny_folder: Path) -> None:
+    engine, _ = registry
+    model = peft_itself(AutoModelForCausalLM.from_pretrained(tiny_folder), trained)
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
+    with read_session(engine) as session:
+        evaluation = session.get_one(Evaluation, 1)
+        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=1)
+        questions = session.scalars(select(Question).where(Question.id.in_(asked))).all()
+        items = list(prompts_of(session, evaluation, list(questions)))
+        found = {
+            (row.question_id, row.variant): row.label_logprobs
+            for row in session.scalars(select(Prediction).where(Prediction.evaluation_id == 1))
+        }
+    assert len(items) == len(found) == 8
+    for item in items:
+        context = tokenizer(item.prompt.text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            logprobs = model(context).logits[0, -1].log_softmax(-1)
+        labels = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in item.prompt.continuations]
+        assert found[item.question_id, item.variant.ordinal] == pytest.approx(logprobs[labels].tolist(), abs=1e-4)
+
+
+def test_the_drift_page_compares_the_two_ways_and_says_what_differs(registry: Registry) -> None:
+    engine, where = registry
+    with read_session(engine) as session:
+        found = drift_document(session, 1, 2)
+        assert all(verify_evaluation(session, number)["ok"] for number in (1, 2, 3))
+    assert found["prompts"] == found["with_probabilities"] == 8
+    assert 0 < found["largest_change"] < 1e-4
+    assert found["engine"]["engine: adapter"] == ["unmerged", "merged"]
+    client = create_app(database_url=str(where["database_url"])).test_client()
+    page = client.get("/drift?left=1&right=2")
+    assert page.status_code == 200, page.text
+    assert "unmerged" in page.text
+    assert "unmerged, beside the base" in client.get("/evaluations/1/provenance").text
+    shown = client.get("/models/tuned").text
+    assert "merged into the weights" in shown
+    assert str(where["home"]) not in shown
+    refused = shuffleboard("drift", 1, 3, status=2, **where)
+    assert "different models" in refused.stderr
+
+
+def test_an_adapter_whose_files_changed_is_not_scored(registry: Registry, adapter: Path, tiny_folder: Path) -> None:
+    _, where = registry
+    shuffleboard("models", "add", "moved", *HF, tiny_folder, "--adapter", adapter, **where)
+    config = adapter / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"lora_alpha": 9}))
+    outcome = shuffleboard("models", "prefetch", "moved", status=1, **where)
+    assert f"{adapter}: its weights have changed since moved revision 1" in outcome.stderr
+
+
+def template(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text("{{ messages[0].content }}!")
+
+
+def test_the_chat_template_of_an_adapter_is_used_instead_of_that_of_its_base(registry: Registry, adapter: Path) -> None:
+    engine, where = registry
+    template(adapter)
+    shuffleboard("models", "add", "chatty", "--base", "tiny", "--adapter", adapter, **where)
+    with read_session(engine) as session:
+        revision = find_revision(session, "chatty")
+        assert revision.chat_template == "{{ messages[0].content }}!"
+        loaded = TransformersScorer(Path(str(where["home"])), "cpu")._local(revision)._loaded
+    assert loaded.tokenizer.chat_template == revision.chat_template
+
+
+def without_weights(folder: Path) -> None:
+    (folder / "adapter_model.safetensors").unlink()
+
+
+def as_pickle(folder: Path) -> None:
+    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
+
+
+def as_one_of_several(folder: Path) -> None:
+    inner = folder / "second"
+    inner.mkdir()
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (folder / name).rename(inner / name)
+
+
+def with_another_token(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text(
+        json.dumps(
+            {
+                "version": "1.0",
+                "added_tokens": [],
+                "model": {"type": "WordLevel", "vocab": {"<|im|>": 0}, "unk_token": "<|im|>"},
+            }
+        )
+    )
+
+
+def of_another_kind(folder: Path) -> None:
+    config = folder / "adapter_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"peft_type": "PREFIX_TUNING"}))
+
+
+REFUSED: dict[str, tuple[Callable[[Path], None], tuple[str, ...], int, str]] = {
+    "a folder that is not there": (shutil.rmtree, ("--base", "tiny"), 1, "no such folder; check the path"),
+    "no weights": (without_weights, ("--base", "tiny"), 1, "contains no adapter_model.safetensors"),
+    "a pickle": (as_pickle, ("--base", "tiny"), 1, "weights are a pickle (adapter_model.bin)"),
+    "several in one folder": (
+        as_one_of_several,
+        ("--base", "tiny"),
+        1,
+        "holds several (second); name the folder of one",
+    ),
+    "another vocabulary": (
+        with_another_token,
+        ("--base", "tiny"),
+        1,
+        "its tokenizer has 1 tokens that the base's has not",
+    ),
+    "prefix tuning": (of_another_kind, ("--base", "tiny"), 1, "'PREFIX_TUNING'; only LORA can be loaded"),
+    "a base that has one": (template, ("--base", "tuned"), 2, "--base tuned: has an adapter itself"),
+    "a base that is not registered": (template, ("--base", "nobody"), 1, "no model 'nobody'"),
+    "a base of another kind": (template, ("--kind", "external"), 2, "an adapter needs a base of kind huggingface"),
+    "two": (template, ("--base", "tiny", "--adapter", "other"), 2, "2 are given and a revision has one"),
+    "a base said twice": (template, ("--base", "tiny", "--location", "x"), 2, "leave them out"),
+    "no base": (template, (), 2, "give --kind"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_what_cannot_be_registered_is_refused_and_nothing_is_stored(
+    registry: Registry, adapter: Path, why: str
+) -> None:
+    _, where = registry
+    change, arguments, status, message = REFUSED[why]
+    change(adapter)
+    outcome = shuffleboard("models", "add", "m", *arguments, "--adapter", adapter, status=status, **where)
+    assert message in outcome.stderr
+    assert "Traceback" not in outcome.stderr
+    assert "m" not in {row["name"] for row in shuffleboard_json("models", "list", **where)["models"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("--merged",), "only an adapter can be merged"), (("--base", "tiny"), "give --kind")],
+)
+def test_a_model_without_an_adapter_is_neither_merged_nor_based(
+    registry: Registry, tiny_folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    _, where = registry
+    base = arguments if "--base" in arguments else (*HF, str(tiny_folder), *arguments)
+    expected = "name the adapter, too" if "--base" in arguments else message
+    assert expected in shuffleboard("models", "add", "m", *base, status=2, **where).stderr

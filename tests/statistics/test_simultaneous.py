@@ -1,0 +1,130 @@
+"""All pairs of models compared at once: rank intervals, tiers and p-values. The full study is tests/bench/bench_ranks.py."""
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+from registry.errors import MetricInputError
+from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
+from registry.statistics.simultaneous import compare_all
+from tests.bench.bench_ranks import SETTINGS, study
+
+NAN = np.nan
+
+
+def around(values, spread, resamples=RANK_RESAMPLES, seed=0):
+    """Samples around values; spread: of each model, or (models, models) covariances."""
+    generator = np.random.default_rng(seed)
+    return np.asarray(values) + generator.normal(0, 1, (resamples, len(values))) * spread
+
+
+def expected(values, samples):
+    """Who beats whom, one ordered pair and one step after the other, as Mogstad et al. define it; higher is better."""
+    centred = samples - samples.mean(axis=0)
+    models = range(len(values))
+    spread = {(j, k): (centred[:, j] - centred[:, k]).std() for j in models for k in models if j != k}
+    left, beats = set(spread), set()
+    while left:
+        maxima = np.sort([max((row[j] - row[k]) / spread[j, k] for j, k in left) for row in centred])
+        share = 0.95 * len(samples)
+        critical = maxima[int(np.ceil(share + 1.96 * np.sqrt(share * 0.05))) - 1]
+        found = {(j, k) for j, k in left if (values[j] - values[k]) / spread[j, k] > critical}
+        if not found:
+            break
+        beats |= found
+        left -= found
+    return beats
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_are_told_apart_step_by_step_by_the_largest_ratio_of_what_is_left(seed):
+    values = list(np.random.default_rng(seed).normal(0, 1, 6))
+    samples = around(values, np.linspace(0.1, 0.5, 6), resamples=400, seed=seed)
+    found = compare_all(values, samples, "higher")
+    beats = expected(values, samples)
+    assert {(int(j), int(k)) for j, k in np.argwhere(found.beats)} == beats
+    for model, (best, worst) in enumerate(found.rank_intervals()):
+        assert best == 1 + sum(loser == model for _, loser in beats)
+        assert worst == 6 - sum(winner == model for winner, _ in beats)
+    mirrored = compare_all([-value for value in values], -samples, "lower")
+    assert (mirrored.beats == found.beats).all()
+
+
+def test_all_rank_intervals_hold_at_once_where_the_marginal_ones_do_not():
+    # A standard error is 2.5 points here; tests/bench/bench_ranks.py has it to .3.
+    equal, _, spread, groups = (study(setting, 80, seed=3) for setting in SETTINGS)
+    assert equal.simultaneous >= 72
+    assert equal.simultaneous_split <= 8
+    assert equal.marginal <= 8
+    assert equal.marginal_split >= 60
+    assert spread.simultaneous >= 76
+    assert groups.simultaneous >= 76
+    assert groups.marginal < groups.simultaneous
+
+
+def test_holm_is_that_of_statsmodels():
+    values = list(np.linspace(0.5, 0.6, 8))
+    found = compare_all(values, around(values, 0.01), "higher", questions=300)
+    upper = np.triu_indices(8, 1)
+    assert found.holm()[upper] == pytest.approx(multipletests(found.p_values[upper], method="holm")[1], abs=1e-12)
+    assert (found.holm().T[upper] == found.holm()[upper]).all()
+
+
+def test_p_values_are_those_of_students_test_of_the_differences():
+    from scipy.stats import ttest_rel
+
+    generator = np.random.default_rng(1)
+    scores = generator.normal([0.5, 0.53, 0.6], 0.2, (400, 3))
+    found = compare_all(list(scores.mean(axis=0)), resampled_means(scores, resamples=20_000), "higher", 400)
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        expected_p = ttest_rel(scores[:, first], scores[:, second]).pvalue
+        assert found.p_values[first, second] == pytest.approx(expected_p, rel=0.1)
+
+
+def test_tiers_at_once_need_more_than_tiers_alone():
+    values = [0.9, 0.875, 0.4]
+    samples = around(values, 0.01 / np.sqrt(2) * 1.2)
+    found = compare_all(values, samples, "higher")
+    assert [tier.number for tier in found.tiers(values, "higher")] == [1, 1, 2]
+    assert not found.told_apart[0, 1]
+    assert found.p_values[0, 1] < 0.05
+
+
+def test_a_constant_distance_tells_apart_and_equal_models_never_are():
+    shared = np.random.default_rng(0).normal(0, 1, 500)
+    values = [0.9, 0.8, 0.8]
+    found = compare_all(values, np.column_stack([shared + value for value in values]), "higher")
+    assert found.rank_intervals() == [(1, 1), (2, 3), (2, 3)]
+    assert found.critical_value is None
+
+
+@pytest.mark.parametrize("case", ["few questions", "neither", "undefined", "no value", "skewed"])
+def test_what_has_no_interval_is_not_compared(case):
+    values, questions, better = [0.9, 0.5, 0.1], 200, "higher"
+    samples = around(values, 0.01)
+    if case == "few questions":
+        questions = 29
+    elif case == "neither":
+        better = "neither"
+    elif case == "undefined":
+        samples[:100, 1] = NAN
+    elif case == "no value":
+        values, samples[:, 1] = [0.9, None, 0.1], NAN
+    else:
+        samples[:, 1] = 0.5 + 0.01 * np.random.default_rng(1).exponential(5, RANK_RESAMPLES)
+    found = compare_all(values, samples, better, questions)
+    assert np.isnan(found.p_values[1]).all()
+    assert not found.told_apart[1].any()
+    assert found.rank_intervals()[1] == (1, 3)
+    assert found.told_apart[0, 2] == (case in ("undefined", "no value", "skewed"))
+
+
+def test_a_value_that_is_rarely_undefined_is_compared():
+    samples = around([0.9, 0.5], 0.01)
+    samples[:10, 1] = NAN
+    assert compare_all([0.9, 0.5], samples, "higher", 200).told_apart[0, 1]
+
+
+def test_samples_of_other_models_are_refused():
+    with pytest.raises(MetricInputError, match="for 3 models"):
+        compare_all([0.1, 0.2, 0.3], around([0.1, 0.2], 0.1), "higher")

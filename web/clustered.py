@@ -1,0 +1,17 @@
+"""Intervals of an evaluation whose questions belong together, as its page and the API state them."""
+
+from registry.results.selectables import Row
+from web.cache import OfSealed
+from web.responses import session
+
+_found: OfSealed[Row | None] = OfSealed()
+
+
+def clustered(evaluation_id: int, seal: str | None) -> Row | None:
+    """What `registry.results.clusters.clustered_intervals` says; None before the evaluation is sealed."""
+    # Here rather than above: the website starts without numpy, and most of its pages never need it.
+    from registry.results.clusters import clustered_intervals
+
+    if seal is None:
+        return None
+    return _found.get(f"{evaluation_id} {seal}", lambda: clustered_intervals(session(), evaluation_id))

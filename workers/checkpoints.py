@@ -1,0 +1,89 @@
+"""Quantised checkpoints as people publish them: which can be loaded, with which package, and why the others cannot.
+
+Weights are dequantised as they are loaded, so that every engine computes with the plain numbers that the file stands
+for. Kernels made for a format compute something else: many round activations, too.
+
+Imports neither torch nor transformers, so that a model's files are checked without them.
+"""
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from workers.errors import EngineError
+
+READABLE: Final = {
+    "bitsandbytes": "bitsandbytes",
+    "compressed-tensors": "compressed_tensors",
+    "fp8": None,
+    "mxfp4": None,
+}
+"""By the name in `quantization_config`: the package that reads the format besides transformers."""
+
+DEQUANTISED_WHILE_READ: Final = ("compressed-tensors", "fp8", "mxfp4")
+
+_SERVE: Final = (
+    "add the weights that it was made of, or let a server such as vLLM load it and add that with --kind openai"
+)
+
+
+def quantisation_of(folder: Path) -> str | None:
+    """How the weights of a model's folder are quantised; None where they are not.
+
+    Raises EngineError, with the reason and what to do, where they cannot be loaded here.
+    """
+    options = _options(folder)
+    if options is None:
+        return None
+    method = options.get("quant_method")
+    if method is None and (options.get("load_in_4bit") or options.get("load_in_8bit")):
+        method = "bitsandbytes"
+    if not isinstance(method, str) or method not in READABLE:
+        known = ", ".join((*READABLE, "GGUF"))
+        reason = f"quantised by {str(method)[:40]!r}, which cannot be dequantised while it is loaded (as {known} can)"
+        if method in ("gptq", "awq"):
+            reason = f"quantised by {method}, which only kernels of gptqmodel read, compiled for one kind of GPU"
+        raise EngineError(f"{folder}: its weights are {reason}; {_SERVE}")
+    for option, what in (("transform_config", "rotated"), ("sparsity_config", "sparse")):
+        value = options.get(option)
+        if isinstance(value, dict) and value and value.get("format") != "dense":
+            raise EngineError(f"{folder}: its weights are {what} besides being quantised by {method}; {_SERVE}")
+    package = READABLE[method]
+    if package is not None and find_spec(package) is None:
+        name = package.replace("_", "-")
+        raise EngineError(
+            f"{folder}: its weights are quantised by {method}, which the package {name} reads; install it here and for "
+            f"every worker: pip install {name}"
+        )
+    return method
+
+
+def ask_for_plain_weights(config: Any) -> None:
+    """Makes transformers dequantise the weights of a model's configuration as it reads them, where it can."""
+    options = getattr(config, "quantization_config", None) or config.get_text_config().quantization_config
+    if options.get("quant_method") in DEQUANTISED_WHILE_READ:
+        options["dequantize"] = True
+
+
+def dequantised(model: Any) -> Any:
+    """The model with plain weights, whatever it was read from, and no word that it was quantised."""
+    if getattr(model, "is_loaded_in_4bit", False) or getattr(model, "is_loaded_in_8bit", False):
+        model = model.dequantize()
+    model.hf_quantizer = None
+    model.is_quantized = False
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    return model
+
+
+def _options(folder: Path) -> dict[str, Any] | None:
+    path = folder / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        options = config.get("quantization_config") or (config.get("text_config") or {}).get("quantization_config")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        raise EngineError(f"{path}: not a valid configuration; save the model again") from None
+    if options is not None and not isinstance(options, dict):
+        raise EngineError(f"{path}: its quantization_config is not an object; save the model again")
+    return options

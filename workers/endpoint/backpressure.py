@@ -1,0 +1,65 @@
+"""How many requests are open at once: more while nothing waits in a server's queue, fewer while others wait.
+
+vLLM and SGLang show their queue at /metrics, in Prometheus's text format. A server that shows none is asked as many
+prompts at once as the setting says.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Final
+
+WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
+"""Gauges of the requests that wait for their turn, of all clients, one line for each engine of a server."""
+BLOCK_SIZE: Final = re.compile(r'^vllm:cache_config_info\{.*?\bblock_size="(\d{1,6})"', re.MULTILINE)
+"""Tokens of a block of vLLM's prefix cache."""
+SECONDS: Final = 0.5
+"""Between two readings of a server's figures; longer where reading them takes long."""
+_VALUE: Final = re.compile(r"^([a-z_:]+)(?:\{[^\n]*\})? +([0-9.e+]+)", re.MULTILINE)
+
+
+class Backpressure:
+    """Requests that may be open at once.
+
+    read: gives what a server's /metrics says, or None. first: the number to begin with, and to keep where the server
+    shows no queue. most: the number never to exceed.
+    """
+
+    def __init__(
+        self, read: Callable[[], str | None], first: int, most: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._read = read
+        self._clock = clock
+        self._first = self._limit = first
+        self._most = max(first, most)
+        self._next = clock()
+        self._silent = False
+        self.block_tokens: int | None = None
+
+    def limit(self) -> int:
+        """The number for now; reads the server's figures when they are due."""
+        if self._silent or self._clock() < self._next:
+            return self._limit
+        begun = self._clock()
+        figures = self._read()
+        waiting = None if figures is None else _waiting(figures)
+        if figures is None or waiting is None:
+            self._silent, self._limit = True, self._first  # a server does not begin to show them
+            return self._limit
+        found = BLOCK_SIZE.search(figures)
+        self.block_tokens = int(found[1]) if found else None
+        if waiting == 0:
+            self._limit = min(self._most, 2 * self._limit)
+        elif waiting > self._limit // 4:  # a few in the queue keep its batch full
+            self._limit = max(1, self._limit - waiting)
+        self._next = self._clock() + max(SECONDS, 10 * (self._clock() - begun))
+        return self._limit
+
+
+def _waiting(figures: str) -> int | None:
+    """Requests that wait, over all engines; None where the figures do not say."""
+    found = [value for name, value in _VALUE.findall(figures) if name in WAITING]
+    try:
+        return round(sum(map(float, found))) if found else None
+    except (ValueError, OverflowError):
+        return None

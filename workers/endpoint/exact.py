@@ -1,0 +1,417 @@
+"""Asking a server for exactly the tokens that are wanted, so that no label is unknown and no cached prefix is lost.
+
+The OpenAI protocol lists the most probable tokens only. Inference servers offer more than it, each in its own way and
+from some version on, so a server is tried on one sentence first: it must give all tokens that are asked for, with the
+log-probabilities that it lists itself. What it passes is used; a server that passes nothing is asked as before.
+
+Prompts are sent as tokens. The server's own tokenizer cuts the texts, and `workers.tokens` decides, as for a local
+model, which tokens stand for a label or an option.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, Final, Protocol, TypeVar
+
+from workers.endpoint.answers import (
+    MissingTokenError,
+    Token,
+    Usage,
+    drops_blanks,
+    echoed_ids,
+    generated_input_ids,
+    generated_token_ids,
+    ids_of_prompt,
+    ids_of_tokenizer,
+    listed_ids,
+    tokens_used,
+)
+from workers.endpoint.client import RefusedError
+from workers.tokens import Encode, ScoringPrompt, TokenisedContinuations, tokenise, tokenise_continuations
+
+Ask = Callable[[str, Mapping[str, Any], Event], Mapping[str, Any]]
+"""(URL, document to send, stop) → the server's answer. Raises EngineError where it refuses."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TOLERANCE_NATS: Final = 0.1
+"""How far the log-probabilities of a token may be apart when a server is asked twice: half precision moves them so far,
+and a server that leaves all other tokens out of account moves them further."""
+COMPARED: Final = 4
+"""How many of the listed tokens a server is asked for again, by number."""
+BLOCK_TOKENS: Final = 16
+"""Tokens of a block of vLLM's prefix cache, where the server does not tell."""
+REQUEST_TOKENS: Final = 8
+"""What a request costs beside its tokens, in tokens."""
+
+
+class Each(Protocol):
+    """Asks for each of several things, a few at a time, and gives the answers in order."""
+
+    def __call__(self, asked: Sequence[T], ask: Callable[[T, Event], R], /) -> list[R]:
+        """Raises what one of them raises."""
+        ...
+
+
+class Scorable(Protocol):
+    """A text and the continuations that are scored after it, one per position."""
+
+    @property
+    def text(self) -> str:
+        """As the model is shown it."""
+        ...
+
+    @property
+    def continuations(self) -> tuple[str, ...]:
+        """By position."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scored:
+    """logprobs[i][p]: log-probability (nats, ≤ 0) of continuation p after prompt i.
+
+    tokens_naive: of all prompts. tokens_computed: of those, what the server did not say that it had in its cache.
+    """
+
+    logprobs: list[list[float]]
+    tokens_naive: int
+    tokens_computed: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """The log-probability of each token that was asked for, by its id."""
+
+    logprobs: Mapping[int, float]
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class ReadWhole:
+    """The log-probability of each token of a continuation, in order."""
+
+    logprobs: list[float]
+    usage: Usage
+
+
+class Tokenizer:
+    """The server's tokenizer, by a route of its own or as a by-product of a completion."""
+
+    def __init__(self, ask: Ask, model: str, url: str, *, completes: bool) -> None:
+        """completes: the URL is that of completions, and what it writes is thrown away."""
+        self._ask = ask
+        self._model = model
+        self._url = url
+        self.name: Final = "return_token_ids" if completes else "tokenize"
+
+    def __call__(self, text: str, stop: Event) -> list[int]:
+        """Token ids of a whole text, with the special tokens that the model is shown. Raises EngineError."""
+        document: dict[str, Any] = {"model": self._model, "prompt": text}
+        if self.name == "tokenize":
+            return ids_of_tokenizer(self._ask(self._url, document, stop))
+        document |= {"max_tokens": 1, "temperature": 0, "return_token_ids": True}
+        return ids_of_prompt(self._ask(self._url, document, stop))
+
+
+class Way(Protocol):
+    """A way of asking for chosen tokens.
+
+    name, whole_name: as the engine fingerprint has them. at_once: how many next tokens a request reads, with the prompt
+    from the server's cache; 0: no way to read a continuation token by token is cheaper than to read it as a whole.
+    """
+
+    name: str
+    whole_name: str
+    at_once: int
+
+    def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
+        """Log-probabilities of the wanted tokens, each as the one that follows the context."""
+        ...
+
+    def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
+        """Log-probabilities of a continuation's tokens, each after all before it."""
+        ...
+
+
+class Echo:
+    """The prompt repeated with its log-probabilities: any vLLM. It computes each prompt in full."""
+
+    name = "echo"
+    whole_name = "echo"
+    at_once = 0
+
+    def __init__(self, ask: Ask, model: str, url: str) -> None:
+        self._send = ask
+        self._model = model
+        self._url = url
+
+    def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
+        """One request for each token."""
+        reads = [(token, self.whole(context, [token], stop)) for token in wanted]
+        return Read({token: read.logprobs[0] for token, read in reads}, _sum([read.usage for _, read in reads]))
+
+    def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
+        """One request."""
+        document = self._complete([*context, *continuation], stop, max_tokens=0, logprobs=0, echo=True)
+        return ReadWhole(echoed_ids(document, continuation), tokens_used(document))
+
+    def _complete(self, tokens: Sequence[int], stop: Event, **parameters: Any) -> Mapping[str, Any]:
+        document = {"model": self._model, "prompt": list(tokens), "temperature": 0, **parameters}
+        return self._send(self._url, document | {"return_tokens_as_token_ids": True}, stop)
+
+
+class LogprobTokenIds(Echo):
+    """vLLM's `logprob_token_ids`; a server that does not know it ignores it."""
+
+    name = "logprob_token_ids"
+    at_once = 128  # it takes no more; options that follow the same text can be more
+
+    def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
+        """One request, or as many as the number of tokens takes."""
+        logprobs: dict[int, float] = {}
+        usages = []
+        for start in range(0, len(wanted), self.at_once):
+            some = list(wanted[start : start + self.at_once])
+            document = self._complete(context, stop, max_tokens=1, logprobs=1, logprob_token_ids=some)
+            logprobs |= listed_ids(document, some)
+            usages.append(tokens_used(document))
+        return Read(logprobs, _sum(usages))
+
+
+class AllowedTokenIds(Echo):
+    """Older vLLM: a token that is the only one allowed is written, with the log-probability it had among all.
+
+    One request for each token, of which all but the first find the prompt in the server's cache.
+    """
+
+    name = "allowed_token_ids"
+    at_once = 1
+
+    def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
+        """One request for each token."""
+        logprobs: dict[int, float] = {}
+        usages = []
+        for token in wanted:
+            document = self._complete(context, stop, max_tokens=1, logprobs=0, allowed_token_ids=[token])
+            logprobs |= listed_ids(document, [token])
+            usages.append(tokens_used(document))
+        return Read(logprobs, _sum(usages))
+
+
+class Generate:
+    """SGLang's own route, /generate. Its cache is read up to where log-probabilities begin."""
+
+    name = "token_ids_logprob"
+    whole_name = "logprob_start_len"
+    at_once = 0
+
+    def __init__(self, ask: Ask, url: str) -> None:
+        self._ask = ask
+        self._url = url
+
+    def next_tokens(self, context: Sequence[int], wanted: Sequence[int], stop: Event) -> Read:
+        """One request."""
+        document = self._generate(context, stop, 1, token_ids_logprob=list(wanted))
+        return Read(generated_token_ids(document, wanted), tokens_used(document))
+
+    def whole(self, context: Sequence[int], continuation: Sequence[int], stop: Event) -> ReadWhole:
+        """One request."""
+        document = self._generate([*context, *continuation], stop, 0, logprob_start_len=len(context) - 1)
+        return ReadWhole(generated_input_ids(document, continuation), tokens_used(document))
+
+    def _generate(self, tokens: Sequence[int], stop: Event, written: int, **parameters: Any) -> Mapping[str, Any]:
+        document = {
+            "input_ids": list(tokens),
+            "sampling_params": {"temperature": 0, "max_new_tokens": written},
+            "return_logprob": True,
+        }
+        return self._ask(self._url, document | parameters, stop)
+
+
+class ExactTokens:
+    """A server that passed: prompts in, log-probabilities of their labels or options out, none of them unknown.
+
+    block_tokens: of the server's prefix cache.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, way: Way, block_tokens: int | None) -> None:
+        self._tokenizer = tokenizer
+        self._way = way
+        self._block = block_tokens or BLOCK_TOKENS
+
+    def settings(self) -> dict[str, object]:
+        """How the server is asked, for the engine fingerprint; block_tokens decides between two ways."""
+        settings = {"labels": self._way.name, "continuations": self._way.whole_name, "tokens": self._tokenizer.name}
+        if not self._way.at_once:
+            return {**settings}
+        return {**settings, "continuations": f"token by token, or {self._way.whole_name}", "block_tokens": self._block}
+
+    def score(self, prompts: Sequence[Scorable], each: Each) -> Scored:
+        """The log-probability of the token that stands for each label.
+
+        Raises MissingTokenError when the server leaves out a token that it was asked for, and EngineError when two
+        labels begin with the same token.
+        """
+        encode = self._encode(prompts, each)
+        tokenised = [tokenise(encode, _scoring(prompt)) for prompt in prompts]
+        wanted: dict[tuple[int, ...], list[int]] = {}
+        for prompt in tokenised:
+            known = wanted.setdefault(tuple(prompt.context), [])
+            known += [label for label in prompt.labels if label not in known]
+        reads = self._read_next(wanted, each)
+        logprobs = [[reads[tuple(prompt.context)].logprobs[label] for label in prompt.labels] for prompt in tokenised]
+        return Scored(logprobs, *_tokens(sum(map(len, wanted)), [read.usage for read in reads.values()]))
+
+    def score_continuations(self, prompts: Sequence[Scorable], each: Each) -> Scored:
+        """The log-probability of each whole continuation, summed over its tokens; raises as `score` does.
+
+        Each is read token by token where that is cheaper than having the whole prompt repeated.
+        """
+        encode = self._encode(prompts, each)
+        tokenised = [tokenise_continuations(encode, _scoring(prompt)) for prompt in prompts]
+        steps: dict[tuple[int, ...], list[int]] = {}
+        wholes: dict[tuple[int, tuple[int, ...]], None] = {}
+        by_steps = [self._is_cheaper_by_steps(prompt) for prompt in tokenised]
+        for prompt, stepwise in zip(tokenised, by_steps, strict=True):
+            context = tuple(prompt.context)
+            for own in prompt.continuations:
+                if not stepwise:
+                    wholes[len(context), (*context, *own)] = None
+                    continue
+                for place, token in enumerate(own):
+                    known = steps.setdefault((*context, *own[:place]), [])
+                    if token not in known:
+                        known.append(token)
+        by_step = self._read_next(steps, each)
+        by_whole = self._read_whole(list(wholes), each)
+        logprobs = []
+        for prompt, stepwise in zip(tokenised, by_steps, strict=True):
+            context = tuple(prompt.context)
+            tokens = [
+                _along(by_step, context, own) if stepwise else by_whole[len(context), (*context, *own)].logprobs
+                for own in prompt.continuations
+            ]
+            logprobs.append([min(0.0, math.fsum(values)) for values in tokens])
+        texts = {(*prompt.context, *own) for prompt in tokenised for own in prompt.continuations}
+        usages = [read.usage for read in by_step.values()] + [read.usage for read in by_whole.values()]
+        return Scored(logprobs, *_tokens(sum(map(len, texts)), usages))
+
+    def _encode(self, prompts: Sequence[Scorable], each: Each) -> Encode:
+        texts = list(
+            dict.fromkeys(
+                text for prompt in prompts for text in (prompt.text, *map(prompt.text.__add__, prompt.continuations))
+            )
+        )
+        return dict(zip(texts, each(texts, self._tokenizer), strict=True)).__getitem__
+
+    def _read_next(self, wanted: Mapping[tuple[int, ...], list[int]], each: Each) -> dict[tuple[int, ...], Read]:
+        # In the order of a depth-first walk: a prompt comes next to those it shares the longest beginning with, and
+        # before those that extend it, so that what the server keeps of it is still there.
+        contexts = sorted(wanted)
+        reads = each(contexts, lambda context, stop: self._way.next_tokens(context, wanted[context], stop))
+        return dict(zip(contexts, reads, strict=True))
+
+    def _read_whole(
+        self, wanted: Sequence[tuple[int, tuple[int, ...]]], each: Each
+    ) -> dict[tuple[int, tuple[int, ...]], ReadWhole]:
+        ordered = sorted(wanted, key=lambda one: one[1])
+        reads = each(ordered, lambda one, stop: self._way.whole(one[1][: one[0]], one[1][one[0] :], stop))
+        return dict(zip(ordered, reads, strict=True))
+
+    def _is_cheaper_by_steps(self, prompt: TokenisedContinuations) -> bool:
+        """Whether reading token by token computes less, counted in tokens.
+
+        Decided by the prompt alone, so that it is always asked in the same way. A step computes again what of its
+        prompt does not fill a block of the cache.
+        """
+        if not self._way.at_once:
+            return False
+        length = len(prompt.context)
+        after: dict[tuple[int, ...], set[int]] = {}
+        for own in prompt.continuations:
+            for place, token in enumerate(own):
+                after.setdefault(tuple(own[:place]), set()).add(token)
+        requests = sum(-(-len(tokens) // self._way.at_once) for tokens in after.values())
+        again = sum(self._not_cached(length + len(node)) for node in after if node)
+        distinct = {tuple(own) for own in prompt.continuations}
+        whole = sum(length + len(own) + REQUEST_TOKENS for own in distinct)
+        return length + again + REQUEST_TOKENS * requests < whole
+
+    def _not_cached(self, length: int) -> int:
+        return length - (length - 1) // self._block * self._block
+
+
+def find_exact(
+    tokenizers: Sequence[Tokenizer],
+    ways: Sequence[Way],
+    sentence: str,
+    listed: Sequence[Token],
+    block_tokens: int | None,
+    stop: Event,
+) -> ExactTokens | None:
+    """The first tokenizer and the first way that pass; None where there is none.
+
+    sentence: what the server was asked to continue. listed: the tokens that it gave as the most probable ones.
+    """
+    for tokenizer in tokenizers:
+        try:
+            context = tokenizer(sentence, stop)
+            expected = _numbered(tokenizer, sentence, context, listed, stop)
+        except (MissingTokenError, RefusedError):
+            continue
+        for way in ways:
+            if expected and _passes(way, context, expected, stop):
+                return ExactTokens(tokenizer, way, block_tokens)
+    return None
+
+
+def _numbered(
+    tokenizer: Tokenizer, sentence: str, context: Sequence[int], listed: Sequence[Token], stop: Event
+) -> dict[int, float]:
+    """Log-probabilities of listed tokens by their ids: of those that the tokenizer cuts off the sentence again.
+
+    The least probable ones: by these it shows whether other tokens are taken into account.
+    """
+    expected: dict[int, float] = {}
+    blank = " " if drops_blanks(listed) else ""
+    for token in sorted(listed, key=lambda token: token.logprob or 0.0):
+        ids = tokenizer(sentence + blank + token.text, stop)
+        # Of two tokens that are shown alike the listed value may be the other's.
+        alone = sum(one.text == token.text for one in listed) == 1
+        if alone and token.logprob is not None and len(ids) == len(context) + 1 and ids[:-1] == list(context):
+            expected[ids[-1]] = token.logprob
+        if len(expected) == COMPARED:
+            break
+    return expected
+
+
+def _passes(way: Way, context: Sequence[int], expected: Mapping[int, float], stop: Event) -> bool:
+    """Whether a server gives the expected log-probabilities, and those of tokens that it did not list."""
+    # Tokens of the sentence itself: they are in the vocabulary, and hardly what follows.
+    others = [token for token in dict.fromkeys(context) if token not in expected][:COMPARED]
+    try:
+        read = way.next_tokens(context, [*expected, *others], stop).logprobs
+    except (MissingTokenError, RefusedError):
+        return False
+    return all(abs(read[token] - value) <= TOLERANCE_NATS for token, value in expected.items())
+
+
+def _scoring(prompt: Scorable) -> ScoringPrompt:
+    return ScoringPrompt(prompt.text, prompt.continuations)
+
+
+def _along(steps: Mapping[tuple[int, ...], Read], context: tuple[int, ...], own: Sequence[int]) -> list[float]:
+    return [steps[*context, *own[:place]].logprobs[token] for place, token in enumerate(own)]
+
+
+def _sum(usages: Sequence[Usage]) -> Usage:
+    return Usage(sum(one.prompt or 0 for one in usages), None, sum(one.cached for one in usages))
+
+
+def _tokens(naive: int, usages: Sequence[Usage]) -> tuple[int, int]:
+    """(of all prompts, computed); what a server does not report as cached counts as computed, but not twice."""
+    asked = sum(usage.prompt or 0 for usage in usages)
+    return naive, min(naive, asked - sum(usage.cached for usage in usages))

@@ -1,0 +1,122 @@
+"""What an endpoint client waits for before a request, and what it learns from a server's limit headers.
+
+The pace itself is kept elsewhere, since all workers that use a key share it.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Final, Protocol
+
+CHARACTERS_PER_TOKEN: Final = 3
+"""Fewer than most texts have, so that more tokens are reserved than are needed."""
+LONGEST_HOLD_SECONDS: Final = 60.0
+"""Limits are by the minute: no exhausted one is waited for longer. A server that wants more says Retry-After."""
+_DURATION: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_REMAINING: Final = re.compile(r"(.*ratelimit.*?)-?remaining(.*)")
+
+
+class Pace(Protocol):
+    """The limits of one key."""
+
+    def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
+        """Returns when a request for so many tokens may begin; waits with `pause`, which may raise."""
+        ...
+
+    def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
+        """An answer came: how many tokens it took, and what its headers say of the limits."""
+        ...
+
+    def hold(self, seconds: float) -> None:
+        """The server asks to wait."""
+        ...
+
+
+class NoPace:
+    """No limits."""
+
+    def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
+        """At once."""
+
+    def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
+        """Nothing to keep."""
+
+    def hold(self, seconds: float) -> None:
+        """Whoever was asked to wait waits by itself."""
+
+
+def seconds_of(retry_after: str) -> float | None:
+    """Seconds of a Retry-After header, which gives a number or a date; None for anything else."""
+    if retry_after.strip().isdecimal():
+        return float(retry_after)
+    try:
+        until = parsedate_to_datetime(retry_after).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0.0, until - time.time())
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks to wait in retry-after-ms (OpenAI, Azure) or Retry-After; None: neither."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    said = headers.get("retry-after")
+    return None if said is None else seconds_of(said)
+
+
+def exhausted_for(headers: Mapping[str, str]) -> float:
+    """Seconds until a limit is there again that an answer says is used up; 0 where none is.
+
+    headers: names in lower case. OpenAI's `x-ratelimit-remaining-requests` and `x-ratelimit-reset-requests`,
+    Anthropic's `anthropic-ratelimit-requests-remaining` and `-reset`, and `ratelimit-remaining` and `-reset` of others.
+    """
+    waits = [0.0]
+    for name, value in headers.items():
+        found = _REMAINING.fullmatch(name)
+        if found is not None and _number(value) == 0:
+            before, after = found.groups()
+            waits.append(_until(headers.get(f"{before}-reset{after}", "")) or 0.0)
+    return min(max(waits), LONGEST_HOLD_SECONDS)
+
+
+def stated_limits(headers: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """(requests, tokens) a minute that OpenAI's or Anthropic's headers say are allowed; None: not said."""
+    return (
+        _limit(headers, "x-ratelimit-limit-requests", "anthropic-ratelimit-requests-limit"),
+        _limit(headers, "x-ratelimit-limit-tokens", "anthropic-ratelimit-tokens-limit"),
+    )
+
+
+def _limit(headers: Mapping[str, str], *names: str) -> int | None:
+    found = (_number(headers.get(name)) for name in names)
+    return next((int(value) for value in found if value is not None and value >= 1), None)
+
+
+def _until(reset: str) -> float | None:
+    """Seconds until a limit is reset: 12, 6m0s, 20ms, or a time."""
+    number = _number(reset)
+    if number is not None:
+        now = time.time()
+        # Seconds, or a time in seconds or milliseconds since 1970.
+        return max(0.0, number / 1000 - now if number > 1e11 else number - now if number > 1e9 else number)
+    duration = _DURATION.fullmatch(reset)
+    if duration is not None and reset:
+        hours, minutes, seconds, milliseconds = (float(part or 0) for part in duration.groups())
+        return 3600 * hours + 60 * minutes + seconds + milliseconds / 1000
+    try:
+        at = datetime.fromisoformat(reset)
+    except ValueError:
+        return None
+    return None if at.tzinfo is None else max(0.0, at.timestamp() - time.time())
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value >= 0 else None

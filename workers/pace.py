@@ -1,0 +1,68 @@
+"""The pace of a key that all workers share: its limits are kept in the database."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sqlalchemy import Engine
+
+from registry.db import read_session, write_session
+from registry.providers import limits
+from registry.revisions.endpoints import Endpoint
+from workers.endpoint.pacing import exhausted_for, stated_limits
+
+IDLE_SECONDS: Final = 10.0
+"""After which PostgreSQL takes a row back from a worker that was frozen while it held it."""
+
+
+class SharedPace:
+    """The limits of an endpoint's key. Threads and processes may share it."""
+
+    def __init__(self, engine: Engine, endpoint: Endpoint) -> None:
+        self.key = endpoint.limits_key()
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._limits = limits.Limits(endpoint.requests_per_minute, endpoint.tokens_per_minute)
+
+    @property
+    def limits(self) -> limits.Limits:
+        """As configured, or as the server says where that is less."""
+        with self._lock:
+            return self._limits
+
+    def turn(self, tokens: int, pause: Callable[[float], None]) -> None:
+        """Returns when a request for so many tokens may begin."""
+        while True:
+            with write_session(self._engine, IDLE_SECONDS) as session:
+                wait_s = limits.reserve(session, self.key, self.limits, tokens)
+            if not self.wait(wait_s, pause):
+                return
+
+    def wait(self, seconds: float, pause: Callable[[float], None]) -> bool:
+        """Waits for a place; True where the provider asked to wait meanwhile, so that another place is needed."""
+        if seconds <= 0:
+            return False
+        pause(seconds)
+        with read_session(self._engine) as session:
+            return limits.held_for(session, self.key) > 0
+
+    def done(self, reserved: int, used: int | None, headers: Mapping[str, str]) -> None:
+        """Gives back tokens that were not needed, and heeds what the headers say of the limits."""
+        self.heed(headers)
+        if used is not None and self.limits.tokens_per_minute is not None:
+            with write_session(self._engine, IDLE_SECONDS) as session:
+                limits.refund(session, self.key, self.limits, reserved, used)
+
+    def heed(self, headers: Mapping[str, str]) -> None:
+        """Lowers limits to what an answer states, and waits for one that it says is used up."""
+        stated = stated_limits(headers)
+        with self._lock:
+            self._limits = self._limits.at_most(*stated)
+        wait_s = exhausted_for(headers)
+        if wait_s > 0:
+            self.hold(wait_s)
+
+    def hold(self, seconds: float) -> None:
+        """Lets no request of any worker begin for so long."""
+        with write_session(self._engine, IDLE_SECONDS) as session:
+            limits.hold(session, self.key, seconds)

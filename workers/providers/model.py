@@ -1,0 +1,343 @@
+"""A model that a provider serves, asked a shard's prompts: what was answered before is not asked again."""
+
+import hashlib
+import random
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import Engine
+
+from registry.db import read_session, write_session
+from registry.errors import ModelError
+from registry.prompting.prompts import Prompt
+from registry.providers import budgets, calls
+from registry.providers.prices import Price, load_prices
+from registry.queue.claims import Claim
+from registry.queue.shards import ShardPrompt
+from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
+from registry.settings import Settings
+from workers.asking import Scores, ShouldStop, Written, turns_of
+from workers.endpoint.client import FIRST_WAIT_SECONDS, REASON_LENGTH, read_key
+from workers.endpoint.engine import STOP_SECONDS
+from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, retry_after
+from workers.errors import EngineError, InterruptedScoringError
+from workers.pace import IDLE_SECONDS, SharedPace
+from workers.providers.answers import Answer, Api, RefusedRequestError, Wanted
+from workers.providers.transport import connect, refused
+
+BUDGET_POLL_SECONDS: Final = 0.5
+_SEED_BITS: Final = 31
+_WRONG_KEY: Final = frozenset({401, 403})
+_TRY_AGAIN: Final = frozenset({408, 409, 425, 429})
+_SERVER_ERRORS: Final = 500
+_DRAWN: Final = random.Random()  # noqa: S311 - waits are no secret
+"""Workers that were refused together come back one after the other."""
+
+
+def open_provider(location: str, model: str, engine: Engine, settings: Settings) -> "ProviderModel":
+    """The model at a location, checked against the endpoints of this process.
+
+    Raises ModelError where the location is on no endpoint, the key is missing, or the libraries are not installed.
+    """
+    location = canonical_url(location)
+    endpoint = find_endpoint(load_endpoints(settings.endpoints), location)
+    return ProviderModel(endpoint, location, model, engine, settings)
+
+
+def inspect_provider(endpoint: Endpoint, location: str, settings: Settings) -> None:
+    """Checks that a provider could be asked; whether it serves a model is first seen when it is asked.
+
+    Raises ModelError where the key is missing or the libraries are not installed.
+    """
+    _api(endpoint, location, read_key(endpoint), settings).close()
+
+
+def _api(
+    endpoint: Endpoint,
+    location: str,
+    key: str | None,
+    settings: Settings,
+    heed: Callable[[Mapping[str, str]], None] | None = None,
+) -> Api:
+    """heed: is given the headers of every answer."""
+    provider = endpoint.provider
+    assert provider is not None
+    try:
+        if provider == "bedrock":
+            from workers.providers.bedrock_api import BedrockApi
+
+            return BedrockApi(location, key, settings)
+        if provider == "anthropic":
+            from workers.providers.anthropic_api import AnthropicApi
+
+            return AnthropicApi(location, key, connect(endpoint, key, settings, heed))
+        if provider == "google":
+            from workers.providers.google_api import GoogleApi
+
+            return GoogleApi(location, key, connect(endpoint, key, settings, heed))
+        from workers.providers.openai_api import OpenAIApi
+
+        return OpenAIApi(provider, location, key, connect(endpoint, key, settings, heed))
+    except ModuleNotFoundError as error:
+        raise ModelError(
+            f"endpoint {endpoint.name}: asking {provider} needs the package {error.name}; install "
+            "'shuffleboard[providers]' for every worker"
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """One prompt that has no answer yet."""
+
+    journal: calls.Journal
+    key: calls.Key
+    messages: list[dict[str, str]]
+    wanted: Wanted
+    price: Price | None
+
+
+class ProviderModel:
+    """A model that a provider serves. `begin` a shard before it is asked.
+
+    budget_tokens: there for the interface; each prompt is a request of its own.
+    """
+
+    reusable: Final = False
+
+    def __init__(self, endpoint: Endpoint, location: str, model: str, engine: Engine, settings: Settings) -> None:
+        self.budget_tokens = 1
+        self._endpoint = endpoint
+        self._host = host_of(location)
+        self._model = model
+        self._engine = engine
+        self._settings = settings
+        self._key = read_key(endpoint)
+        self._pace = SharedPace(engine, endpoint)
+        self._api = _api(endpoint, location, self._key, settings, self._pace.heed)
+        self._claim: Claim | None = None
+        self._said: dict[str, object] = {}
+
+    def begin(self, claim: Claim) -> None:
+        """The shard that is asked next."""
+        self._claim = claim
+
+    def score(self, items: Sequence[ShardPrompt], *, whole: bool, should_stop: ShouldStop) -> Scores:  # noqa: ARG002
+        """Not possible: providers give too few log-probabilities, or none."""
+        raise EngineError(
+            f"endpoint {self._endpoint.name}: {self._endpoint.provider} gives written answers only; use a protocol "
+            "that generates text"
+        )
+
+    def write(
+        self, items: Sequence[ShardPrompt], seeds: Sequence[str], generation: Mapping[str, Any], should_stop: ShouldStop
+    ) -> tuple[list[Written], int, int]:
+        """What the model writes after each prompt that has no answer yet, with the answers that there are.
+
+        Raises EngineError where a request fails for good, and InterruptedScoringError when asked to stop or when a
+        budget is reached, which also pauses the evaluation. What was answered until then stays.
+        """
+        assert self._claim is not None
+        claim, keys = self._claim, [(item.question_id, item.variant.ordinal) for item in items]
+        with write_session(self._engine, IDLE_SECONDS) as session:
+            journal = calls.open_journal(session, claim.shard_id, claim.fence, claim.evaluation_id, keys)
+            known = set(calls.answers(session, claim.evaluation_id, keys))
+        price = load_prices(self._settings.prices).find(self._endpoint.provider or "", self._model)
+        asking = [
+            _Asked(journal, key, _messages(item.prompt), self._wanted(generation, seed), price)
+            for item, seed, key in zip(items, seeds, keys, strict=True)
+            if key not in known
+        ]
+        try:
+            self._all(asking, should_stop)
+        except budgets.BudgetReachedError:
+            with write_session(self._engine, IDLE_SECONDS) as session:
+                budgets.pause(session, claim.evaluation_id)
+            raise InterruptedScoringError from None
+        except calls.LostClaimError:
+            raise InterruptedScoringError from None
+        with read_session(self._engine) as session:
+            found = calls.answers(session, claim.evaluation_id, keys)
+        self._said = {
+            name: ", ".join(sorted({value for call in found.values() if (value := getattr(call, name))}))
+            for name in ("served_model", "system_fingerprint")
+        }
+        tokens = sum((call.prompt_tokens or 0) + (call.written_tokens or 0) for call in found.values())
+        written = [
+            Written(
+                call.text or "",
+                call.written_tokens,
+                call.outcome != "cut-off",
+                declined=call.outcome in {"refused", "filtered"},
+            )
+            for call in (found[key] for key in keys)
+        ]
+        return written, tokens, tokens
+
+    def _wanted(self, generation: Mapping[str, Any], seed: str) -> Wanted:
+        digest = hashlib.sha256(f"{generation['seed']}:{seed}".encode()).digest()
+        greedy = generation["sampling"] == "greedy"
+        return Wanted(
+            max_tokens=int(generation["max_tokens"]),
+            reasoning_tokens=self._endpoint.thinking_tokens(self._model),
+            temperature=0.0 if greedy else float(generation["temperature"]),
+            top_p=None if greedy else float(generation["top_p"]),
+            top_k=None if greedy else int(generation["top_k"]),
+            seed=int.from_bytes(digest[:4], "big") >> (32 - _SEED_BITS),
+            stop=tuple(generation["stop"]),
+        )
+
+    def _all(self, asking: Sequence[_Asked], should_stop: ShouldStop) -> None:
+        """Asks for each, several at once. The first error ends it, once those under way have been answered."""
+        stop = threading.Event()
+        with ThreadPoolExecutor(self._settings.endpoint_in_flight, thread_name_prefix="provider") as pool:
+            futures: list[Future[None]] = [pool.submit(self._ask, one, stop) for one in asking]
+            waiting = set(futures)
+            try:
+                while waiting:
+                    if should_stop():
+                        raise InterruptedScoringError
+                    done, waiting = wait(waiting, STOP_SECONDS, FIRST_EXCEPTION)
+                    for future in done:
+                        future.result()
+            finally:
+                # What is under way is paid for: its answer is waited for and stored.
+                stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                while any(future.running() for future in futures):
+                    should_stop()
+                    wait([future for future in futures if future.running()], STOP_SECONDS)
+
+    def _ask(self, asked: _Asked, stop: threading.Event) -> None:
+        """Stores an answer. Raises EngineError where there is none after as many attempts as are allowed."""
+
+        def pause(seconds: float) -> None:
+            if stop.wait(max(0.0, seconds)):
+                raise InterruptedScoringError
+
+        longest, attempts = self._settings.endpoint_wait_seconds, self._settings.endpoint_attempts
+        text = "".join(turn["content"] for turn in asked.messages)
+        reserved = len(text) // CHARACTERS_PER_TOKEN + asked.wanted.most_tokens
+        most = None if asked.price is None else asked.price.at_most(text, asked.wanted.most_tokens)
+        for attempt in range(1, attempts + 1):
+            self._pace.turn(reserved, pause)
+            call_id = self._begin(asked, most, pause)
+            try:
+                answer = self._answer(asked)
+            except RefusedRequestError as error:
+                # An error that the provider answers costs nothing; what came of a lost request nobody knows.
+                cost = None if error.status is None else 0.0
+                with write_session(self._engine, IDLE_SECONDS) as session:
+                    calls.failed(session, asked.journal, call_id, self.clean(str(error)), cost)
+                wait_s = retry_after(error.headers)
+                if wait_s is not None:
+                    self._pace.hold(min(wait_s, longest))
+                if attempt == attempts or not _may_pass(error) or (wait_s or 0.0) > longest:
+                    raise EngineError(self._reason(error, attempt, wait_s)) from None
+                pause(_DRAWN.uniform(0, min(longest, FIRST_WAIT_SECONDS * 2**attempt)) if wait_s is None else wait_s)
+                continue
+            self._store(asked, call_id, answer)
+            if answer.written_tokens is not None:
+                self._pace.done(reserved, (answer.prompt_tokens or 0) + answer.written_tokens, {})
+            return
+
+    def _begin(self, asked: _Asked, most: float | None, pause: Callable[[float], None]) -> int:
+        """Writes the call down; waits while calls under way may leave room in a budget."""
+        while True:
+            pause(0)
+            try:
+                with write_session(self._engine, IDLE_SECONDS) as session:
+                    return calls.begin(session, asked.journal, asked.key, most)
+            except budgets.BudgetHeldError:
+                pause(BUDGET_POLL_SECONDS)
+
+    def _answer(self, asked: _Asked) -> Answer:
+        """Raises RefusedRequestError, but for content that a filter refused: that is an answer, too."""
+        try:
+            answer = self._api.ask(self._model, asked.messages, asked.wanted)
+        except Exception as error:
+            refusal = refused(error)
+            if refusal is None:
+                raise
+            if not self._api.is_filtered(refusal.status, refusal.document):
+                raise refusal from None
+            return Answer("", "filtered", f"HTTP {refusal.status}", cost=0.0)
+        return answer.cut_at(asked.wanted.stop)
+
+    def _store(self, asked: _Asked, call_id: int, answer: Answer) -> None:
+        cost = answer.cost
+        if cost is None and asked.price is not None and answer.written_tokens is not None:
+            cost = asked.price.of(answer.prompt_tokens or 0, answer.cached_tokens or 0, answer.written_tokens)
+        with write_session(self._engine, IDLE_SECONDS) as session:
+            calls.answered(
+                session,
+                asked.journal,
+                call_id,
+                # PostgreSQL's text holds no NUL.
+                text=answer.text.replace("\x00", "\N{REPLACEMENT CHARACTER}"),
+                outcome=answer.outcome,
+                stop_reason=_named(answer.stop_reason),
+                served_model=_named(answer.served_model),
+                system_fingerprint=_named(answer.system_fingerprint),
+                prompt_tokens=answer.prompt_tokens,
+                cached_tokens=answer.cached_tokens,
+                written_tokens=answer.written_tokens,
+                reasoning_tokens=answer.reasoning_tokens,
+                cost=cost,
+            )
+
+    def _reason(self, error: RefusedRequestError, attempts: int, wait_s: float | None) -> str:
+        status = "" if error.status is None else f"answers {error.status}: "
+        asks = "" if wait_s is None else f", and asks to wait {wait_s:.0f} s"
+        tried = f"; tried {attempts} times" if attempts > 1 else ""
+        if error.status in _WRONG_KEY:
+            tried = f"; check the key of endpoint {self._endpoint.name}"
+        return f"{self._host}: {status}{self.clean(str(error))}{asks}{tried}"
+
+    def settings(self, definition: Mapping[str, Any]) -> dict[str, object]:
+        """Who was asked with which parameters, and which models answered the newest shard's prompts."""
+        generation = definition["generation"]
+        wanted = self._wanted(generation, "")
+        return {
+            "engine": "provider",
+            "provider": self._endpoint.provider,
+            "library": self._api.library,
+            "host": self._host,
+            "model": self._model,
+            "device": "endpoint",
+            "generation": dict(generation),
+            "sent": sorted(self._api.parameters(wanted)),
+            "reasoning_tokens": wanted.reasoning_tokens,
+            **{name: value for name, value in self._said.items() if value},
+        }
+
+    def tokens(self, item: ShardPrompt) -> int:  # noqa: ARG002 - a provider's tokenizer is not known
+        """Not known."""
+        return 0
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._api.close()
+
+    def clean(self, text: str) -> str:
+        """What a provider said, on one line, cut short, without the key."""
+        line = " ".join(text.replace(self._key, "[key]").split() if self._key else text.split())
+        shown = "".join(character for character in line if character.isprintable())
+        return shown if len(shown) <= REASON_LENGTH else shown[:REASON_LENGTH] + "…"
+
+
+def _may_pass(error: RefusedRequestError) -> bool:
+    """Whether a later attempt may be answered."""
+    return error.status is None or error.status in _TRY_AGAIN or error.status >= _SERVER_ERRORS
+
+
+def _named(value: str | None) -> str | None:
+    """What a provider calls something, cut short."""
+    return None if value is None else value.replace("\x00", "")[:REASON_LENGTH] or None
+
+
+def _messages(prompt: Prompt) -> list[dict[str, str]]:
+    """The turns of a conversation; a prompt without any is what its user says."""
+    return turns_of(prompt) or [{"role": "user", "content": prompt.text}]
