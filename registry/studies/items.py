@@ -143,7 +143,7 @@ def _ways(session: Session, version_id: int) -> list[Row]:
         key = (row["protocol_id"], row["variant_set_id"], json.dumps(row["part"], sort_keys=True))
         way = found.setdefault(key, {"of_model": {}, "every": set()})
         way.update({name: row[name] for name in ("protocol", "shots", "variants", "prompts")})
-        way["part"] = part_label(row["part"] or {}).strip(" ()") or None
+        way["part"] = part_label(row["part"] or {})[2:-1] or None
         way["every"].add(row["id"])
         way["of_model"][row["model"]] = (row["id"], row["seal"])  # the newest comes last and stays
     for way in found.values():
