@@ -4,12 +4,12 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
-from string import ascii_uppercase
 from typing import Any, Final
 
 from markupsafe import Markup
 
 from registry.metrics import METRICS
+from registry.prompting.labels import letter
 from registry.results.asked import asked_how, one_order, why_undefined
 from registry.results.chance import CORRECTED, no_better_than_guessing
 from registry.results.designs import sampled_label
@@ -61,6 +61,11 @@ def signed_points(value: float) -> str:
 def signed_number(value: float) -> str:
     """A change of a fraction in percentage points, with its sign, without the unit."""
     return signed_points(value).removesuffix(" points")
+
+
+def two_digits(value: float) -> str:
+    """A correlation, or a share that may be negative."""
+    return f"{value:.2f}".replace("-", "−")
 
 
 def metric_change(metric: str, change: float) -> str:
@@ -164,11 +169,6 @@ def telling_names(left: Row, right: Row) -> tuple[str, str]:
     return names
 
 
-def letter(position: int) -> str:
-    """How pages name a position, whatever labels the model was shown: those are in the exact prompt."""
-    return ascii_uppercase[position] if position < len(ascii_uppercase) else str(position + 1)
-
-
 def json_text(document: Any) -> str:
     """A JSON document for reading: indented, keys sorted."""
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
@@ -237,6 +237,7 @@ FILTERS: Final = {
     "scaled": scaled,
     "signed_points": signed_points,
     "signed_number": signed_number,
+    "two_digits": two_digits,
     "p_value": p_value,
     "when": when,
     "duration": duration,

@@ -28,6 +28,7 @@ PATIENCE_SECONDS: Final = 2.0
 ENDPOINTS: Final = frozenset(
     {
         "api.benchmark",
+        "api.benchmark_items",
         "api.benchmarks",
         "api.board",
         "api.boards",
@@ -53,6 +54,7 @@ ENDPOINTS: Final = frozenset(
         "pages.benchmarks",
         "pages.evaluation",
         "pages.evaluation_question",
+        "pages.items",
         "pages.leaderboard",
         "pages.leaderboard_csv",
         "pages.metrics_guide",

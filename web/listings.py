@@ -83,6 +83,12 @@ def benchmark_questions(session: Session, benchmark_version_id: int, *, limit: i
     return rows_of(session, query)
 
 
+def texts_of_questions(session: Session, question_ids: Sequence[int]) -> dict[int, str]:
+    """Question to its text."""
+    query = select(Question.id, Question.text).where(Question.id.in_(question_ids))
+    return {question_id: text for question_id, text in session.execute(query)}  # noqa: C416 - rows are not pairs
+
+
 def subjects(session: Session, benchmark: str) -> list[str]:
     """Every subject of a benchmark's versions."""
     query = (

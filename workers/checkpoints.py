@@ -82,7 +82,9 @@ def _options(folder: Path) -> dict[str, Any] | None:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
         options = config.get("quantization_config") or (config.get("text_config") or {}).get("quantization_config")
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except OSError as error:
+        raise EngineError(f"{folder}: cannot be loaded: its config.json cannot be read ({error.strerror})") from None
+    except (ValueError, AttributeError, RecursionError):
         raise EngineError(f"{path}: not a valid configuration; save the model again") from None
     if options is not None and not isinstance(options, dict):
         raise EngineError(f"{path}: its quantization_config is not an object; save the model again")

@@ -658,6 +658,79 @@ class BenchmarkDocument(TypedDict):
     evaluations: list[LeaderboardRow]
 
 
+class ItemEstimate(TypedDict):
+    """A number over models, with its 95 % interval."""
+
+    value: float
+    interval: Interval
+
+
+class ItemReason(TypedDict):
+    """Why a question is worth a second look, and what was found. A reason proves nothing."""
+
+    reason: Annotated[str, Field(description="A name, such as other_option; more may be added.")]
+    found: Annotated[str, Field(description="What was found, as a sentence.")]
+
+
+class Item(TypedDict):
+    """A question through the models that answered it. Options are ordinals of the question's own order, from 0.
+
+    difficulty: the mean over models of the share of its prompts that they have right. discrimination: correlation of
+    that share with the sum of all others; null where it does not vary. lead: the share of weighted votes for the rival,
+    the most voted option that is not the answer, less that for the answer.
+    """
+
+    rank: int
+    question_id: int
+    external_id: str
+    subject: str | None
+    difficulty: ItemEstimate
+    discrimination: ItemEstimate | None
+    answer: int
+    rival: int
+    lead: float
+    suspicion: Annotated[float, Field(description="What ranks items: lead − 0.3 · discrimination.")]
+    reasons: list[ItemReason]
+
+
+class Reliability(TypedDict):
+    """Cronbach's alpha over models. kr20: every score is 0 or 1, so that alpha is KR-20."""
+
+    alpha: float
+    interval: Interval | None
+    kr20: bool
+
+
+class WayOfAsking(TypedDict):
+    """How a version was asked, of how many models; `evaluation` is one of them, and names the way."""
+
+    evaluation: int
+    protocol: str
+    shots: int
+    variants: str
+    part: Annotated[str | None, Field(description="Which part of the benchmark; null: all of it.")]
+    models: int
+
+
+class ItemList(TypedDict):
+    """The questions of a benchmark version, those with a reason for a second look first. Null below models_needed."""
+
+    benchmark: str
+    version: str
+    way: WayOfAsking | None
+    ways: list[WayOfAsking]
+    models: Annotated[int, Field(description="Models whose answers were read; of very many, a part.")]
+    models_needed: int
+    questions: int
+    reliability: Reliability | None
+    queue: Annotated[int, Field(description="How many of the first items have a reason for a second look.")]
+    items: list[Item]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
 class Protocol(TypedDict):
     """How models are asked and their answers read. `digest` names the definition for good."""
 

@@ -55,3 +55,8 @@ def scheme_labels(name: str, n_shown: int, what: str) -> tuple[tuple[str, ...], 
     scheme = LABEL_SCHEMES[name]
     labels = scheme.of(n_shown, what)
     return (labels[::-1] if name == "reversed" else labels), scheme.option
+
+
+def letter(position: int) -> str:
+    """How people are told of a position or option, whatever labels a model was shown: those are in the prompt."""
+    return LETTERS[position] if position < len(LETTERS) else str(position + 1)

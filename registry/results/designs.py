@@ -24,7 +24,7 @@ SAMPLED_METRICS: Final = tuple(
 
 def design_of(evaluation: Evaluation) -> dict[str, Any] | None:
     """What was asked for and how questions are drawn; None for an evaluation of all its questions."""
-    design: dict[str, Any] | None = evaluation.specification["questions"].get("precision")
+    design: dict[str, Any] | None = evaluation.specification.get("questions", {}).get("precision")
     return design
 
 

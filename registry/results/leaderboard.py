@@ -35,6 +35,7 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.results.asked import ASKED, asked_how, not_ranked
 from registry.results.chance import CORRECTED, above_chance, chances
+from registry.results.costs import costs_of
 from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.results.selection import Selection, evaluation_conditions
 from registry.statistics.competition_ranks import RANK_TOLERANCE
@@ -584,6 +585,7 @@ def _document(row: Row) -> Row:
         **{key: row[key] for key in (*COLUMNS, "prompts", "question_filter")},
         "asked": asked_how(row),
         "not_ranked": row["not_ranked"],
+        "cost": row["cost"],
         **({"above_chance": row["above_chance"]} if "above_chance" in row else {}),
         "n": {name: counts[name]["n"] if name in counts else None for name in METRICS},
         "intervals": {name: bounds[name] if None not in bounds.get(name, [None]) else None for name in METRICS},
@@ -602,11 +604,13 @@ def leaderboard_page(
     limit: int | None = None,
     offset: int = 0,
 ) -> Page:
-    """The rows from `offset` on, at most `limit`, with every metric."""
+    """The rows from `offset` on, at most `limit`, with every metric, and what asking a provider cost."""
     rows, sealed = complete_rows(session, asked, ordering, limit=limit, offset=offset)
     room = None if limit is None else limit - len(rows)
     more, waiting = incomplete_rows(session, asked, limit=room, offset=max(0, offset - sealed))
-    return Page(rows + more, sealed + waiting)
+    found = rows + more
+    costs = costs_of(session, [row["evaluation_id"] for row in found])
+    return Page([row | {"cost": costs.get(row["evaluation_id"])} for row in found], sealed + waiting)
 
 
 # Others that were asked the same

@@ -254,3 +254,75 @@ def show_command(name: str, as_json: bool) -> None:
     note(
         "refers to options and sorted numeric: questions that reordering distorts; metrics exist with and without them"
     )
+
+
+@benchmarks.command("items")
+@click.argument("name")
+@click.option(
+    "--like",
+    type=int,
+    default=None,
+    metavar="EVALUATION",
+    help="Asked as this evaluation.  [default: as most models were]",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=40, show_default=True, help="How many questions the table shows."
+)
+@table_options
+@json_option
+def items_command(name: str, like: int | None, limit: int, as_json: bool) -> None:
+    """Say how reliable benchmark NAME (or NAME@VERSION) is, and which questions are worth a second look.
+
+    From the complete evaluations of at least ten models, asked in one way. Reliability is Cronbach's alpha, which is
+    KR-20 where every question has one prompt. The most suspicious questions come first; a reason is evidence, not proof
+    of a wrong key. --json prints every question.
+    """
+    from registry.prompting.labels import letter
+    from registry.studies.items import REASONS, item_document, item_source
+
+    with read_session(engine_of(settings_of())) as session:
+        document = item_document(session, item_source(session, find_version(session, name), like))
+    if as_json:
+        print_json(document)
+        return
+    title = f"{document['benchmark']}@{document['version']}"
+    if not document["items"]:
+        few = document["models"] < document["models_needed"]
+        why = f"it takes {document['models_needed']}" if few else "no question was shown to all with its own options"
+        click.echo(
+            f"{title}: {document['models']} models answered all of it, asked in one way; nothing is stated: {why}"
+        )
+        return
+    click.echo(
+        f"{title}: {document['models']} models, {document['questions']} questions, {document['queue']} to review"
+    )
+    if (found := document["reliability"]) is not None:
+        interval = (
+            "" if found["interval"] is None else f"  [{show(found['interval'][0])}, {show(found['interval'][1])}]"
+        )
+        click.echo(f"{'KR-20' if found['kr20'] else 'Cronbach alpha'}  {show(found['alpha'])}{interval}")
+    rows = [
+        {
+            **{key: item[key] for key in ("rank", "external_id", "subject", "lead", "question_id")},
+            "answer": letter(item["answer"]),
+            "rival": letter(item["rival"]),
+            "difficulty": item["difficulty"]["value"],
+            "discrimination": None if item["discrimination"] is None else item["discrimination"]["value"],
+            "reasons": "; ".join(REASONS[reason["reason"]][0] for reason in item["reasons"]),
+            "found": " ".join(reason["found"] for reason in item["reasons"]),
+        }
+        for item in document["items"][:limit]
+    ]
+    headings = {
+        "rank": "Rank",
+        "external_id": "Question",
+        "answer": "Key",
+        "rival": "Rival",
+        "lead": "Lead",
+        "difficulty": "Difficulty",
+        "discrimination": "Discrimination",
+        "reasons": "Reasons",
+    }
+    more = {"subject": "Subject", "question_id": "Id", "found": "Found"}
+    print_table(rows, headings, "", more=more, drop=("difficulty", "rival", "answer", "discrimination"))
+    note("a high reliability is not validity, and a suspicious question is not proof of a wrong key")

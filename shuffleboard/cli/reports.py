@@ -36,14 +36,16 @@ def metrics(
     Where prompts were asked several times, also how often answers differ when nothing changed, and how much more often
     when the order did: see `shuffleboard statistics noise`.
     """
-    from registry.results.clusters import clustered_intervals
-
     with read_session(engine_of(settings_of())) as session:
         document = evaluation_metrics(
             session, evaluation_id, without_flagged=without_flagged, per_question=per_question
         )
         document["noise"] = repeat_noise(session, evaluation_id, noise_from)
-        document["clustered"] = clustered_intervals(session, evaluation_id) if document["complete"] else None
+        document["clustered"] = None
+        if document["complete"]:
+            from registry.results.clusters import clustered_intervals  # and numpy
+
+            document["clustered"] = clustered_intervals(session, evaluation_id)
     if as_json:
         print_json(document)
         return

@@ -64,6 +64,8 @@ def test_the_whole_path_with_a_worker_of_its_own(clean_environment: Path, tiny_f
         "complete": True,
         "distinct_prompts": {"min": 4, "max": 4},
         "noise": None,
+        "clustered": None,
+        "sample": None,
         "asked": "4 orders",
         "chance": 0.25,
         "per_question": 0,
@@ -81,7 +83,7 @@ def test_the_whole_path_with_a_worker_of_its_own(clean_environment: Path, tiny_f
 
     (from_csv,) = csv.DictReader(io.StringIO(shuffleboard("leaderboard", "--csv").stdout))
     nested = [key for key, value in row.items() if isinstance(value, dict)]
-    assert [key for key in row if key not in (*nested, "prompts", "not_ranked")] == [*from_csv]
+    assert [key for key in row if key not in (*nested, "prompts", "not_ranked", "cost")] == [*from_csv]
     assert float(from_csv["average_accuracy"]) == row["average_accuracy"]
     assert "Tiny" in shuffleboard("leaderboard").stdout
 
@@ -183,6 +185,8 @@ def test_an_incomplete_evaluation_reports_every_metric_as_null(
         "complete": False,
         "distinct_prompts": {"min": None, "max": None},
         "noise": None,
+        "clustered": None,
+        "sample": None,
         "asked": None,
         "chance": 0.25,
         "per_question": {"q0": nulls, "q1": nulls},

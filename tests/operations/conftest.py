@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from registry.account_tables import (
     Account,
@@ -26,10 +26,11 @@ from registry.account_tables import (
 from registry.db import get_engine, write_session
 from registry.digests import sha256_text
 from registry.proof.withdrawals import withdraw
+from registry.provider_tables import Budget, ProviderBatch, ProviderCall, RateLimit
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
-from registry.tables import Model
+from registry.tables import EvaluationQuestion, Model
 from tests.migration.next_revision import drafted, next_schema
 from tests.proof.population import populate
 from tests.services import OutsidePostgres, PostgresServer, copy_database, postgres_execute
@@ -60,6 +61,7 @@ def fill(engine: Engine, folder: Path) -> None:
     with write_session(engine) as session:
         claims.fail(session, held, "MemoryError: a made-up failure")
         _add_people(session, population.evaluation)
+        _add_money(session, population.evaluation)
 
 
 def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
@@ -87,6 +89,27 @@ def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped
             AuditEvent(account_id=account.id, actor="ann", action="token.make", outcome="done", details={"a": None}),
             SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id),
             WebhookDelivery(webhook_id=webhook.id, notice_id=notice.id, state="delivered", status=204),
+        ]
+    )
+
+
+def _add_money(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
+    asked = session.scalars(select(EvaluationQuestion).filter_by(evaluation_id=evaluation_id)).first()
+    batch = {
+        "tag": "0a1b",
+        "requests": 1,
+        "state": "ended",
+        "remote_id": "batch_ä",
+        "sent_at": LATER,
+        "ended_at": LATER,
+    }
+    call = {"state": "answered", "ended_at": LATER, "cost": 0.000125, "outcome": "complete", "text": "(ä) …"}
+    session.add_all(
+        [
+            RateLimit(key="env:EXAMPLE_API_KEY", requests_free_at=LATER, tokens_free_at=LATER),
+            Budget(kind="account", subject="ann", amount=12.5, spent=0.1, held=0.0),
+            ProviderCall(evaluation_id=evaluation_id, question_id=asked.question_id, variant=0, **call),
+            ProviderBatch(evaluation_id=evaluation_id, shard_id=asked.shard_id, **batch),
         ]
     )
 

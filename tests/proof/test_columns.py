@@ -70,6 +70,8 @@ NOT_SEALED: Final = {
     "account", "api_token", "audit_event", "browser_session", "notice", "role", "saved_query", "submission", "submission_evaluation",
     "webhook", "webhook_delivery",  # people
     "benchmark", "model",  # names, which stand in the specification, and descriptions
+    "budget", "rate_limit",  # what may be spent and asked from now on
+    "provider_batch", "provider_call",  # how answers were got, which may cost; the answers themselves are sealed
     "worker",  # lives on; its id, host and device stand in the seal
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold
     "published_result", "subject_category",  # come with the code

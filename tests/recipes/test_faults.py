@@ -59,7 +59,8 @@ def test_what_a_hub_refuses_is_one_line_and_the_next_try_succeeds(
     what: str, path: str, refusal: Refusal, message: str, sciq: Hub, sqlite_database: str, tmp_path: Path
 ) -> None:
     sciq.add(
-        "me/tiny", {"config.json": b"{ }" * 40, "model.safetensors": b"weights" * 40, "tokenizer.json": b"{}" * 40}
+        "me/tiny",
+        {"config.json": b"{" + 118 * b" " + b"}", "model.safetensors": b"weights" * 40, "tokenizer.json": b"{}" * 40},
     )
     command: tuple[str, ...] = ("benchmarks", "fetch", "sciq", "--revision", "main")
     name = "allenai/sciq@main"

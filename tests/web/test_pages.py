@@ -25,6 +25,7 @@ PAGES = (
     "/benchmarks",
     "/benchmarks/capitals",
     "/benchmarks/capitals/answer-moving",
+    "/benchmarks/capitals/items",
     "/evaluations/{alpha}",
     "/evaluations/{slow}",
     "/evaluations/{delta}?only=flips",

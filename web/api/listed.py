@@ -15,7 +15,8 @@ from web import listings, queries
 from web.api.operations import answer, get, page
 from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
-from web.parameters import Paged, Text
+from web.items import item_analysis, version_of
+from web.parameters import Id, Paged, Text
 from web.responses import session
 
 
@@ -44,6 +45,24 @@ def benchmark(benchmark: BenchmarkName) -> Response:
     versions = listings.benchmarks(session(), benchmark)
     name = versions[0]["benchmark"]
     return answer({"benchmark": name, "versions": versions, "evaluations": rows_of_board(Selection(benchmark=name))})
+
+
+class ItemsQuery(Paged):
+    """Which version's questions, by which evaluations."""
+
+    version: Text | None = Field(None, description="A version of the benchmark; the newest where none is given.")
+    like: Id | None = Field(
+        None, description="Asked as this evaluation was; where none is given, in the way that most models share."
+    )
+
+
+@get("/benchmarks/<benchmark>/items", documents.ItemList, tag="registry")
+def benchmark_items(benchmark: BenchmarkName, query: ItemsQuery) -> Response:
+    """Reliability of a benchmark, and each of its questions: difficulty, discrimination, reasons for a second look."""
+    found = item_analysis(version_of(benchmark, query.version)[1], query.like)
+    items = found["items"]
+    more = {key: value for key, value in found.items() if key != "items"}
+    return page(items[query.offset :][: query.per_page], len(items), query, **more)
 
 
 @get("/protocols", documents.ProtocolList, tag="registry")

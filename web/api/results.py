@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from registry.api import documents
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.costs import cost_document, costs_of
+from registry.results.costs import cost_document
 from registry.results.leaderboard import SORTS, Ordering, Page, default_sort, leaderboard_page, natural_order
 from registry.results.selectables import Row
 from registry.results.selection import Selection, evaluation_conditions
@@ -89,11 +89,7 @@ def _selection(query: Filters) -> Selection:
 def with_progress(found: Page) -> list[Row]:
     """A page's rows as documents, with the progress of those that are incomplete, and what answers cost."""
     progress = queries.progress(session(), [row["evaluation_id"] for row in found.rows if not row["complete"]])
-    costs = costs_of(session(), [row["evaluation_id"] for row in found.rows])
-    return [
-        document | {"progress": progress.get(document["evaluation_id"]), "cost": costs.get(document["evaluation_id"])}
-        for document in found.documents()
-    ]
+    return [document | {"progress": progress.get(document["evaluation_id"])} for document in found.documents()]
 
 
 def rows_of_board(selection: Selection) -> list[Row]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
+from registry.prompting.labels import letter
 from registry.results.selectables import Row
 from web.charts.drawing import (
     INK,
@@ -17,7 +18,6 @@ from web.charts.drawing import (
     percentages,
     share_axis,
 )
-from web.formats import letter
 
 # Adversarial options
 

@@ -9,9 +9,9 @@ from typing import Final
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
+from registry.prompting.labels import letter
 from registry.results.selectables import Row
 from web import parameters, queries
-from web.formats import letter
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, paged
 from web.responses import session

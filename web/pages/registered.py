@@ -7,9 +7,10 @@ from typing import Final
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from registry.errors import NotFoundError
 from registry.results.selectables import Row
+from registry.studies.items import REASONS
 from web import chart_data, listings, parameters
+from web.items import item_analysis, version_of
 from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
 from web.paging import QUESTIONS_PER_PAGE, paged
@@ -23,6 +24,7 @@ MODELS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("revisions", "evaluations"), "desc"),
 }
 """The columns of the list of models, and the direction in which each is sorted first."""
+ITEMS_PER_PAGE: Final = 40
 BENCHMARKS: Final[Mapping[str, Order]] = {
     **dict.fromkeys(("benchmark", "version", "language", "split", "licence"), "asc"),
     **dict.fromkeys(("questions", "few_shot_examples", "evaluations"), "desc"),
@@ -63,12 +65,7 @@ def benchmarks() -> ResponseReturnValue:
 @blueprint.get("/benchmarks/<benchmark>")
 def benchmark(benchmark: str) -> ResponseReturnValue:
     """A benchmark: its versions, its part of the board, the questions of one version."""
-    versions = listings.benchmarks(session(), parameters.name("benchmark", benchmark))
-    wanted = parameters.text(request.args, "version") or versions[0]["version"]
-    chosen = next((row for row in versions if row["version"] == wanted), None)
-    if chosen is None:
-        listed = ", ".join(row["version"] for row in versions)
-        raise NotFoundError(f"benchmark {benchmark} has no version {parameters.shorten(wanted)}; it has: {listed}")
+    versions, chosen = version_of(parameters.name("benchmark", benchmark), parameters.text(request.args, "version"))
     paging = paged(chosen["questions"], QUESTIONS_PER_PAGE)
     kept = part_of_leaderboard(benchmark=chosen["benchmark"])
     return render_template(
@@ -84,4 +81,24 @@ def benchmark(benchmark: str) -> ResponseReturnValue:
         shown=kept.complete,
         moved=sum(map(chart_data.moves_answers, kept.complete)),
         **table_context(kept.complete, kept.incomplete, metrics_with_values(kept.asked, kept.complete), grouped=True),
+    )
+
+
+@blueprint.get("/benchmarks/<benchmark>/items")
+def items(benchmark: str) -> ResponseReturnValue:
+    """How reliable a benchmark is, and which of its questions are worth a second look."""
+    name, wanted = parameters.name("benchmark", benchmark), parameters.text(request.args, "version")
+    _, chosen = version_of(name, wanted)
+    like = parameters.text(request.args, "like")
+    found = item_analysis(chosen, None if like is None else parameters.identifier("evaluation", like))
+    paging = paged(len(found["items"]), ITEMS_PER_PAGE)
+    shown = found["items"][paging.offset : paging.offset + paging.per_page]
+    return render_template(
+        "items.html",
+        chosen=chosen,
+        found=found,
+        shown=shown,
+        texts=listings.texts_of_questions(session(), [item["question_id"] for item in shown]),
+        reasons=REASONS,
+        paging=paging,
     )
