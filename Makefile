@@ -52,8 +52,9 @@ $(PEER)/.installed: tests/peer/requirements.txt
 	$(PEER)/bin/python $(PIP) install -q -r tests/peer/requirements.txt
 	@touch $@
 
+# One process more than cores: while a test waits for a program that it started, another computes.
 test: setup services peer ## Run the tests (PYTEST_ARGS=...)
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 spec: setup services ## Run the executable specification of the metrics
 	$(BIN)/python -m pytest tests/spec $(PYTEST_ARGS)
