@@ -116,7 +116,7 @@ def leads_to() -> Callable[[FlaskClient, str], int]:
         key = client.application, link
         if key not in known:
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(pictures, "_draw", lambda _order: b"")
+                patched.setattr(pictures, "drawn", lambda _order: b"")
                 known[key] = client.get(link).status_code
         return known[key]
 

@@ -52,12 +52,17 @@ def counted() -> Iterator[list[str]]:
 
 
 def test_a_kept_page_costs_one_statement_until_anything_is_written(own: Site) -> None:
+    state = State(own.engine)
     for page in PAGES:
-        first = own.client.get(page)
+        for _ in range(10):  # until nothing else, such as a vacuum, writes meanwhile
+            before = state.now()
+            first = own.client.get(page)
+            with counted() as seen:
+                again = own.client.get(page)
+                unchanged = own.client.get(page, headers={"If-None-Match": first.headers["ETag"]})
+            if state.now() == before:
+                break
         assert (first.status_code, first.headers["Cache-Control"]) == (200, "public, no-cache")
-        with counted() as seen:
-            again = own.client.get(page)
-            unchanged = own.client.get(page, headers={"If-None-Match": first.headers["ETag"]})
         assert (again.data, again.headers["ETag"]) == (first.data, first.headers["ETag"])
         assert again.headers["Content-Security-Policy"] == first.headers["Content-Security-Policy"]
         assert again.headers["X-Request-Id"] != first.headers["X-Request-Id"]

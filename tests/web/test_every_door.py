@@ -32,7 +32,7 @@ LINK = re.compile(r'(?:href|action)="([^"]*)"')
 @pytest.fixture
 def app(own: Site, monkeypatch: pytest.MonkeyPatch) -> Flask:
     """The seeded registry with accounts; its model's texts are hostile as well. Pictures are what is drawn, as text."""
-    monkeypatch.setattr(pictures, "_draw", lambda order: json.dumps(order).encode())
+    monkeypatch.setattr(pictures, "drawn", lambda order: json.dumps(order).encode())
     add_one_of_each_role(own.engine)
     with write_session(own.engine) as session:
         session.execute(

@@ -231,7 +231,7 @@ def test_every_chart_of_a_page_is_a_picture_of_its_own(drawn_client: FlaskClient
 
 def test_a_picture_is_of_the_view_that_was_asked_for(drawn_client: FlaskClient, monkeypatch) -> None:
     orders = []
-    monkeypatch.setattr(pictures, "_draw", lambda order: orders.append(order) or b"drawn")
+    monkeypatch.setattr(pictures, "drawn", lambda order: orders.append(order) or b"drawn")
     page = fetched(drawn_client, f"/boards/{BOARD}?sort=accuracy@cyclic").text
     (address,) = {html.unescape(found) for found in re.findall(r'href="(/[^"]*/charts/[^"]*\.png[^"]*)"', page)}
     assert address.endswith("?sort=accuracy%40cyclic")
