@@ -15,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-scoring bench-import bench-statistics bench-precision bench-web bench-db bench-gpu screenshots check format constraints clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-scoring bench-import bench-statistics bench-precision bench-web bench-db bench-gpu screenshots check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,7 +54,10 @@ $(PEER)/.installed: tests/peer/requirements.txt
 
 # One process more than cores: while a test waits for a program that it started, another computes.
 test: setup services peer ## Run the tests (PYTEST_ARGS=...)
-	$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist loadfile --no-loadscope-reorder -m "not long" $(PYTEST_ARGS)
+
+test-long: setup services peer ## Run the long tests: all that the documentation shows, presets, memory (PYTEST_ARGS=...)
+	$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist loadfile --no-loadscope-reorder -m long $(PYTEST_ARGS)
 
 spec: setup services ## Run the executable specification of the metrics
 	$(BIN)/python -m pytest tests/spec $(PYTEST_ARGS)

@@ -15,6 +15,8 @@ from registry.tables import Evaluation, EvaluationMetric, Prediction, QuestionSc
 from tests.bench import bench_db
 from tests.bench.generate_predictions import Kind, Source, store
 
+pytestmark = pytest.mark.long
+
 SHARE = 0.02
 """Of the benchmarks' questions."""
 

@@ -18,6 +18,8 @@ from tests.engine.tiny import as_loaded, largest_difference, random_model
 from tests.engine.tokenizers import tokenizer_of_kind
 from workers.engine import ScoringPrompt, score_reference
 
+pytestmark = pytest.mark.long
+
 WITHOUT_REGISTRY = "import sys; sys.modules['registry'] = None; from tests.bench.bench_gpu import main; main()"
 
 

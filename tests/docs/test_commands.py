@@ -12,6 +12,12 @@ from tests.docs.pages import ROOT
 from tests.docs.session import Session, followed
 
 
-@pytest.mark.parametrize(("page", "engine"), followed(guides=False))
+@pytest.mark.parametrize(
+    ("page", "engine"),
+    [
+        pytest.param(page, engine, marks=() if page == "README.md" else pytest.mark.long)
+        for page, engine in followed(guides=False)
+    ],
+)
 def test_what_a_page_shows_can_be_done(page: str, engine: str, follow: Callable[[Path, str], Session]) -> None:
     follow(ROOT / page, engine)

@@ -13,6 +13,7 @@ from tests.docs.pages import DOCS, ROOT, read
 from tests.docs.session import Session, followed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("page", "engine"), followed(guides=True))
 def test_what_a_guide_shows_can_be_done(page: str, engine: str, follow: Callable[[Path, str], Session]) -> None:
     follow(ROOT / page, engine)

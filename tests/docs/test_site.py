@@ -22,6 +22,8 @@ from registry.schema.views import VIEWS
 from registry.settings import Settings
 from tests.docs.pages import DOCS, ROOT, blocks, generator, of_docs, read, without_blocks
 
+pytestmark = pytest.mark.long
+
 VENDOR = DOCS / "_static" / "vendor"
 LOADS = {("script", "src"), ("img", "src"), ("source", "srcset"), ("iframe", "src"), ("object", "data")}
 """Attributes whose addresses a browser asks for by itself; so it does for every <link> but those that only point."""

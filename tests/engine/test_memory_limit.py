@@ -4,7 +4,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.commands import ROOT
+
+pytestmark = pytest.mark.long
 
 
 def test_the_limit_holds_with_and_without_a_copy_of_the_weights_and_without_it_more_is_taken() -> None:

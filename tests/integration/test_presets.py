@@ -9,6 +9,8 @@ from registry.prompting.protocols import PRESETS
 from registry.verification import verify_evaluation
 from tests.integration.presets import BENCHMARKS, SCORED, ask_all, largest_differences, rules, seconds
 
+pytestmark = pytest.mark.long
+
 TOLERANCE = 1e-3
 QUESTIONS, TEXTS = 2, 1
 

@@ -25,6 +25,8 @@ from workers.fingerprint import promises_same_bits
 from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def threads() -> Iterator[None]:
