@@ -514,7 +514,7 @@ def chromium() -> Iterator["Browser"]:
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=60_000)  # the machine may be busy
-    program = services.chromium_program()  # which may say where Playwright finds Node.js
+    program = services.browser_program()  # which may say where Playwright finds Node.js
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         yield browser

@@ -327,7 +327,6 @@ def chromium_program() -> Path:
         return Path(found)
     unpacked = _unpacked()
     if isinstance(unpacked, Path):
-        os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(unpacked / "node")  # its own may lack a library, too
         return unpacked / "chromium"
     downloaded = _playwright_chromium()
     if isinstance(downloaded, Path):
@@ -336,6 +335,17 @@ def chromium_program() -> Path:
         "no browser for the tests; install Chromium, or name one in SHUFFLEBOARD_TEST_CHROMIUM. "
         f"Tried PATH; {refused}; {unpacked}; {downloaded}"
     )
+
+
+def browser_program() -> Path:
+    """The same, with Playwright told of a Node.js that runs: where Chromium lacked libraries, its own may, too.
+
+    Said each time, since a test may have put the environment back as it was before the first.
+    """
+    program = chromium_program()
+    if program.parent == Path(sys.prefix) / "debian" / "bin":
+        os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(program.with_name("node"))
+    return program
 
 
 # --------------------------------------------------------------------------------------------------------------------
