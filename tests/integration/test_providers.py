@@ -20,8 +20,9 @@ from registry.providers.budgets import set_budget
 from registry.providers.calls import DIED
 from registry.providers.prices import load_prices
 from registry.queue.evaluations import EvaluationRequest, move, submit
+from registry.revisions.endpoints import Endpoint
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
-from registry.settings import get_settings
+from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard
 from tests import provider_worker
 from tests.commands import shuffleboard, shuffleboard_json
@@ -39,8 +40,11 @@ from tests.provider_stand_in import (
     stand_in,
 )
 from web import create_app
+from workers.errors import EngineError
 from workers.loop import WorkerLoop
 from workers.providers import open_provider
+from workers.providers.answers import RefusedRequestError
+from workers.providers.asked import Attempts
 
 KEY = "sk-a-secret-of-the-tests-9876543210"
 _FORKS = multiprocessing.get_context("forkserver")
@@ -136,7 +140,11 @@ def opened(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
 HASTE = {f"SHUFFLEBOARD_ENDPOINT_{name}_SECONDS": value for name, value in {"CONNECT": "0.5", "READ": "1"}.items()}
 """A request that was lost is given up soon."""
 OUTCOMES = {"answer": "complete", "refuse": "refused", "filter": "filtered", "cut": "cut-off"}
-EXCEPTIONS = {("anthropic", "filter"): "refused", ("google", "refuse"): "filtered"}
+EXCEPTIONS = {
+    ("anthropic", "filter"): "refused",
+    ("google", "refuse"): "filtered",
+    ("bedrock", "refuse"): "filtered",
+}
 
 
 @pytest.mark.one_engine
@@ -156,7 +164,7 @@ def test_each_provider_is_asked_once_and_its_answers_are_told_apart(opened: Open
     assert {call.written_tokens for call in calls} == {WRITTEN_TOKENS}
     if kind != "bedrock":
         assert {call.served_model for call in calls} == {f"{MODEL}-2026-05-13"}
-    if kind not in ("anthropic", "bedrock"):
+    if kind != "bedrock":
         assert {call.reasoning_tokens for call in calls} == {THOUGHT_TOKENS}
     with read_session(registry.engine) as session:
         rows = session.execute(
@@ -187,16 +195,54 @@ def test_a_reasoning_model_is_given_room_to_think_and_no_temperature(opened: Ope
     assert str(limit + 2048) in sent
 
 
-def test_storms_are_waited_out_and_nothing_is_asked_twice(opened: Open) -> None:
-    registry = opened("anthropic", storm=[429, 529, 503] * 6)
-    evaluation_id = registry.submit(12)
+@pytest.mark.one_engine
+@pytest.mark.parametrize("kind", ["anthropic", "bedrock"])
+def test_a_model_that_decides_how_much_it_thinks_is_told_so(opened: Open, kind: str) -> None:
+    registry = opened(kind, {"reasoning_models": ["stand-*"], "adaptive_thinking": ["stand-in"]})
+    registry.submit(1)
+    registry.work()
+    assert registry.provider.last is not None
+    sent = registry.provider.last.document
+    assert sent.get("additionalModelRequestFields", sent)["thinking"] == {"type": "adaptive"}
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "google", "bedrock"])
+def test_what_is_no_answer_is_not_taken_for_one(opened: Open, kind: str) -> None:
+    registry = opened(kind, storm=[200, 200])
+    evaluation_id = registry.submit(2)
     registry.work()
     assert registry.state(evaluation_id) == ("complete", None)
-    assert registry.provider.refused == 18
     assert set(registry.provider.ledger.values()) == {1}
-    failed = [call for call in registry.calls(evaluation_id) if call.state == "failed"]
-    assert len(failed) == 18
-    assert {call.cost for call in failed} == {0.0}
+    calls = registry.calls(evaluation_id)
+    assert [call.outcome for call in calls if call.state == "answered"] == ["complete"] * 2
+    assert [(call.cost, call.outcome) for call in calls if call.state == "failed"] == [(None, None)] * 2
+
+
+LATER = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7.5s"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "wait_s"),
+    [
+        pytest.param(RefusedRequestError("", 429, {"retry-after": "12"}), 12.0, id="a header"),
+        pytest.param(RefusedRequestError("", 529, {"retry-after-ms": "250"}), 0.25, id="one in milliseconds"),
+        pytest.param(RefusedRequestError("", 429, {}, {"error": {"details": [{}, LATER]}}), 7.5, id="Google's body"),
+        pytest.param(RefusedRequestError("", 424, {"retry-after": "1"}), 1.0, id="Bedrock's model failed"),
+        pytest.param(RefusedRequestError("", 429, {"x-should-retry": "false"}), None, id="it says that it is in vain"),
+        pytest.param(RefusedRequestError("", 400, {"x-should-retry": "true", "retry-after": "1"}), 1.0, id="it is not"),
+        pytest.param(RefusedRequestError("", 400, {"retry-after": "1"}), None, id="a bad request"),
+        pytest.param(RefusedRequestError("", 503, {"retry-after": "61"}), None, id="longer than one waits"),
+    ],
+)
+def test_a_provider_says_whether_and_when_to_ask_again(refusal: RefusedRequestError, wait_s: float | None) -> None:
+    endpoint = Endpoint(name="stand-in", url_prefix="https://example.org", provider="google")
+    attempts = Attempts(endpoint, "example.org", None, Settings(endpoint_wait_seconds=60))
+    if wait_s is None:
+        with pytest.raises(EngineError):
+            attempts.wait_s(refusal, 1)
+    else:
+        assert attempts.wait_s(refusal, 1) == wait_s
 
 
 @pytest.mark.one_engine
