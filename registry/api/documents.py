@@ -74,6 +74,20 @@ class MetricList(TypedDict):
 # Evaluations
 
 
+class Wait(TypedDict):
+    """What an evaluation waits for that no worker can hasten; kind: `batch`, `rate-limit` or `budget`.
+
+    since: null where it is not known. until: when what `ends` says happens; null: not known, or somebody must act.
+    """
+
+    what: str
+    kind: str
+    reason: str
+    ends: str
+    since: Time | None
+    until: Time | None
+
+
 class Progress(TypedDict):
     """How far an evaluation is. Rate and time left are null until something was measured."""
 
@@ -91,6 +105,7 @@ class Progress(TypedDict):
     crashes: int
     workers: int
     no_worker: Annotated[bool, Field(description="It waits on a queue that no live worker serves.")]
+    waits: list[Wait]
     prompts_per_second: float | None
     seconds_left: float | None
     tokens_naive: int | None
@@ -952,7 +967,10 @@ class BoardPairs(TypedDict):
 
 
 class BoardRow(TypedDict):
-    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet."""
+    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet.
+
+    cost: what providers charged for them, as far as it is known.
+    """
 
     model: str
     revision: int
@@ -964,6 +982,7 @@ class BoardRow(TypedDict):
     complete: bool
     evaluations: list[BoardEvaluation | None]
     values: Annotated[dict[str, BoardValue], Field(description="Column to value.")]
+    cost: float | None
 
 
 class Bootstrap(TypedDict):
@@ -1017,7 +1036,10 @@ class BoardFragility(TypedDict):
 
 
 class Board(TypedDict):
-    """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database."""
+    """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
+
+    currency: of what providers charged; null: none charged anything.
+    """
 
     snapshot_version: int
     board: str
@@ -1035,6 +1057,7 @@ class Board(TypedDict):
     together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
     fragile: NotRequired[Annotated[dict[str, BoardFragility], Field(description="Column to what would change it.")]]
     rows: list[BoardRow]
+    currency: str | None
     as_of: Time
     digest: Digest
     chance: Annotated[dict[str, float], Field(description="Column of accuracy to what guessing gives there.")]
@@ -1219,7 +1242,10 @@ class ImportedBoard(TypedDict):
 
 
 class EstimatedEvaluation(TypedDict):
-    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null."""
+    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null.
+
+    cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.
+    """
 
     evaluation: int | None
     benchmark: str
@@ -1233,6 +1259,8 @@ class EstimatedEvaluation(TypedDict):
     tokens_shared: int | None
     seconds: float | None
     reason: str | None
+    cost: float | None
+    cost_limit: float | None
 
 
 class SampledCost(TypedDict):
@@ -1243,16 +1271,11 @@ class SampledCost(TypedDict):
 
 
 class EstimatedOfModel(EstimatedEvaluation):
-    """The same of a model that is registered. `prompts_sampled`: how many were tokenised.
-
-    cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.
-    """
+    """The same of a model that is registered. `prompts_sampled`: how many were tokenised."""
 
     model: str
     revision: int
     prompts_sampled: int
-    cost: float | None
-    cost_limit: float | None
     sample: SampledCost | None
 
 
@@ -1316,7 +1339,10 @@ class SubmissionList(TypedDict):
 
 
 class SubmissionEstimate(TypedDict):
-    """What a submission would cost. `problem`: why it could not be queued; then nothing else is known."""
+    """What a submission would cost. `problem`: why it could not be queued; then nothing else is known.
+
+    currency: of what a provider would charge; null: none is asked.
+    """
 
     estimates: list[EstimatedEvaluation]
     questions: NotRequired[int]
@@ -1325,6 +1351,9 @@ class SubmissionEstimate(TypedDict):
     tokens_naive: NotRequired[int | None]
     tokens_shared: NotRequired[int | None]
     seconds: NotRequired[float | None]
+    cost: NotRequired[float | None]
+    cost_limit: NotRequired[float | None]
+    currency: NotRequired[str | None]
     workers: NotRequired[int]
     problem: str | None
 

@@ -99,7 +99,7 @@ TABLE = {
     ("POST", "/api/v1/submissions"): "submit",
     ("GET", "/api/v1/submissions/<submission_id>"): "submit",
     ("POST", "/api/v1/submissions/<submission_id>/approve"): "maintain",
-    ("GET", "/api/v1/submissions/<submission_id>/estimate"): "maintain",
+    ("GET", "/api/v1/submissions/<submission_id>/estimate"): "submit",
     ("POST", "/api/v1/submissions/<submission_id>/reject"): "maintain",
     ("POST", "/api/v1/submissions/<submission_id>/withdraw"): "submit",
     ("GET", "/api/v1/suites"): "read",
