@@ -87,14 +87,17 @@ def _batches(session: Session, ids: Collection[int], paused: Collection[int]) ->
     now = session.scalars(select(database_now())).one()
     found = []
     for evaluation_id, batches, prompts, since, until in session.execute(query):
-        many = "1 batch" if batches == 1 else f"{batches} batches"
-        reason = f"the provider has {many} with {int(prompts)} prompts"
+        reason = f"the provider has {_count(batches, 'batch', 'batches')} with {_count(prompts, 'prompt', 'prompts')}"
         ends = "it answers within a day, and a worker asks for the results"
         if evaluation_id in paused:
             ends = f"the results are collected after: shuffleboard evaluations resume {evaluation_id}"
         ahead = until if until is not None and until > now and evaluation_id not in paused else None
         found.append((evaluation_id, Wait("batch", reason, ends, since, ahead)))
     return found
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def _limits(session: Session, ids: Collection[int], settings: Settings) -> list[tuple[int, Wait]]:

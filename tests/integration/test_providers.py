@@ -634,8 +634,18 @@ def test_a_submission_says_what_it_costs_keeps_its_budget_and_the_board_shows_th
     assert [row["cost"] for row in document["rows"]] == [pytest.approx(registry.provider.charged)]
     assert client.get(f"/api/v1/snapshots/{document['digest']}").get_json()["rows"] == document["rows"]
     board = client.get("/boards/letters").get_data(as_text=True)
-    assert f'data-label="Cost, USD">{registry.provider.charged:.4g}</td>' in board
-    assert f"hosted: cost {registry.provider.charged:.4g} USD, accuracy" in board
+    paid = registry.provider.charged
+    assert f'data-label="Cost, USD">{paid:.4g}</td>' in board
+    assert "What it cost" not in board  # one point says nothing
+    with write_session(registry.engine) as session:
+        request = RevisionRequest("openai", location_of(registry.provider, "openai"), MODEL)
+        add_revision(session, "another", request, files=NO_FILES)
+        submit(session, EvaluationRequest("another", "b20", "original", "first-letter"))
+    registry.work()
+    refresh_boards(registry.engine)
+    board = client.get("/boards/letters").get_data(as_text=True)
+    assert f"<title>hosted: cost {paid:.4g} USD, accuracy" in board
+    assert f"<title>another: cost {registry.provider.charged - paid:.4g} USD, accuracy" in board
 
 
 @pytest.mark.one_engine

@@ -257,7 +257,7 @@ def _scatters(document: Row) -> list[Row]:
 
 
 def _money(document: Row) -> Row | None:
-    """Accuracy against cost of the models whose answers a provider charged for; None where there is none.
+    """Accuracy against cost of the models whose answers a provider charged for; None for fewer than two.
 
     column: the first one of accuracy. left_out: how many other models there are.
     """
@@ -266,7 +266,7 @@ def _money(document: Row) -> Row | None:
         return None
     named = [row | {"accuracy": row["values"][column["name"]]["value"]} for row in document["rows"]]
     rows = [row for row in named if row["cost"] and row["accuracy"] is not None]
-    if not rows:
+    if len(rows) < 2:
         return None
     return {
         "column": column,
