@@ -117,6 +117,7 @@ class Asked(TypedDict, total=False):
     subjects: Sequence[str]
     options: int
     priority: int
+    budget: float | None
     queue: Literal["cpu", "gpu"]
     replicate: bool
 
@@ -299,9 +300,10 @@ class Client:
         reason: str | None = None,
         queue: Literal["cpu", "gpu"] = "cpu",
         priority: int = 0,
+        budget: float | None = None,
     ) -> Submission:
-        """Registers the model and queues what the suite still needs of it."""
-        body = {"reason": reason, "queue": queue, "priority": priority}
+        """Registers the model and queues what the suite still needs of it; budget: what providers may charge for it."""
+        body = {"reason": reason, "queue": queue, "priority": priority, "budget": budget}
         return cast("Submission", self._send("POST", f"submissions/{submission_id}/approve", body))
 
     def reject_submission(self, submission_id: int, reason: str) -> Submission:
