@@ -104,6 +104,7 @@ class Asked(TypedDict, total=False):
     """What to evaluate: `benchmark` and `variants` with their filters, or a suite, or a board.
 
     benchmarks: what a suite's * stands for. subjects, limit, options: only such questions of the benchmark.
+    budget: what a provider may charge for each evaluation.
     """
 
     benchmark: str
@@ -290,7 +291,7 @@ class Client:
         return cast("Submission", self._send("POST", "submissions", {"suite": suite, **model}))
 
     def estimate_submission(self, submission_id: int) -> SubmissionEstimate:
-        """What a submission would cost, for maintainers."""
+        """What a submission would cost, for its submitter and for maintainers."""
         return cast("SubmissionEstimate", self._get(f"submissions/{submission_id}/estimate"))
 
     def approve_submission(
