@@ -10,12 +10,12 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now
 from registry.errors import UsageError
-from registry.provider_tables import ProviderBatch, ProviderCall, RateLimit
 from registry.providers.budgets import full_budget
 from registry.providers.limits import waits_until
 from registry.revisions.endpoints import load_endpoints
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard
+from registry.tables.providers import ProviderBatch, ProviderCall, RateLimit
 
 SHORTEST_SECONDS: Final = 2.0
 """A wait for a rate limit that is over sooner is how requests are spread, and is not told."""

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from registry.account_tables import Submission, SubmissionEvaluation
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
@@ -19,7 +18,6 @@ from registry.boards.submissions import approve, submission_estimate
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.errors import ModelError, ProtocolError, UsageError
 from registry.people.accounts import OPERATOR, create_account
-from registry.provider_tables import Budget, ProviderCall
 from registry.providers import limits
 from registry.providers.budgets import set_budget
 from registry.providers.calls import DIED
@@ -31,6 +29,8 @@ from registry.revisions.endpoints import Endpoint
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard
+from registry.tables.accounts import Submission, SubmissionEvaluation
+from registry.tables.providers import Budget, ProviderCall
 from tests import provider_worker
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.population import add_benchmark, question
