@@ -16,7 +16,7 @@ _ADDRESSES: Final = frozenset({"href", "src"})
 _LISTS: Final = frozenset({"data-libraries", "data-worker", "data-duckdb", "data-parquet", "data-tables"})
 """Addresses for scripts, between spaces; what does not begin with a slash is none."""
 HERE: Final = "data-here"
-"""Marks a form that needs no server."""
+"""Marks a form that needs no server; others are left out, and so are fields that belong to one by its name."""
 _AS_WRITTEN: Final = frozenset({"pre", "script", "style", "textarea"})
 _ENDED_BY_THE_NEXT: Final = frozenset({"td", "th", "tr"})
 """Elements whose end tag HTML lets one leave out: a site has many thousands of them."""
@@ -46,7 +46,7 @@ class _Rewriter(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        shown, leave_out = tag, LIVE in given or (tag == "form" and HERE not in given)
+        shown, leave_out = tag, LIVE in given or "form" in given or (tag == "form" and HERE not in given)
         changed = {name: value for name, value in attrs if name not in _FOLLOWING}
         for name in _ADDRESSES & set(given):
             address = self._target(given[name] or "")

@@ -138,5 +138,3 @@ for (const example of document.querySelectorAll("button[data-query]")) {
     run();
   });
 }
-form.hidden = false;
-document.getElementById("needs-scripts").hidden = true;
