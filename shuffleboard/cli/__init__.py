@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "published": "Show results published in papers.",
     "statistics": "Compare evaluations; noise, PriDe, bootstraps, guessing.",
     "export": "Write results as files for other programs.",
+    "publish": "Write a board as a site of files, for any web server.",
     "submissions": "Review submissions.",
     "webhooks": "Manage webhooks.",
     "provenance": "Show where an evaluation's numbers come from.",
@@ -92,6 +93,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.statistics import statistics as command
         case "export":
             from shuffleboard.cli.exports import export_command as command
+        case "publish":
+            from shuffleboard.cli.publish import publish as command
         case "submissions":
             from shuffleboard.cli.submissions import submissions as command
         case "webhooks":

@@ -77,6 +77,7 @@ EXAMPLES: Final = {
     "statistics noise": "statistics noise 12",
     "statistics power": "statistics power --questions 1000 --differing 0.3",
     "statistics pride": "statistics pride 12 --alpha 0.1",
+    "publish": "publish demo --to ./site",
     "export": "export --format parquet --out ./results --benchmark mmlu",
     "submissions": "submissions list --state requested",
     "submissions approve": "submissions approve 3 --queue gpu",

@@ -1,11 +1,9 @@
 """What the charts show and the tables beside them: against the imported lines, counted anew."""
 
-import hashlib
 import json
 import math
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from statistics import mean, median, pstdev, pvariance
 
 import pytest
@@ -36,7 +34,6 @@ PAGES = (
     "/drift",
 )
 ANSWERS = {question["id"]: question["answer"] for question in QUESTIONS}
-VENDOR = Path(charts.__file__).parents[1] / "static" / "vendor"
 
 
 def address(drawn, pattern):
@@ -629,15 +626,3 @@ def test_pages_with_charts_ask_the_database_a_bounded_number_of_times(drawn):
         with counted(drawn.engine) as seen:
             assert drawn.client.get(address(drawn, path)).status_code == 200
         assert len(seen) <= 20, path
-
-
-def test_the_packaged_scripts_are_the_ones_that_are_written_down():
-    listed = re.findall(
-        r"^\| `([a-z.-]+\.js)` .* `([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.MULTILINE
-    )
-    assert sorted(name for name, _ in listed) == sorted(file.name for file in VENDOR.glob("*.js"))
-    for name, digest in listed:
-        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
-    licences = (VENDOR / "README.md").read_text()
-    for licence in VENDOR.glob("LICENSE-*"):
-        assert f"`{licence.name}`" in licences
