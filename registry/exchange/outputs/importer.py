@@ -425,7 +425,12 @@ def _check_variant(
             f"order {list(recorded.order)} is not variant {recorded.variant} of {definition.name}, which shows "
             f"{list(variant.order)}; use --variants imported for other orders"
         )
-    return replace(variant, order=order)
+    return _in_order(variant, order)
+
+
+def _in_order(variant: VariantShown, order: tuple[int, ...]) -> VariantShown:
+    # Copying costs as much as parsing a line, and only drawn orders need it.
+    return variant if variant.order == order else replace(variant, order=order)
 
 
 def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> VariantSetDefinition:
@@ -609,7 +614,7 @@ def _shown(
     key = recorded.question.question_id
     if key not in shapes:
         shapes[key] = {variant.ordinal: variant for variant in _variants(definition, recorded.question)}
-    return replace(shapes[key][recorded.variant], order=order)
+    return _in_order(shapes[key][recorded.variant], order)
 
 
 def _row(
