@@ -58,8 +58,8 @@ UNFINISHED: Final = ("queued", "running", "paused", "failed")
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
 SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
 """What the leaderboard can be sorted by."""
-AT_ONCE: Final = 4000
-"""Rows that are read together where all are wanted: twenty megabytes, and few enough statements."""
+AT_ONCE: Final = 2000
+"""Rows that are read together where all are wanted: some twenty megabytes, and few enough statements."""
 GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
 """What the members of a group have in common."""
 

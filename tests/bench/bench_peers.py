@@ -10,9 +10,9 @@ kept from before. lm-evaluation-harness and the plain batches score a sample of 
 them is extrapolated by tokens: their cost per token is the same for all orders of a question.
 
 Options: --dtypes bfloat16,float32  --engines harness,vllm,llama (of harness, vllm, llama, batched, trie-fast, trie-torch)
-         --questions 4 (of each subject under cyclic; half as many under full)  --repeats 2  --threads 1  --batches 4
-         --benchmark FILE [--fewshot FILE] --subjects sociology,professional_law  --model FOLDER [--gguf FILE]
-         --json FILE
+         --questions 2 (of each subject under cyclic; half as many under full)  --repeats 2  --threads 1  --batches 4
+         --benchmark FILE [--fewshot FILE] --subjects sociology,professional_law (none: --subjects "")
+         --model FOLDER [--gguf FILE]  --json FILE
 """
 
 import argparse
@@ -89,10 +89,10 @@ def in_process(kind: str, model: Path, threads: int, dtype: str) -> Iterator[Any
         assert process.stdin is not None
         assert process.stdout is not None
 
-        def ask(prompts: Sequence[Prompt] = (), batch: int = 1) -> dict[str, Any]:
+        def ask(prompts: Sequence[Prompt] = (), batch: int = 1, *, keep: bool = False) -> dict[str, Any]:
             assert process.stdin is not None
             assert process.stdout is not None
-            request = {"prompts": prompts, "batch": batch} if prompts else {}
+            request = {"prompts": prompts, "batch": batch, "keep": keep} if prompts else {}
             print(json.dumps(request), file=process.stdin, flush=True)
             answer = process.stdout.readline()
             if not answer:
@@ -157,11 +157,10 @@ def llama(gguf: Path, folder: Path, threads: int, dtype: str) -> Iterator[Ask]:
 
 def pairs(engines: Sequence[str], repeats: int) -> Iterator[list[tuple[str, str]]]:
     """Of each repeat the pairs of engines in the order they run: who goes first changes from one to the next."""
+    turns = list(enumerate(engines))
     for repeat in range(repeats):
-        yield [
-            (OURS, kind) if (repeat + number) % 2 == 0 else (kind, OURS)
-            for number, kind in enumerate(engines if repeat % 2 == 0 else reversed(engines))
-        ]
+        yield [(OURS, kind) if (repeat + number) % 2 == 0 else (kind, OURS) for number, kind in turns]
+        turns.reverse()
 
 
 def measure(
@@ -349,11 +348,11 @@ def make_cases(given: argparse.Namespace) -> list[Case]:
     """Of each subject: 0 and 5 shots, `cyclic` and `full`."""
     cases = []
     for subject in given.subjects.split(","):
-        questions, pool = read_questions(given.benchmark, given.fewshot, subject)
+        questions, pool = read_questions(given.benchmark, given.fewshot, subject or None)
         if not questions:
             raise SystemExit(f"--subjects {subject}: {given.benchmark} has no questions on it")
         few = max(1, given.questions // 2)
-        name = subject.replace("_", " ")
+        name = subject.replace("_", " ") or given.benchmark.name.partition(".")[0]
         for shots in (0, 5):
             cases.append(make_case(name, questions[: given.questions], pool, shots, "cyclic"))
             cases.append(make_case(name, questions[:few], pool, shots, "full"))
@@ -392,7 +391,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dtypes", default="bfloat16,float32")
     parser.add_argument("--engines", default="harness,vllm,llama", help=f"of {', '.join(NAMES)} but the first")
-    parser.add_argument("--questions", type=int, default=4, help="of a subject under cyclic; half as many under full")
+    parser.add_argument("--questions", type=int, default=2, help="of a subject under cyclic; half as many under full")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batches", default="4", help="of lm-evaluation-harness; of several the fastest is taken")

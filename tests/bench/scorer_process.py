@@ -3,7 +3,8 @@
 KIND: `trie` (in the canonical mode, where there is one), `trie-fast`, `trie-torch` (the fast mode with torch's own matrix products),
 `batched`, or `harness` (lm-evaluation-harness; run it with the Python of .venv-peer, it imports nothing of ours).
 
-stdin, a JSON line per run:  {"prompts": [["text", [" A", " B"], "question id"], ...], "batch": 8}, or {} for the rate
+stdin, a JSON line per run:  {"prompts": [["text", [" A", " B"], "question id"], ...], "batch": 8, "keep": false}, or {} for the rate;
+                             keep: the trie goes on with what it kept from the run before
 stdout, a JSON line:         {"logprobs", "cpu_s", "wall_s", "peak_mb", ...}, or {"gflops": {"torch": ..., "onednn": ...}}
 """
 
@@ -22,7 +23,7 @@ os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 Prompts = list[tuple[str, list[str], str]]
-Run = Callable[[Prompts, int], dict[str, Any]]
+Run = Callable[[Prompts, int, bool], dict[str, Any]]
 
 
 def harness(folder: Path, dtype: str) -> Run:
@@ -33,7 +34,7 @@ def harness(folder: Path, dtype: str) -> Run:
     model = HFLM(pretrained=str(folder), device="cpu", dtype=dtype, batch_size=1)
     read_weights(model.model)
 
-    def run(prompts: Prompts, batch: int) -> dict[str, Any]:
+    def run(prompts: Prompts, batch: int, _keep: bool) -> dict[str, Any]:
         model.batch_size_per_gpu = batch
         requests = [
             Instance(request_type="loglikelihood", doc={}, arguments=(text, label), idx=index, metadata=("", 0, 1))
@@ -62,11 +63,11 @@ def ours(folder: Path, kind: str, dtype: str) -> Run:
     read_weights(loaded.model)
     engine: Any = None
 
-    def run(prompts: Prompts, _batch: int) -> dict[str, Any]:
+    def run(prompts: Prompts, _batch: int, keep: bool) -> dict[str, Any]:
         nonlocal engine
         if engine is None:
             engine = open_engine(loaded, kind.split("-")[0], canonical=None if kind == "trie" else False)
-        if kind != "batched":
+        if kind != "batched" and not keep:
             engine.forget()
         scored = engine.score([ScoringPrompt(text, tuple(labels), question) for text, labels, question in prompts])
         return {
@@ -152,7 +153,7 @@ def main() -> None:
             else:
                 cpu, wall = time.process_time(), time.perf_counter()
                 with peak_memory(answer, before_mb):
-                    answer |= run(request["prompts"], request.get("batch", 1))
+                    answer |= run(request["prompts"], request["batch"], request["keep"])
                 answer |= {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
             print(json.dumps(answer), file=answers, flush=True)
 
