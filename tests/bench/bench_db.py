@@ -38,6 +38,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
 from registry.operations.migrate import upgrade
 from registry.proof.seal import seal
+from registry.results.asked import ASKED
 from registry.results.bulk import renew_statistics
 from registry.results.scores import write_question_scores
 from registry.schema.audiences import AUDIENCES, audience_engine
@@ -183,6 +184,7 @@ def seal_one(engine: Engine, kind: Kind, evaluation_id: int) -> Sealed:
 _KEPT: Final = [
     column.name for column in EvaluationMetric.__table__.columns if column.name not in ("evaluation_id", "value")
 ]
+_ASKED: Final = ", ".join(ASKED)
 STAND_IN: Final = (
     (
         "INSERT INTO question_pride (evaluation_id, question_id, estimation, correct) "
@@ -200,7 +202,8 @@ STAND_IN: Final = (
     ),
     (
         "UPDATE evaluation SET state = 'complete', seal = sha256(specification_digest), "
-        "sealed_at = clock_timestamp(), seal_version = 3 WHERE id = :new"
+        f"sealed_at = clock_timestamp(), seal_version = 3, ({_ASKED}) = "
+        f"(SELECT {_ASKED} FROM evaluation AS known WHERE known.id = :like) WHERE id = :new"
     ),
 )
 """Statements that give the evaluation :new what sealing wrote of :like."""

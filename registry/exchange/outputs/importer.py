@@ -44,7 +44,7 @@ from registry.prompting.variants import (
 from registry.proof.seal import seal_together
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
-from registry.results.bulk import insert_predictions, renew_statistics
+from registry.results.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
 from registry.revisions.store import RevisionRequest, add_revision
@@ -515,19 +515,16 @@ def _store_evaluation(
         )
         session.add(shard)
         session.flush()
-        if members:
-            session.execute(
-                insert(EvaluationQuestion.__table__),  # type: ignore[arg-type]
-                [
-                    {
-                        "evaluation_id": evaluation.id,
-                        "question_id": question.question_id,
-                        "n_variants": max(1, len(expected[question.question_id])),
-                        "shard_id": shard.id,
-                    }
-                    for question in members
-                ],
-            )
+        asked = [
+            {
+                "evaluation_id": evaluation.id,
+                "question_id": question.question_id,
+                "n_variants": max(1, len(expected[question.question_id])),
+                "shard_id": shard.id,
+            }
+            for question in members
+        ]
+        insert_rows(session, EvaluationQuestion, asked)
     return evaluation
 
 
