@@ -7,10 +7,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.db import among
-from registry.provider_tables import ProviderCall
 from registry.providers.prices import load_prices
 from registry.results.selectables import Row, evaluation_costs, rows_of
 from registry.settings import Settings
+from registry.tables.providers import ProviderCall
 
 
 def cost_document(session: Session, evaluation_id: int, settings: Settings) -> dict[str, Any] | None:
