@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 SAMPLES: Final = ROOT / "registry" / "benchmarks" / "samples"
 PEER: Final = ROOT / ".venv-peer" / "bin" / "python"
 SUBJECT: Final = "sociology"
-SAMPLE_QUESTIONS: Final = 5
+SAMPLE_QUESTIONS: Final = 2
 SAMPLE_ORDERS: Final = 4
 
 Prompt = tuple[str, list[str], str]
