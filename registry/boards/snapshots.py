@@ -369,10 +369,15 @@ def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, A
             "rank_low": value["rank_interval"][0] if value["rank_interval"] else None,
             "rank_high": value["rank_interval"][1] if value["rank_interval"] else None,
             "tier": value["tier"],
+            "all_rank_low": everywhere[0],
+            "all_rank_high": everywhere[1],
+            "all_tier": value.get("all_tier"),
         }
         for row in document["rows"]
         for column in document["columns"]
         for value in [row["values"][column["name"]]]
+        # Snapshots of version 2 and older have none.
+        for everywhere in [value.get("all_rank_interval") or (None, None)]
     ]
 
 
