@@ -369,10 +369,10 @@ def print_board(document: dict[str, Any]) -> None:
     together = document.get("together", {}).get(document["sort"])
     if together is not None and together["neighbours"]:
         told, of = together["neighbours_told_apart"], together["neighbours"]
-        pairs = (
-            f"{told} of {of} pairs of neighbours" if of > 1 else "the two models" if told else "not even the two models"
+        pairs = "pair" if of == 1 else "pairs"
+        note(
+            f"{told} of {of} {pairs} of neighbours can be told apart by {document['sort']}, all pairs compared at once"
         )
-        note(f"{pairs} can be told apart by {document['sort']}, all pairs compared at once")
     for name, chance in document["chance"].items():
         note(f"guessing gives {show(chance)} in {name}")
     note_not_ranked(
