@@ -42,7 +42,7 @@ LEAST_ORDERS: Final = 2
 
 
 def _right(answers: Answers) -> Array:
-    return np.where(answers == ABSENT, np.nan, answers == RIGHT)
+    return np.asarray(np.where(answers == ABSENT, np.nan, answers == RIGHT), dtype=np.float64)
 
 
 def _fluctuates(answers: Answers) -> Array:
@@ -132,7 +132,7 @@ def without_models(
     found = []
     for model in order[:LEFT_OUT]:
         rest = np.delete(everything, model)
-        remaining = [values[place] for place in rest]
+        remaining = [values[place] for place in rest.tolist()]
         first = tuple(int(rest[place]) for place, rank in enumerate(ranks(remaining, better)) if rank == 1)
         changed: list[int | None] = [None, None]
         if samples is not None and before is not None:
