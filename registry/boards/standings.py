@@ -232,7 +232,7 @@ def _without_orders(
     places = by_rank[: 1 + CHALLENGERS]
     of_tasks = list(column_entries("", column, entries).values())
     evaluations = [
-        [[found for entry in of_task if (found := _evaluation(rows[place], entry))] for of_task in of_tasks]
+        [[known for entry in of_task if (known := _evaluation(rows[place], entry)) is not None] for of_task in of_tasks]
         for place in places
     ]
     questions = [[_question_ids(session, entry) for entry in of_task] for of_task in of_tasks]
