@@ -47,7 +47,7 @@ def _right(answers: Answers) -> Array:
 
 def _fluctuates(answers: Answers) -> Array:
     differs = (answers != answers[:, :1]) & (answers != ABSENT)
-    return (differs.any(axis=1) | (answers[:, 0] == NO_ANSWER)).astype(np.float64)
+    return np.asarray(differs.any(axis=1) | (answers[:, 0] == NO_ANSWER), dtype=np.float64)
 
 
 OF_ORDERS: Final[Mapping[str, Callable[[Answers], Array]]] = {
