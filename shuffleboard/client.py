@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what the server answers; reading it takes the server's libr
         BenchmarkVersion,
         Board,
         ChangedVisibility,
+        Contamination,
         DeliveryOutcome,
         Estimate,
         EvaluationDocument,
@@ -253,6 +254,10 @@ class Client:
     def provenance(self, evaluation_id: int) -> Provenance:
         """Where an evaluation's numbers come from."""
         return cast("Provenance", self._get(f"evaluations/{evaluation_id}/provenance"))
+
+    def contamination(self, evaluation_id: int) -> Contamination:
+        """Whether the order in which the benchmark was published stands out among those that were asked."""
+        return cast("Contamination", self._get(f"evaluations/{evaluation_id}/contamination"))
 
     def verify(self, evaluation_id: int) -> Verification:
         """Has the registry recompute what it stores of a sealed evaluation; needs the scope `maintain`."""

@@ -61,6 +61,7 @@ ENDPOINTS: Final = frozenset(
         "pages.model",
         "pages.models",
         "pages.question",
+        "proof.contamination_page",
         "proof.drift",
         "proof.provenance",
         "proof.withdrawn",

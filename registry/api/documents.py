@@ -1028,10 +1028,65 @@ class BoardRemoval(TypedDict):
     revision: int
 
 
+class BoardContamination(TypedDict):
+    """What an evaluation of a board shows of contamination: evidence, never a verdict, as of an evaluation alone.
+
+    `p_value` is of this evaluation for itself. `p_holm` is corrected for all evaluations of the board, and `outlier`
+    goes by it.
+    """
+
+    evaluation: int
+    seal: Digest
+    model: str
+    revision: int
+    benchmark: str
+    variants: str
+    questions: int
+    flagged: int
+    other: int
+    level: float
+    seed: int
+    p_value: float
+    p_holm: float
+    outlier: bool
+    why: None
+    measures: dict[str, "OrderMeasure"]
+
+
+class BoardWithoutModel(TypedDict):
+    """What leaving out a model would change: who is first then, and how many others share their tiers with others.
+
+    `tiers` are of each model for itself, `all_tiers` of all at once; null without intervals.
+    """
+
+    model: str
+    revision: int
+    first: list[NamedRevision]
+    tiers: int | None
+    all_tiers: int | None
+
+
+class BoardWithoutOrders(TypedDict):
+    """The fewest orders without which another model is first or level; `of` all orders, up to `tried` were left out.
+
+    Both lists are empty where none of these changes who is first.
+    """
+
+    orders: list[str]
+    first: list[NamedRevision]
+    of: int
+    tried: int
+
+
 class BoardFragility(TypedDict):
-    """What would rank a column's models otherwise; `removal`: of means over questions."""
+    """What would rank a column's models otherwise; `removal`: of means over questions.
+
+    `without_models` has the first models, the best first. `without_orders` is of metrics of answers in each order.
+    """
 
     otherwise: list[BoardOtherwise]
+    without_models: NotRequired[list[BoardWithoutModel]]
+    without_orders: NotRequired[BoardWithoutOrders | None]
     removal: BoardRemoval | None
 
 
@@ -1056,6 +1111,9 @@ class Board(TypedDict):
     withdrawals: NotRequired[int]
     together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
     fragile: NotRequired[Annotated[dict[str, BoardFragility], Field(description="Column to what would change it.")]]
+    contamination: NotRequired[
+        Annotated[list[BoardContamination], Field(description="Only of boards that state it; the most extreme first.")]
+    ]
     rows: list[BoardRow]
     currency: str | None
     as_of: Time
@@ -1159,6 +1217,39 @@ class Clustered(TypedDict):
     clusters: int
     largest: int
     metrics: dict[str, ClusteredInterval]
+
+
+class OrderMeasure(TypedDict):
+    """A mean over questions in their published order, what any other order is expected to give, and a p-value.
+
+    Null: it is the same in every order.
+    """
+
+    label: str
+    observed: float
+    expected: float
+    p_value: float | None
+
+
+class Contamination(TypedDict):
+    """Whether the published order is an outlier among the orders that were asked: evidence, never a verdict.
+
+    `p_value` is exact for all measures together, one-sided; `outlier` whether it is at most `level`, as it is for at
+    most that share of models that never saw the benchmark. Both are null, and `why` says why, where the orders that
+    were asked cannot tell. `flagged` questions are left out because of their options, `other` ones because of the
+    orders they were asked in.
+    """
+
+    evaluation: int
+    questions: int
+    flagged: int
+    other: int
+    level: float
+    seed: int
+    p_value: float | None
+    outlier: bool | None
+    why: str | None
+    measures: Annotated[dict[str, OrderMeasure], Field(description="`accuracy` and, where known, `key_logprob`.")]
 
 
 class SampleLook(TypedDict):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -98,16 +98,32 @@ def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
     return sorted(document["rows"], key=key)
 
 
-def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """(rows, columns) of a board for other programs: each column with its interval, rank, rank interval and tier.
+TABLE_PARTS: Final = (
+    "low",
+    "high",
+    "rank",
+    "rank low",
+    "rank high",
+    "tier",
+    "all rank low",
+    "all rank high",
+    "all tier",
+)
+"""What a table for other programs says of a column beside its value."""
 
-    document: as it is shown. The cost is a column where a provider charged for something.
+
+def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """(rows, columns) of a board for other programs: each column with its interval, and its ranks and tiers.
+
+    Those of each model for itself, then, under `all`, of all models at once. document: as it is shown. The cost is a
+    column where a provider charged for something.
     """
     rows = []
     for row in document["rows"]:
         flat: dict[str, Any] = {key: row[key] for key in ("model", "revision", "complete", "cost")}
         for name, value in row["values"].items():
             interval, rank_interval = value["interval"] or (None, None), value["rank_interval"] or (None, None)
+            everywhere = value.get("all_rank_interval") or (None, None)
             flat |= {
                 name: value["value"],
                 f"{name} low": interval[0],
@@ -116,10 +132,12 @@ def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[st
                 f"{name} rank low": rank_interval[0],
                 f"{name} rank high": rank_interval[1],
                 f"{name} tier": value["tier"],
+                f"{name} all rank low": everywhere[0],
+                f"{name} all rank high": everywhere[1],
+                f"{name} all tier": value.get("all_tier"),
             }
         rows.append(flat)
     columns = ["model", "revision", "complete"] + (["cost"] if document["currency"] else [])
     for column in document["columns"]:
-        name = column["name"]
-        columns += [name] + [f"{name} {part}" for part in ("low", "high", "rank", "rank low", "rank high", "tier")]
+        columns += [column["name"], *(f"{column['name']} {part}" for part in TABLE_PARTS)]
     return rows, columns

@@ -370,9 +370,10 @@ def print_board(document: dict[str, Any]) -> None:
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
     together = document.get("together", {}).get(document["sort"])
     if together is not None and together["neighbours"]:
+        told, of = together["neighbours_told_apart"], together["neighbours"]
+        pairs = "pair" if of == 1 else "pairs"
         note(
-            f"{together['neighbours_told_apart']} of {together['neighbours']} pairs of neighbours can be told apart by "
-            f"{document['sort']}, all pairs compared at once"
+            f"{told} of {of} {pairs} of neighbours can be told apart by {document['sort']}, all pairs compared at once"
         )
     for name, chance in document["chance"].items():
         note(f"guessing gives {show(chance)} in {name}")
