@@ -150,7 +150,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for garbage from now on, but never among the million objects that were imported and collected."""
     gc.freeze()
-    gc.set_threshold(20_000)  # looking through what SQLAlchemy makes for each test takes longer than making it
+    gc.set_threshold(100_000)  # looking through what SQLAlchemy makes for each test takes longer than making it
     gc.enable()
 
 
