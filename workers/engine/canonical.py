@@ -201,7 +201,7 @@ def attend(
     queries = len(current.tokens)
     group, size = rows // queries, values.shape[-1]
     values = torch.nn.functional.pad(values, (0, 1), value=1.0)  # the last column adds the weights themselves
-    output = query.new_empty(queries, key_heads, group * size)
+    output = query.new_zeros(queries, key_heads, group * size)  # rows of padding alone are in no block
     window = current.effective(window)
     for block in current.layout(("canonical", window), lambda: list(_blocks(current, window))):
         block_keys, block_values = keys.index_select(1, block.keys), values.index_select(1, block.keys)
@@ -239,7 +239,7 @@ def _weigh(
 
 def _blocks(current: Pass, window: int | None) -> Iterator[Block]:
     nodes, rows = current.last - current.first, len(current.tokens)
-    for first in range(0, rows, BLOCK):
+    for first in range(0, nodes, BLOCK):
         yield _block(current, first, min(first + BLOCK, rows), min(first + BLOCK, nodes), window)
 
 

@@ -23,8 +23,27 @@ def attend_on_cpu(
     window: positions that a token sees, None for all. softcap: bends the scores, None for none.
     Returns (rows, heads × head size).
     """
-    if query.dtype == torch.bfloat16 and current.effective(window) is None and softcap is None:
-        return attend_in_tiles(current, query, keys, values, scaling=scaling)
+    if query.dtype == torch.bfloat16 and softcap is None:
+        output = attend_in_tiles(current, query, keys, values, scaling=scaling)
+        if window is None or current.effective(window) is None:
+            return output
+        # Which way a token is computed may depend on its own depth only, not on the pass.
+        deep = torch.tensor(current.positions) >= window
+        by_window = _attend_wide(current, query, keys, values, scaling, window, softcap)
+        return torch.where(deep[:, None], by_window, output)
+    return _attend_wide(current, query, keys, values, scaling, window, softcap)
+
+
+def _attend_wide(
+    current: Pass,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    scaling: float,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """The same in float32 or wider."""
     wide = torch.promote_types(query.dtype, torch.float32)
     attend = attend_in_blocks
     if current.canonical:

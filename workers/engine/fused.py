@@ -1,9 +1,9 @@
 """Our own forward pass for Llama's layers on the CPU: the model's weights, fewer walks over the activations.
 
 Weights are copied anyway, into the layout that oneDNN reads. On the way the norms' gains go into the products that
-follow them, the three projections of attention become one, the attention's scaling goes into the queries, and the rows
-of queries and keys are reordered so that turning them by their position is one multiplication of complex numbers. The
-last layer is computed only where something is read.
+follow them (in float32), the three projections of attention become one, and the rows of queries and keys are reordered
+so that turning them by their position is one multiplication of complex numbers. The last layer is computed only where
+something is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,9 @@ class FusedForward:
         query = torch.empty(self._key_heads, tokens, group, self._size, dtype=self._dtype)
         key = torch.empty(self._key_heads, tokens, self._size, dtype=self._dtype)
         for number, layer in enumerate(self._layers):
-            projected = product(self._normed(states), layer.qkv, layer.qkv_bias).view(tokens, -1, self._size)
+            projected = product(self._normed(states, layer.gain), layer.qkv, layer.qkv_bias).view(
+                tokens, -1, self._size
+            )
             self._turn(projected, turns, query, key)
             v = projected[:, self._heads + self._key_heads :]
             keys, values = current.extended(number, key, v.transpose(0, 1))
@@ -93,7 +95,7 @@ class FusedForward:
     def _finish(self, layer: "_Layer", states: torch.Tensor, attended: torch.Tensor) -> None:
         """What follows a layer's attention; changes the states in place."""
         states.add_(product(attended, layer.output, layer.output_bias))
-        normed = self._normed(states)
+        normed = self._normed(states, layer.gain_after)
         gate = product(normed, layer.gate, activation="swish")
         states.add_(product(product_times(normed, layer.up, gate), layer.down))
 
@@ -116,15 +118,16 @@ class FusedForward:
         angles = torch.outer(torch.tensor(positions, dtype=torch.float32), rotary.inv_freq)
         return torch.polar(torch.full_like(angles, rotary.attention_scaling), angles)
 
-    def _normed(self, states: torch.Tensor) -> torch.Tensor:
-        """RMS norm without its gain."""
+    def _normed(self, states: torch.Tensor, gain: torch.Tensor | None) -> torch.Tensor:
+        """RMS norm; gain: None where it is folded into the weights that follow."""
         norms = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
         factors = norms.square_().div_(states.shape[-1]).add_(self._epsilon).rsqrt_()
-        return torch.mul(states, factors, out=torch.empty(states.shape, dtype=self._dtype))
+        normed = states * factors
+        return normed if gain is None else torch.mul(normed, gain, out=torch.empty(states.shape, dtype=self._dtype))
 
 
 class _Layer:
-    """A layer's weights, gains folded in, packed."""
+    """A layer's weights, packed; in float32 with the gains folded in, which in bfloat16 would round them again."""
 
     def __init__(self, layer: Any, rows: int, rows_after: int) -> None:
         """rows: about how many go through at once, rows_after: after the attention."""
@@ -133,18 +136,23 @@ class _Layer:
             attention, "sliding_window", getattr(attention.config, "sliding_window", None)
         )
         self.scaling: float = attention.scaling
-        gain = layer.input_layernorm.weight
+        folded = layer.input_layernorm.weight.dtype == torch.float32
+        gain, gain_after = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
+        self.gain = None if folded else gain.float()
+        self.gain_after = None if folded else gain_after.float()
         projections = [
             _turned(attention.q_proj, attention.head_dim),
             _turned(attention.k_proj, attention.head_dim),
             (attention.v_proj.weight, attention.v_proj.bias),
         ]
-        self.qkv = pack(torch.cat([weight for weight, _ in projections]) * gain, rows)
+        joined = torch.cat([weight for weight, _ in projections])
+        self.qkv = pack(joined * gain if folded else joined, rows)
         biases = [bias for _, bias in projections if bias is not None]
         self.qkv_bias = torch.cat(biases) if biases else None
         self.output, self.output_bias = pack(attention.o_proj.weight, rows_after), attention.o_proj.bias
-        gain = layer.post_attention_layernorm.weight
-        self.gate, self.up = pack(mlp.gate_proj.weight * gain, rows_after), pack(mlp.up_proj.weight * gain, rows_after)
+        gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
+        self.gate = pack(gate * gain_after if folded else gate, rows_after)
+        self.up = pack(up * gain_after if folded else up, rows_after)
         self.down = pack(mlp.down_proj.weight, rows_after)
 
 
