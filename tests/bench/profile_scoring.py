@@ -17,6 +17,7 @@ from workers.engine import ScoringPrompt, TrieEngine, load_model
 
 KINDS = {
     "matrix products, those of attention too": ("mkldnn::_linear_pointwise", "mkldnn::_linear"),
+    "attention in bfloat16": ("aten::_scaled_dot_product_flash_attention_for_cpu",),
     "softmax of attention": ("aten::_softmax", "aten::amax", "aten::sub_", "aten::exp2_", "aten::maximum"),
     "gathering and copying": ("aten::index_select", "aten::cat", "aten::copy_", "aten::index", "aten::clone"),
 }
@@ -26,11 +27,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--questions", type=Path, default=SAMPLES / "mmlu.jsonl")
     parser.add_argument("--fewshot", type=Path)
+    parser.add_argument("--dtype", default="float32", help="float32 or bfloat16")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     all_threads = _ExperimentalConfig(profile_all_threads=True)  # the engine computes in threads of its own
     questions, pool = read_questions(arguments.questions, arguments.fewshot, SUBJECT)
-    engine = TrieEngine(load_model(smollm2(ROOT / "build" / "bench" / "smollm2"), device="cpu"))
+    folder = smollm2(ROOT / "build" / "bench" / "smollm2")
+    engine = TrieEngine(load_model(folder, dtype=arguments.dtype, device="cpu"))
     for shots, count in ((0, 12), (5, 16)):
         case = make_case("", questions[:count], pool, shots, "full")
         prompts = [ScoringPrompt(text, tuple(labels), question) for text, labels, question in case.prompts]

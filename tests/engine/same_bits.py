@@ -1,4 +1,4 @@
-"""Same prompt, same bits: `python -m tests.engine.same_bits [smollm2|gemma3|FOLDER ...]`.
+"""Same prompt, same bits: `python -m tests.engine.same_bits [smollm2|gemma3|FOLDER ...] [--dtype bfloat16]`.
 
 Real prompts of a real model: questions of the samples with 0 to 5 examples in some of their orders, under `symbols`,
 `hybrid` and `cloze`, the first words of others, and long texts up to the model's limit. Each is scored alone, with
@@ -181,11 +181,11 @@ def converted(packaged: PackagedModel, folder: Path) -> Path:
     return folder
 
 
-def run(folder: Path, prompts: int, seed: int, *, canonical: bool) -> bool:
+def run(folder: Path, prompts: int, seed: int, *, canonical: bool, dtype: str, longest: int) -> bool:
     """Prints what was compared; whether all of it was equal."""
     torch.set_num_threads(1)
-    loaded = load_model(folder, device="cpu")
-    limit = loaded.max_length or 2048
+    loaded = load_model(folder, dtype=dtype, device="cpu")
+    limit = min(loaded.max_length or 2048, longest)
     rng = Random(seed)
     lengths = [limit, limit - 1, *(rng.randint(500, min(4000, limit)) for _ in range(4))]
     asked = question_prompts(rng, prompts - len(lengths)) + long_prompts(loaded, lengths)
@@ -194,8 +194,8 @@ def run(folder: Path, prompts: int, seed: int, *, canonical: bool) -> bool:
     tokens = [len(encode(item.prompt.text)) for item in asked]
     whole = sum(item.whole for item in asked)
     print(
-        f"\n{folder.name}: {len(asked)} prompts of {min(tokens)} to {max(tokens)} tokens (median {median(tokens):.0f}; "
-        f"the model's limit is {limit}), {whole} with whole continuations\n{engine.settings()}",
+        f"\n{folder.name} in {dtype}: {len(asked)} prompts of {min(tokens)} to {max(tokens)} tokens (median {median(tokens):.0f}; "
+        f"the limit is {limit}), {whole} with whole continuations\n{engine.settings()}",
         flush=True,
     )
     started = time.process_time()
@@ -228,12 +228,25 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=["smollm2"], help="smollm2, gemma3, or folders of safetensors")
     parser.add_argument("--prompts", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--dtype", default="float32", help="float32 or bfloat16")
+    parser.add_argument(
+        "--longest", type=int, default=1 << 20, help="tokens of the longest prompts, where not the model's limit"
+    )
     parser.add_argument("--fast", action="store_true", help="in the fast mode, to see how many differ")
     arguments = parser.parse_args()
     results = []
     for name in arguments.models:
         folder = converted(PACKAGED[name], ROOT / "build" / "bench" / name) if name in PACKAGED else Path(name)
-        results.append(run(folder, arguments.prompts, arguments.seed, canonical=not arguments.fast))
+        results.append(
+            run(
+                folder,
+                arguments.prompts,
+                arguments.seed,
+                canonical=not arguments.fast,
+                dtype=arguments.dtype,
+                longest=arguments.longest,
+            )
+        )
     if not arguments.fast and not all(results):
         raise SystemExit("some prompts had other bits")
 

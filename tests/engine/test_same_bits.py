@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -33,12 +34,14 @@ from workers.engine import (
     TrieEngine,
     canonical,
     open_engine,
+    tiles,
     trie_engine,
 )
 from workers.engine.canonical import CHUNK_POSITIONS
 from workers.engine.forward import TRIE_TYPES, HostedForward
-from workers.engine.products import Products, onednn_serves
+from workers.engine.products import Products, bfloat16_by, onednn_serves
 from workers.engine.products import product as onednn_product
+from workers.engine.tiles import cut_above
 
 EXPERTS = {"mixtral", "qwen3_moe"}
 ROUNDED = 1e-4
@@ -94,6 +97,35 @@ def test_alone_together_and_in_parts_every_type_of_model_gives_the_same_bits(mod
     assert (
         largest_difference([together[place] for place in few], reference(loaded, [prompts[p] for p in few])) < ROUNDED
     )
+
+
+NARROW = pytest.mark.skipif(bfloat16_by() == "emulated", reason="this processor has no bfloat16")
+
+
+@NARROW
+@pytest.mark.parametrize("model_type", ["gemma2", "gemma3_text", "llama", "qwen3"])
+def test_in_bfloat16_a_prompt_has_the_same_bits_and_is_as_near_to_float64_as_in_plain_batches(model_type: str) -> None:
+    loaded = tiny_model(model_type, torch.bfloat16)
+    engine = TrieEngine(loaded, canonical=True)
+    prompts = mixed_prompts(6)
+    together = engine.score_tokens(prompts).logprobs
+    assert together == in_parts(engine, prompts, Random(7))
+    few = Random(8).sample(range(len(prompts)), 3)
+    assert [together[place] for place in few] == alone(engine, [prompts[place] for place in few])
+    exact = reference(replace(loaded, model=deepcopy(loaded.model).double()), prompts)
+    plain = largest_difference(reference(loaded, prompts), exact)
+    assert largest_difference(together, exact) < 1.5 * plain
+
+
+@NARROW
+def test_keys_in_tiles_are_cut_by_the_depth_of_their_query_alone() -> None:
+    assert [cut_above(depth) for depth in (0, 255, 256, 383, 384)] == [0, 0, 128, 128, 256]
+
+
+def test_a_processor_that_emulates_bfloat16_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    found = open_engine(tiny_model("llama", torch.bfloat16)).settings()
+    assert (found["bfloat16"], found["not_canonical"]) == ("emulated", "this processor emulates bfloat16")
 
 
 PROMPTS = st.lists(
@@ -191,7 +223,7 @@ def test_the_canonical_mode_is_what_a_model_is_scored_in_where_it_has_one() -> N
     ("model_type", "dtype", "reason"),
     [
         ("llama", torch.float64, "its products are of float64 on cpu, not oneDNN's"),
-        ("llama", torch.bfloat16, "its products are of bfloat16 on cpu, not oneDNN's"),
+        ("llama", torch.float16, "its products are of float16 on cpu, not oneDNN's"),
         ("mixtral", torch.float32, "its experts multiply as many rows as are sent to them"),
         ("qwen3_moe", torch.float32, "its experts multiply as many rows as are sent to them"),
     ],
@@ -255,6 +287,18 @@ def test_sums_of_several_runs_are_found(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(canonical, "product", in_halves)
     with pytest.raises(EngineError, match=r"a sum over \d+ keys is not one run"):
         open_engine(tiny_model("llama"), canonical=True)
+
+
+@NARROW
+def test_attention_that_depends_on_columns_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_columns(query: torch.Tensor, keys: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        output, normaliser = flash(query, keys, *others)
+        return output, normaliser + 1e-4 * (keys.shape[1] > 300)
+
+    flash = tiles._flash
+    monkeypatch.setattr(tiles, "_flash", by_columns)
+    with pytest.raises(EngineError, match="attention to 1 keys depends on the tiles between them"):
+        open_engine(tiny_model("llama", torch.bfloat16), canonical=True)
 
 
 class CarelessEngine(TrieEngine):

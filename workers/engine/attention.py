@@ -61,16 +61,16 @@ class Pass:
         states: PathStates,
         keep: Sequence[int] = (),
         *,
-        canonical: bool = False,
+        row_multiple: int | None = None,
     ) -> None:
-        """canonical: whether the pass is computed by the rules of `canonical`."""
+        """row_multiple: what rows are padded to for a pass by the rules of `canonical`; None for another."""
         self.trie = trie
-        self.canonical = canonical
+        self.canonical = row_multiple is not None
         self.first = first
         self.last = last
         self.path = trie.path(trie.parent[first])
         assert len(self.path) == states.nodes
-        padding = [last - 1] * (-(last - first) % ROW_MULTIPLE) if canonical else []
+        padding = [last - 1] * (-(last - first) % (row_multiple or 1))
         self.tokens = [trie.tokens[node] for node in (*range(first, last), *padding)]
         self.positions = [trie.depth[node] for node in (*range(first, last), *padding)]
         self.key_nodes = torch.tensor([*self.path, *range(first, last)])

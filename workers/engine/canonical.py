@@ -11,6 +11,8 @@ decides:
   one more column of the same product.
 - Everything else works on rows alone. What is left over of a vector's length is computed by other instructions, which
   are not the same to the last bit for exponentials and the like: rows are padded to a multiple of 32, and nothing is.
+- In bfloat16 oneDNN's runs depend on the number of rows, too: all passes have 512 rows, and what is read of the last
+  layer 64. Attention is taken in tiles (`tiles`), as processors add 32 products of bfloat16 by rules of their own.
 - Threads each compute passes of their own, and none shares a product.
 
 oneDNN happens to behave this way but does not guarantee it, so an engine checks when it is opened: products with the
@@ -20,7 +22,7 @@ together.
 
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from hashlib import sha256
@@ -29,7 +31,8 @@ from typing import Any, Final
 import torch
 
 from workers.engine.attention import BLOCK, KEY_MULTIPLE, ROW_MULTIPLE, Pass
-from workers.engine.products import is_plain, onednn_serves, product
+from workers.engine.products import bfloat16_by, is_plain, onednn_serves, product
+from workers.engine.tiles import check_tiles
 from workers.tokens import TokenisedPrompt
 
 CHUNK_POSITIONS: Final = 384
@@ -38,12 +41,25 @@ CHUNK_POSITIONS: Final = 384
 LOG2_E: Final = math.log2(math.e)
 """Weights are powers of 2 of scores times this: torch's exp2 is four times as fast as its exp."""
 
+PASS_ROWS: Final = 512
+"""Rows of every product in bfloat16: oneDNN adds in other runs for another number of rows."""
+
+LAST_ROWS: Final = 64
+"""The same in the last layer, of which few rows are read."""
+
 CHECKED_ROWS: Final = (ROW_MULTIPLE, 7 * ROW_MULTIPLE, 16 * ROW_MULTIPLE)
 """Numbers of rows with which each shape of weights is tried."""
 
 
+def row_multiple(dtype: torch.dtype) -> int:
+    """What the rows of a pass are padded to."""
+    return PASS_ROWS if dtype == torch.bfloat16 else ROW_MULTIPLE
+
+
 def refusal(model: Any) -> str | None:
     """Why a model has no canonical mode; None if there is no known reason."""
+    if model.device.type == "cpu" and model.dtype == torch.bfloat16 and bfloat16_by() == "emulated":
+        return "this processor emulates bfloat16"
     if not onednn_serves(model.device, model.dtype):
         return f"its products are of {str(model.dtype).removeprefix('torch.')} on {model.device.type}, not oneDNN's"
     if not all(is_plain(weight) for weight in model.parameters()):
@@ -52,6 +68,10 @@ def refusal(model: Any) -> str | None:
     if getattr(config, "num_experts", None) or getattr(config, "num_local_experts", None):
         return "its experts multiply as many rows as are sent to them"
     return None
+
+
+Random = Callable[..., torch.Tensor]
+"""Random numbers of a shape."""
 
 
 @torch.no_grad()
@@ -65,6 +85,16 @@ def check_products(weights: Sequence[torch.Tensor], heads: int, size: int) -> st
     def random(*shape: int) -> torch.Tensor:
         return torch.randn(shape, generator=generator)
 
+    if weights[0].dtype != torch.bfloat16:
+        return _check_numbers_of_rows(weights, random) or _check_attention(heads, size, random)
+    return (
+        _check_places(weights, random)
+        or check_tiles(heads, size, random, torch.bfloat16)
+        or _check_attention(heads, size, random)
+    )
+
+
+def _check_numbers_of_rows(weights: Sequence[torch.Tensor], random: Random) -> str | None:
     for weight in weights:
         outputs, inner = weight.shape
         rows = random(max(CHECKED_ROWS), inner)
@@ -73,6 +103,24 @@ def check_products(weights: Sequence[torch.Tensor], heads: int, size: int) -> st
             # The same rows among others and elsewhere.
             if not torch.equal(product(rows[7 : 7 + number].contiguous(), weight), whole[7 : 7 + number]):
                 return f"a row of a product of {inner} by {outputs} depends on how many rows there are"
+    return None
+
+
+def _check_places(weights: Sequence[torch.Tensor], random: Random) -> str | None:
+    """Products whose number of rows is fixed."""
+    for weight in weights:
+        outputs, inner = weight.shape
+        for number in (LAST_ROWS, PASS_ROWS):
+            rows = random(number, inner).to(weight.dtype)
+            elsewhere = rows.roll(7, dims=0)
+            elsewhere[:7] = 1
+            if not torch.equal(product(elsewhere, weight)[7:], product(rows, weight)[:-7]):
+                return f"a row of a product of {inner} by {outputs} depends on where it stands"
+    return None
+
+
+def _check_attention(heads: int, size: int, random: Random) -> str | None:
+    """Attention in chunks: keys of weight 0 may stand anywhere."""
     keys = CHUNK_POSITIONS + BLOCK
     query, key, value = random(BLOCK * heads, size), random(keys, size), random(keys, size + 1)
     scores, shares = product(query, key), random(BLOCK * heads, keys)
@@ -80,7 +128,7 @@ def check_products(weights: Sequence[torch.Tensor], heads: int, size: int) -> st
     for number in range(KEY_MULTIPLE, keys + 1, KEY_MULTIPLE):
         if not torch.equal(product(query[:few], key[:number]), scores[:few, :number]):
             return f"scores of attention depend on the number of keys, {number}"
-        own = torch.randperm(number, generator=generator)[: KEY_MULTIPLE - 1].sort().values
+        own = random(number).argsort()[: KEY_MULTIPLE - 1].sort().values
         spread = torch.zeros(len(shares), number)
         spread[:, own] = shares[:, : len(own)]
         alone = torch.zeros(few, KEY_MULTIPLE)
@@ -92,10 +140,15 @@ def check_products(weights: Sequence[torch.Tensor], heads: int, size: int) -> st
     return None
 
 
-def made_up_prompts(vocabulary: int, longest: int | None) -> list[TokenisedPrompt]:
-    """Prompts of which an engine compares its own numbers: two that begin alike, and one that is like neither."""
-    tokens = [place * place * 7919 % vocabulary for place in range(1, 1 + min(160, longest or 160))]
-    contexts = [tokens[:100], tokens[:40] + tokens[100:], tokens[60:90]]
+def made_up_prompts(vocabulary: int, longest: int | None, dtype: torch.dtype) -> list[TokenisedPrompt]:
+    """Prompts of which an engine compares its own numbers: two that begin alike, and one that is like neither.
+
+    In bfloat16, whose passes are long anyway, so long that the first two share far keys, too.
+    """
+    shared = 340 if dtype == torch.bfloat16 else 40
+    length = min(shared + 120, longest or shared + 120)
+    tokens = [place * place * 7919 % vocabulary for place in range(1, 1 + length)]
+    contexts = [tokens[: shared + 60], tokens[:shared] + tokens[shared + 60 :], tokens[60:90]]
     return [TokenisedPrompt(context, [0, 1]) for context in contexts if context]
 
 
@@ -148,7 +201,7 @@ def attend(
     queries = len(current.tokens)
     group, size = rows // queries, values.shape[-1]
     values = torch.nn.functional.pad(values, (0, 1), value=1.0)  # the last column adds the weights themselves
-    output = query.new_empty(queries, key_heads, group * size)
+    output = query.new_zeros(queries, key_heads, group * size)  # rows of padding alone are in no block
     window = current.effective(window)
     for block in current.layout(("canonical", window), lambda: list(_blocks(current, window))):
         block_keys, block_values = keys.index_select(1, block.keys), values.index_select(1, block.keys)
@@ -186,7 +239,7 @@ def _weigh(
 
 def _blocks(current: Pass, window: int | None) -> Iterator[Block]:
     nodes, rows = current.last - current.first, len(current.tokens)
-    for first in range(0, rows, BLOCK):
+    for first in range(0, nodes, BLOCK):
         yield _block(current, first, min(first + BLOCK, rows), min(first + BLOCK, nodes), window)
 
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 import torch
 from transformers import AttentionInterface
 
-from workers.engine.attention import Pass, attend_in_blocks
-from workers.engine.canonical import LOG2_E, attend
+from workers.engine.attention import Pass
+from workers.engine.cpu import attend_on_cpu
 from workers.engine.flex import attend_by_flex
 from workers.engine.products import Products
 
@@ -131,15 +131,9 @@ def _attention(
             current, query[0], keys, values, scaling=scaling, window=sliding_window, softcap=softcap
         )
     else:
-        wide = torch.promote_types(query.dtype, torch.float32)
-        key_heads, _, size = keys.shape
+        key_heads = key.shape[1]
         heads = query[0].unflatten(0, (key_heads, -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)
-        if current.canonical and softcap is None:
-            scaling *= LOG2_E
-        rows = (heads * scaling).to(wide).reshape(key_heads, -1, size)
-        output = (attend if current.canonical else attend_in_blocks)(
-            current, rows, keys.to(wide), values.to(wide), window=sliding_window, softcap=softcap
-        ).to(query.dtype)
+        output = attend_on_cpu(current, heads, keys, values, scaling=scaling, window=sliding_window, softcap=softcap)
     return output.unflatten(1, (query.shape[1], -1))[None], None
 
 

@@ -1,9 +1,9 @@
 """Our own forward pass for Llama's layers on the CPU: the model's weights, fewer walks over the activations.
 
 Weights are copied anyway, into the layout that oneDNN reads. On the way the norms' gains go into the products that
-follow them, the three projections of attention become one, the attention's scaling goes into the queries, and the rows
-of queries and keys are reordered so that turning them by their position is one multiplication of complex numbers. The
-last layer is computed only where something is read.
+follow them (in float32), the three projections of attention become one, and the rows of queries and keys are reordered
+so that turning them by their position is one multiplication of complex numbers. The last layer is computed only where
+something is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,9 +13,10 @@ from typing import Any, Final
 import torch
 
 from workers.engine.adapters import has_adapter
-from workers.engine.attention import ROW_MULTIPLE, Pass, attend_in_blocks
-from workers.engine.canonical import LOG2_E, attend
-from workers.engine.products import onednn_serves, pack, product
+from workers.engine.attention import ROW_MULTIPLE, Pass
+from workers.engine.canonical import LAST_ROWS
+from workers.engine.cpu import attend_on_cpu
+from workers.engine.products import onednn_serves, pack, product, product_times
 
 FUSED_TYPES: Final = ("llama", "mistral", "qwen2")
 
@@ -46,8 +47,11 @@ class FusedForward:
         self._key_heads = model.config.num_key_value_heads
         self._size = self._base.layers[0].self_attn.head_dim
         self._epsilon = model.config.rms_norm_eps
+        self._dtype = model.dtype
         with torch.no_grad():
-            self._layers = [_Layer(layer, rows, LOG2_E if canonical else 1.0) for layer in self._base.layers]
+            self._layers = [_Layer(layer, rows, rows) for layer in self._base.layers[:-1]]
+            last_rows = LAST_ROWS if self._dtype == torch.bfloat16 else rows
+            self._layers.append(_Layer(self._base.layers[-1], rows, last_rows))
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -58,31 +62,55 @@ class FusedForward:
         """States after the last norm of the pass's `wanted` rows, (wanted, hidden size)."""
         tokens = len(current.tokens)
         turns = self._turns(current.positions)
-        states = self._base.embed_tokens(torch.tensor(current.tokens))  # (tokens, hidden size)
-        query = torch.empty(self._key_heads, tokens, self._heads // self._key_heads, self._size)
-        key = torch.empty(self._key_heads, tokens, self._size)
+        states = self._base.embed_tokens(torch.tensor(current.tokens)).float()  # (tokens, hidden size)
+        group = self._heads // self._key_heads
+        query = torch.empty(self._key_heads, tokens, group, self._size, dtype=self._dtype)
+        key = torch.empty(self._key_heads, tokens, self._size, dtype=self._dtype)
         for number, layer in enumerate(self._layers):
-            projected = product(self._normed(states), layer.qkv, layer.qkv_bias).view(tokens, -1, self._size)
-            q, k, v = projected.split([self._heads, self._key_heads, self._key_heads], dim=1)
-            q = _complex(q).unflatten(1, (self._key_heads, -1))
-            torch.mul(q, turns[:, None, None], out=_complex(query).transpose(0, 1))
-            torch.mul(_complex(k), turns[:, None], out=_complex(key).transpose(0, 1))
+            projected = product(self._normed(states, layer.gain), layer.qkv, layer.qkv_bias).view(
+                tokens, -1, self._size
+            )
+            self._turn(projected, turns, query, key)
+            v = projected[:, self._heads + self._key_heads :]
             keys, values = current.extended(number, key, v.transpose(0, 1))
             if number == len(self._layers) - 1 and not wanted:
                 return states[:0]
-            attended = (attend if self._canonical else attend_in_blocks)(
-                current, query.flatten(1, 2), keys, values, window=layer.window, softcap=None
+            attended = attend_on_cpu(
+                current, query, keys, values, scaling=layer.scaling, window=layer.window, softcap=None
             )  # (tokens, heads × head size)
+            at_once = tokens
             if number == len(self._layers) - 1:
-                padding = [0] * (-len(wanted) % ROW_MULTIPLE) if self._canonical else []
+                at_once = LAST_ROWS if self._dtype == torch.bfloat16 else tokens
+                padding = (
+                    [0] * (-len(wanted) % (LAST_ROWS if self._dtype == torch.bfloat16 else ROW_MULTIPLE))
+                    if self._canonical
+                    else []
+                )
                 rows = torch.tensor([*wanted, *padding])
                 states, attended = states[rows], attended[rows]
-            states.add_(product(attended, layer.output, layer.output_bias))
-            normed = self._normed(states)
-            gate = product(normed, layer.gate, activation="swish")
-            gate.mul_(product(normed, layer.up))
-            states.add_(product(gate, layer.down))
+            for some, attended_some in zip(states.split(at_once), attended.split(at_once), strict=True):
+                self._finish(layer, some, attended_some)
         return self._base.norm(states)[: len(wanted)]
+
+    def _finish(self, layer: "_Layer", states: torch.Tensor, attended: torch.Tensor) -> None:
+        """What follows a layer's attention; changes the states in place."""
+        states.add_(product(attended, layer.output, layer.output_bias))
+        normed = self._normed(states, layer.gain_after)
+        gate = product(normed, layer.gate, activation="swish")
+        states.add_(product(product_times(normed, layer.up, gate), layer.down))
+
+    def _turn(self, projected: torch.Tensor, turns: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> None:
+        """Writes the turned queries and keys of (tokens, heads and key heads, head size)."""
+        if self._dtype == torch.float32:
+            q, k, _ = projected.split([self._heads, self._key_heads, self._key_heads], dim=1)
+            q = q.unflatten(1, (self._key_heads, -1))
+            torch.mul(_complex(q), turns[:, None, None], out=_complex(query).transpose(0, 1))
+            torch.mul(_complex(k), turns[:, None], out=_complex(key).transpose(0, 1))
+            return
+        wide = projected[:, : self._heads + self._key_heads].float()
+        _complex(wide).mul_(turns[:, None])
+        query.transpose(0, 1).copy_(wide[:, : self._heads].unflatten(1, (self._key_heads, -1)))
+        key.transpose(0, 1).copy_(wide[:, self._heads :])
 
     def _turns(self, positions: Sequence[int]) -> torch.Tensor:
         """The rotation of each position as complex numbers, (tokens, head size / 2)."""
@@ -90,41 +118,49 @@ class FusedForward:
         angles = torch.outer(torch.tensor(positions, dtype=torch.float32), rotary.inv_freq)
         return torch.polar(torch.full_like(angles, rotary.attention_scaling), angles)
 
-    def _normed(self, states: torch.Tensor) -> torch.Tensor:
-        """RMS norm without its gain."""
+    def _normed(self, states: torch.Tensor, gain: torch.Tensor | None) -> torch.Tensor:
+        """RMS norm; gain: None where it is folded into the weights that follow."""
         norms = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
-        return states * norms.square_().div_(states.shape[-1]).add_(self._epsilon).rsqrt_()
+        factors = norms.square_().div_(states.shape[-1]).add_(self._epsilon).rsqrt_()
+        normed = states * factors
+        return normed if gain is None else torch.mul(normed, gain, out=torch.empty(states.shape, dtype=self._dtype))
 
 
 class _Layer:
-    """A layer's weights, gains folded in, packed."""
+    """A layer's weights, packed; in float32 with the gains folded in, which in bfloat16 would round them again."""
 
-    def __init__(self, layer: Any, rows: int, scaling: float) -> None:
-        """scaling: of the queries, beside the model's own."""
+    def __init__(self, layer: Any, rows: int, rows_after: int) -> None:
+        """rows: about how many go through at once, rows_after: after the attention."""
         attention, mlp = layer.self_attn, layer.mlp
         self.window: int | None = getattr(
             attention, "sliding_window", getattr(attention.config, "sliding_window", None)
         )
-        gain = layer.input_layernorm.weight
+        self.scaling: float = attention.scaling
+        folded = layer.input_layernorm.weight.dtype == torch.float32
+        gain, gain_after = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
+        self.gain = None if folded else gain.float()
+        self.gain_after = None if folded else gain_after.float()
         projections = [
-            _turned(attention.q_proj, attention.head_dim, attention.scaling * scaling),
-            _turned(attention.k_proj, attention.head_dim, 1.0),
+            _turned(attention.q_proj, attention.head_dim),
+            _turned(attention.k_proj, attention.head_dim),
             (attention.v_proj.weight, attention.v_proj.bias),
         ]
-        self.qkv = pack(torch.cat([weight for weight, _ in projections]) * gain, rows)
+        joined = torch.cat([weight for weight, _ in projections])
+        self.qkv = pack(joined * gain if folded else joined, rows)
         biases = [bias for _, bias in projections if bias is not None]
         self.qkv_bias = torch.cat(biases) if biases else None
-        self.output, self.output_bias = pack(attention.o_proj.weight, rows), attention.o_proj.bias
-        gain = layer.post_attention_layernorm.weight
-        self.gate, self.up = pack(mlp.gate_proj.weight * gain, rows), pack(mlp.up_proj.weight * gain, rows)
-        self.down = pack(mlp.down_proj.weight, rows)
+        self.output, self.output_bias = pack(attention.o_proj.weight, rows_after), attention.o_proj.bias
+        gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
+        self.gate = pack(gate * gain_after if folded else gate, rows_after)
+        self.up = pack(up * gain_after if folded else up, rows_after)
+        self.down = pack(mlp.down_proj.weight, rows_after)
 
 
-def _turned(linear: Any, size: int, scaling: float) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _turned(linear: Any, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
     """A projection whose heads give the pairs that are turned together, row i and row i + size/2, side by side."""
 
     def turned(rows: torch.Tensor) -> torch.Tensor:
-        return (rows.unflatten(0, (-1, 2, size // 2)).transpose(1, 2) * scaling).reshape(rows.shape)
+        return rows.unflatten(0, (-1, 2, size // 2)).transpose(1, 2).reshape(rows.shape)
 
     return turned(linear.weight), None if linear.bias is None else turned(linear.bias)
 

@@ -1,8 +1,9 @@
 """Matrix products on the CPU by oneDNN.
 
-torch multiplies float32 matrices with MKL, which takes its AVX2 path on processors it was not made for: 103 GFLOP/s on
-a core that does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to
-compiled graphs; these are the operators that they call.
+In float32 torch multiplies with MKL, which takes its AVX2 path on processors it was not made for: 103 GFLOP/s on a core
+that does 240 with oneDNN's AVX-512 kernels. Both add in float32. torch offers oneDNN for float32 only to compiled
+graphs; these are the operators that they call. In bfloat16 weights packed for it are not rearranged by each product,
+and what follows a product is done before it is written.
 """
 
 import os
@@ -21,11 +22,18 @@ X86: Final = ("x86_64", "AMD64")
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
 
 
+def bfloat16_by() -> str:
+    """What multiplies bfloat16 on this processor: `amx`, `avx512`, `arm`, or `emulated`, slower than float32."""
+    found = torch.cpu.get_capabilities()
+    names = {"amx_bf16": "amx", "avx512_bf16": "avx512", "bf16": "arm"}
+    return next((name for feature, name in names.items() if found.get(feature)), "emulated")
+
+
 def onednn_serves(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether products of such tensors go through oneDNN."""
     return (
         device.type == "cpu"
-        and dtype == torch.float32
+        and (dtype == torch.float32 or (dtype == torch.bfloat16 and bfloat16_by() != "emulated"))
         and platform.machine() in X86
         and torch.backends.mkldnn.is_available()
         and bool(torch.backends.mkldnn.enabled)
@@ -41,6 +49,11 @@ def product(
     activation: `none`, or `swish` for SiLU.
     """
     return torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, activation, [], "")  # noqa: SLF001
+
+
+def product_times(inputs: torch.Tensor, weight: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+    """`(inputs @ weight.T) * factors`; factors of the product's shape."""
+    return torch.ops.mkldnn._linear_pointwise.binary(inputs, factors, weight, None, "mul")  # noqa: SLF001
 
 
 def pack(weight: torch.Tensor, rows: int) -> torch.Tensor:

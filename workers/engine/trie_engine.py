@@ -14,7 +14,7 @@ from workers.engine.forward import HostedForward, refusal
 from workers.engine.fused import FusedForward, can_be_fused
 from workers.engine.loading import LoadedModel
 from workers.engine.prefixes import KeptPrefixes, shared_ends
-from workers.engine.products import Products, linear_bytes, onednn_serves, weight_of_each_shape
+from workers.engine.products import Products, bfloat16_by, linear_bytes, onednn_serves, weight_of_each_shape
 from workers.engine.readout import VOCABULARY_CHUNK, Readout
 from workers.engine.states import PathStates
 from workers.engine.trie import TokenTrie, build_trie
@@ -121,7 +121,9 @@ class TrieEngine:
         if reason is not None:
             return reason
         self._forward = self._choose_forward()
-        prompts = canonical_mode.made_up_prompts(model.config.get_text_config().vocab_size, self._loaded.max_length)
+        prompts = canonical_mode.made_up_prompts(
+            model.config.get_text_config().vocab_size, self._loaded.max_length, model.dtype
+        )
         try:
             together = self.score_tokens(prompts).logprobs
             self.forget()
@@ -136,11 +138,13 @@ class TrieEngine:
 
     def _choose_forward(self) -> HostedForward | FusedForward:
         model = self._loaded.model
+        # In bfloat16 a layout for many more rows would be rearranged by each product.
+        rows = canonical_mode.PASS_ROWS if model.dtype == torch.bfloat16 else self.budget_tokens
         if self._packed_bytes and can_be_fused(model):
-            return FusedForward(model, self.budget_tokens, canonical=self.canonical)
+            return FusedForward(model, rows, canonical=self.canonical)
         products = None
         if onednn_serves(model.device, model.dtype):
-            products = Products(model, self.budget_tokens, packed=bool(self._packed_bytes))
+            products = Products(model, rows, packed=bool(self._packed_bytes))
         return HostedForward(model, products, by_flex=self._by_flex)
 
     @property
@@ -155,14 +159,16 @@ class TrieEngine:
             "canonical": self.canonical,
             "strategy": self._forward.name,
         }
+        if self._on_cpu and self._loaded.model.dtype == torch.bfloat16:
+            own["bfloat16"] = bfloat16_by()
         if self.canonical:
             # How passes are cut is not among it, nor the memory they may take.
             return own | {
                 "products": "onednn",
-                "attention": "chunks",
+                "attention": self._attention(),
                 "block": BLOCK,
                 "chunk_positions": canonical_mode.CHUNK_POSITIONS,
-                "row_multiple": ROW_MULTIPLE,
+                "row_multiple": self._row_multiple(),
                 "vocabulary_chunk": VOCABULARY_CHUNK,
                 "arithmetic": self._arithmetic,
             }
@@ -170,13 +176,21 @@ class TrieEngine:
             "not_canonical": self._fast_because,
             "products": "onednn" if onednn_serves(self._loaded.device, self._loaded.model.dtype) else "torch",
             "packed_weights": self.packed_weights,
-            "attention": "flex" if self._by_flex else "blocks",
+            "attention": self._attention(),
             "block": BLOCK,
             "key_multiple": KEY_MULTIPLE,
             "vocabulary_chunk": VOCABULARY_CHUNK,
             "piece_tokens": PIECE_TOKENS,
             "budget_tokens": self.budget_tokens,
         }
+
+    def _attention(self) -> str:
+        """How most layers attend; those with a window or bent scores do so in float32 on the CPU."""
+        if self._by_flex:
+            return "flex"
+        if self._loaded.model.dtype == torch.bfloat16:
+            return "tiles"
+        return "chunks" if self.canonical else "blocks"
 
     def score(
         self, prompts: Sequence[ScoringPrompt], *, should_stop: Callable[[], bool] | None = None
@@ -263,7 +277,7 @@ class TrieEngine:
         ends = {end for end in shared_ends(trie, groups) if end not in known}
         ends = set(_fitting(trie, ends, self._state_bytes(), self._kept.limit_bytes))
         stop = should_stop or _never
-        work = _Work(trie, tokens_at, known, ends, self._forward, self._readout, budget, stop, self.canonical)
+        work = _Work(trie, tokens_at, known, ends, self._forward, self._readout, budget, stop, self._row_multiple())
         pool = self._pool_of(lanes, 1 if self.canonical else max(1, threads // MAX_LANES))
         with self._forward.installed():
             above = [pool.submit(work.reach, trie.parent[first]).result() for first, _ in pieces]
@@ -326,19 +340,30 @@ class TrieEngine:
         )
         per_token = 4 * (8 * config.hidden_size + 8 * heads * size + 8 * key_heads * size + 4 * inner)
         left = int(PLANNED_SHARE * self.memory_bytes) - UNPLANNED_BYTES - fixed
-        while lanes > 1 and left < lanes * (per_lane + GOOD_PASS_TOKENS * per_token):
+        least = canonical_mode.PASS_ROWS if self._has_fixed_rows() else MIN_PASS_TOKENS
+        while lanes > 1 and left < lanes * (per_lane + max(GOOD_PASS_TOKENS, least) * per_token):
             lanes -= 1
         fits = (left - lanes * per_lane) // (lanes * per_token)
-        if fits < MIN_PASS_TOKENS:
-            needed = int((fixed + UNPLANNED_BYTES + per_lane + MIN_PASS_TOKENS * per_token) / PLANNED_SHARE) >> 20
+        if fits < least:
+            needed = int((fixed + UNPLANNED_BYTES + per_lane + least * per_token) / PLANNED_SHARE) >> 20
             raise EngineError(
                 f"scoring prompts of {longest} tokens takes about {needed + 1} MiB besides the model, but "
                 f"{self.memory_bytes >> 20} MiB are allowed; allow more, or use the batched engine"
             )
+        if self._has_fixed_rows():
+            return lanes, min(self.budget_tokens, least)
         tokens = min(self.budget_tokens, fits)
         if self.canonical:
             tokens = max(1, tokens // ROW_MULTIPLE) * ROW_MULTIPLE
         return lanes, tokens
+
+    def _row_multiple(self) -> int | None:
+        """What the rows of canonical passes are padded to."""
+        return canonical_mode.row_multiple(self._loaded.model.dtype) if self.canonical else None
+
+    def _has_fixed_rows(self) -> bool:
+        """Whether all passes have as many rows."""
+        return self._row_multiple() == canonical_mode.PASS_ROWS
 
     def _shape(self) -> tuple[int, int, int]:
         """(heads, key heads, head size) of the model's attention."""
@@ -397,7 +422,8 @@ class _Work:
     """One call's trie and what is known of it.
 
     tokens_at: by node, the tokens whose log-probabilities are read there. known: states of paths, by node.
-    ends: nodes whose paths are to be kept. budget: tokens of a pass. canonical: whether passes are.
+    ends: nodes whose paths are to be kept. budget: tokens of a pass. row_multiple: what the rows of
+    canonical passes are padded to; None in the fast mode.
     """
 
     trie: TokenTrie
@@ -408,7 +434,7 @@ class _Work:
     readout: Readout
     budget: int
     should_stop: Callable[[], bool]
-    canonical: bool
+    row_multiple: int | None
 
     @torch.no_grad()
     def stream(self, first: int, last: int) -> _Outcome:
@@ -417,7 +443,7 @@ class _Work:
         outcome = _Outcome()
         pending = _Pending(self, outcome.logprobs)
         carried: dict[int, PathStates] = {}
-        ranges = list(plan_passes(self.known, self.budget, first, last, 1 if self.canonical else BLOCK))
+        ranges = list(plan_passes(self.known, self.budget, first, last, 1 if self.row_multiple else BLOCK))
         for number, (start, stop) in enumerate(ranges):
             if self.should_stop():
                 raise InterruptedScoringError
@@ -427,7 +453,7 @@ class _Work:
             following = trie.parent[ranges[number + 1][0]] if number + 1 < len(ranges) else -1
             if following >= 0 and following not in self.known:
                 keep.append(following)
-            current = Pass(trie, start, stop, states, keep, canonical=self.canonical)
+            current = Pass(trie, start, stop, states, keep, row_multiple=self.row_multiple)
             wanted = [node for node in range(start, stop) if node in self.tokens_at]
             pending.add(wanted, self.forward(current, [node - start for node in wanted]))
             carried = current.kept()
@@ -449,7 +475,7 @@ class _Work:
         for start, stop in plan_passes((), self.budget, first, len(chain)):
             if self.should_stop():
                 raise InterruptedScoringError
-            current = Pass(chain, start, stop, states, [stop - 1], canonical=self.canonical)
+            current = Pass(chain, start, stop, states, [stop - 1], row_multiple=self.row_multiple)
             wanted = [step for step in path[start:stop] if step in self.tokens_at]
             read = self.forward(current, [self.trie.depth[step] - start for step in wanted])
             pending = _Pending(self, outcome.logprobs)
@@ -491,7 +517,7 @@ class _Pending:
         reads = [(row, token) for row, node in enumerate(self._nodes) for token in self._work.tokens_at[node]]
         rows, tokens = [row for row, _ in reads], [token for _, token in reads]
         states = torch.cat(self._states)
-        if self._work.canonical:
+        if self._work.row_multiple:
             states = torch.nn.functional.pad(states, (0, 0, 0, -len(states) % ROW_MULTIPLE))
         values = self._work.readout.logprobs(states, rows, tokens)
         for (row, token), value in zip(reads, values, strict=True):

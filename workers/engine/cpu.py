@@ -1,0 +1,53 @@
+"""Attention on the CPU: which of the ways suits a layer."""
+
+import torch
+
+from workers.engine import canonical
+from workers.engine.attention import Pass, attend_in_blocks
+from workers.engine.tiles import attend_in_tiles
+
+
+def attend_on_cpu(
+    current: Pass,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    scaling: float,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """Attention of a pass.
+
+    query: (key heads, rows, heads per key head, head size), not scaled yet. keys, values: (key heads, K, head size).
+    window: positions that a token sees, None for all. softcap: bends the scores, None for none.
+    Returns (rows, heads × head size).
+    """
+    if query.dtype == torch.bfloat16 and softcap is None:
+        output = attend_in_tiles(current, query, keys, values, scaling=scaling)
+        if window is None or current.effective(window) is None:
+            return output
+        # Which way a token is computed may depend on its own depth only, not on the pass.
+        deep = torch.tensor(current.positions) >= window
+        by_window = _attend_wide(current, query, keys, values, scaling, window, softcap)
+        return torch.where(deep[:, None], by_window, output)
+    return _attend_wide(current, query, keys, values, scaling, window, softcap)
+
+
+def _attend_wide(
+    current: Pass,
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    scaling: float,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """The same in float32 or wider."""
+    wide = torch.promote_types(query.dtype, torch.float32)
+    attend = attend_in_blocks
+    if current.canonical:
+        attend = canonical.attend
+        scaling *= canonical.LOG2_E if softcap is None else 1
+    scaled = query.to(wide).mul(scaling).flatten(1, 2)
+    return attend(current, scaled, keys.to(wide), values.to(wide), window=window, softcap=softcap).to(query.dtype)

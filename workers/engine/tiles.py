@@ -1,0 +1,293 @@
+"""Attention over a token trie by torch's flash kernel, in an order of summing that only the prompt decides.
+
+The kernel holds scores and sums in float32, and never writes the scores to memory. Where the sum over keys adds them
+depends on their columns, so a key's column must not depend on other prompts:
+
+- The keys of a query are cut at a depth that its own depth decides, a multiple of 128 that lies 128 to 255 positions
+  above it, and the two parts are joined by their normalisers.
+- The *far* keys, above the cut, stand by position. All queries below the same node share them, a few-shot prefix above
+  all: they are one product without a mask.
+- The *near* keys stand in tiles of 32 positions. Within a tile processors add the terms by rules of their own; a tile
+  of weights that are all 0 adds exactly 0. So paths that part within a tile each have a copy of it, from its first
+  position on, and a query sees the copies of its own path. At most 512 columns, up to which the kernel runs once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from workers.engine.attention import Pass
+
+CUT: Final = 128
+"""Depths at which keys may be cut into far and near ones are multiples of this."""
+
+QUERIES: Final = 64
+"""Nodes of a block at most: of more, each would pass more tiles that it does not see."""
+
+TILE: Final = 32
+"""Columns that processors may add by rules of their own: AMX takes 32 at once, AVX-512 pairs."""
+
+MOST_TILES: Final = 16
+"""Of one call for near keys. The kernel takes keys in runs of 512."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows `first` to `last - 1`, in the layout's order, and their near keys: a part of the layout's.
+
+    mask: 0 or minus infinity, shape (1, 1, rows × heads per key head, last_key - first_key).
+    """
+
+    first: int
+    last: int
+    first_key: int
+    last_key: int
+    mask: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows `first` to `last - 1`, in the layout's order, that have the same far keys; None where they have none."""
+
+    first: int
+    last: int
+    keys: slice | torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the rows of a pass see their keys.
+
+    order: the pass's rows as the groups follow each other, and where to find each of them there; None where they stand
+    that way. groups and blocks each cover the nodes; padding follows and sees nothing. near: rows of the pass's keys.
+    """
+
+    order: tuple[torch.Tensor, torch.Tensor] | None
+    groups: list[Group]
+    blocks: list[Block]
+    near: torch.Tensor
+
+
+def cut_above(depth: int) -> int:
+    """Where the keys of a query at a depth are cut: of its path, nodes at this depth and deeper are near."""
+    return CUT * max(0, depth // CUT - 1)
+
+
+def attend_in_tiles(
+    current: Pass, query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, *, scaling: float
+) -> torch.Tensor:
+    """Attention of a pass without a window.
+
+    query: (key heads, rows, heads per key head, head size). keys, values: (key heads, K, head size).
+    Returns (rows, heads × head size).
+    """
+    key_heads, rows, group, _ = query.shape
+    layout = current.layout(("tiles", query.dtype, group), lambda: _layout(current, query.dtype, group))
+    if layout.order is not None:
+        query = query.index_select(1, layout.order[0])
+    query = query.flatten(1, 2)
+    nodes = layout.groups[-1].last
+
+    def gathered(parts: list[tuple[torch.Tensor, torch.Tensor]], rest: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Attention and normalisers of all rows, from those of parts that follow each other."""
+        padding = rows - nodes
+        outputs = [part.transpose(0, 1) for part, _ in parts] + [query.new_zeros(padding * group, key_heads, size)]
+        normalisers = [part.t() for _, part in parts] + [torch.full((padding * group, key_heads), rest)]
+        return torch.cat(outputs), torch.cat(normalisers)
+
+    size = query.shape[-1]
+    near_keys, near_values = keys.index_select(1, layout.near), values.index_select(1, layout.near)
+    output, normaliser = gathered(
+        [
+            _flash(
+                query[:, block.first * group : block.last * group],
+                near_keys[:, block.first_key : block.last_key],
+                near_values[:, block.first_key : block.last_key],
+                block.mask,
+                scaling,
+            )
+            for block in layout.blocks
+        ],
+        0.0,
+    )  # (rows × heads per key head, key heads, head size) and without the last
+    if any(part.keys is not None for part in layout.groups):
+        far = []
+        for part in layout.groups:
+            some = query[:, part.first * group : part.last * group]
+            if part.keys is None:
+                far.append((torch.zeros_like(some), torch.full(some.shape[:2], -torch.inf)))
+            elif isinstance(part.keys, slice):
+                far.append(_flash(some, keys[:, part.keys], values[:, part.keys], None, scaling))
+            else:
+                own_keys, own_values = keys.index_select(1, part.keys), values.index_select(1, part.keys)
+                far.append(_flash(some, own_keys, own_values, None, scaling))
+        above, normaliser_above = gathered(far, -torch.inf)
+        shares = normaliser_above.sub_(normaliser).sigmoid_()
+        output = torch.lerp(output, above, shares[..., None].to(output.dtype))
+    output = output.view(rows, group, key_heads, size).transpose(1, 2)
+    if layout.order is not None:
+        output = output.index_select(0, layout.order[1])
+    return output.reshape(rows, -1)
+
+
+def _flash(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None, scaling: float = 1.0
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention (key heads, queries, head size) and the logarithms of its normalisers (key heads, queries)."""
+    output, normaliser = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
+        query[None], keys[None], values[None], attn_mask=mask, scale=scaling
+    )
+    return output[0], normaliser[0]
+
+
+def _layout(current: Pass, dtype: torch.dtype, heads: int) -> Layout:
+    """heads: of queries for each head of keys."""
+    trie = current.trie
+    above_cut: dict[int, int] = {}
+    below: dict[int, list[int]] = {}
+    for node in range(current.first, current.last):
+        cut, parent = cut_above(trie.depth[node]), trie.parent[node]
+        if cut == 0:
+            above = -1
+        elif parent in above_cut and cut == cut_above(trie.depth[parent]):
+            above = above_cut[parent]
+        else:
+            above = trie.path(node)[cut - 1]
+        above_cut[node] = above
+        below.setdefault(above, []).append(node)
+    groups: list[Group] = []
+    blocks: list[Block] = []
+    near: list[torch.Tensor] = []
+    first, first_key = 0, 0
+    for above, nodes in below.items():
+        keys = None if above < 0 else _slice_if_consecutive(current.key_rows(trie.path(above)))
+        groups.append(Group(first, first + len(nodes), keys))
+        for some, columns, visible in _in_tiles(current, nodes, trie.depth[above] + 1 if above >= 0 else 0):
+            mask = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
+            last, last_key = first + len(some), first_key + len(columns)
+            blocks.append(Block(first, last, first_key, last_key, mask.repeat_interleave(heads, dim=0)[None, None]))
+            near.append(columns)
+            first, first_key = last, last_key
+    order = [node - current.first for nodes in below.values() for node in nodes]
+    order += range(len(order), len(current.tokens))
+    return Layout(
+        None if order == sorted(order) else (torch.tensor(order), torch.tensor(order).argsort()),
+        groups,
+        blocks,
+        torch.cat(near),
+    )
+
+
+def _in_tiles(
+    current: Pass, nodes: Sequence[int], cut: int
+) -> Iterator[tuple[Sequence[int], torch.Tensor, torch.Tensor]]:
+    """Of nodes that have the same far keys: some of them, rows of their near keys, and what they see of these."""
+    start = 0
+    while start < len(nodes):
+        tiles = _Tiles(current, cut)
+        stop = start
+        while stop < min(start + QUERIES, len(nodes)) and tiles.add(nodes[stop]):
+            stop += 1
+        yield nodes[start:stop], *tiles.columns(nodes[start:stop])
+        start = stop
+
+
+class _Tiles:
+    """Copies of tiles, in each the nodes of one path at consecutive depths, from the tile's first depth on."""
+
+    def __init__(self, current: Pass, cut: int) -> None:
+        self._trie = current.trie
+        self._current = current
+        self._cut = cut
+        self._copies: list[list[int]] = []
+        self._seen: dict[int, tuple[int, ...]] = {}
+        """By node the copies, from the cut on, that hold its path."""
+
+    def add(self, node: int) -> bool:
+        """Whether there is room for what a node sees; takes it, if so."""
+        before = len(self._copies)
+        missing = []
+        while node not in self._seen and self._trie.depth[node] >= self._cut:
+            missing.append(node)
+            node = self._trie.parent[node]
+            if node < 0:
+                break
+        seen = self._seen.get(node, ())
+        for step in reversed(missing):
+            slot = self._trie.depth[step] % TILE
+            if slot == 0:
+                self._copies.append([step])
+                seen = (*seen, len(self._copies) - 1)
+            elif len(self._copies[seen[-1]]) == slot:
+                self._copies[seen[-1]].append(step)
+            else:
+                self._copies.append([*self._copies[seen[-1]][:slot], step])
+                seen = (*seen[:-1], len(self._copies) - 1)
+            self._seen[step] = seen
+        if before and len(self._copies) > MOST_TILES:
+            del self._copies[before:]
+            return False
+        return True
+
+    def columns(self, nodes: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Rows of the pass's keys, and which of them each node sees; tiles in the order of their positions."""
+        depth = self._trie.depth
+        places = [(depth[copy[0]] - self._cut) // TILE for copy in self._copies]
+        order = sorted(range(len(places)), key=places.__getitem__)
+        keys = torch.tensor(
+            [row for number in order for row in self._padded(self._current.key_rows(self._copies[number]))]
+        )
+        most = max(places) + 1
+        seen = torch.tensor([[*self._seen[node], *[-1] * (most - len(self._seen[node]))] for node in nodes])
+        own = torch.tensor([depth[node] - self._cut for node in nodes])
+        place, slots = torch.tensor([places[number] for number in order]), torch.arange(TILE)
+        is_own = seen[:, place] == torch.tensor(order)  # (nodes, tiles)
+        above = place[:, None] * TILE + slots <= own[:, None, None]  # (nodes, tiles, slots)
+        return keys, (is_own[..., None] & above).flatten(1)
+
+    @staticmethod
+    def _padded(rows: list[int]) -> list[int]:
+        return rows + rows[:1] * (TILE - len(rows))
+
+
+def _slice_if_consecutive(rows: list[int]) -> slice | torch.Tensor:
+    """Consecutive rows need no copy."""
+    if rows == list(range(rows[0], rows[0] + len(rows))):
+        return slice(rows[0], rows[-1] + 1)
+    return torch.tensor(rows)
+
+
+def check_tiles(heads: int, size: int, random: Callable[..., torch.Tensor], dtype: torch.dtype) -> str | None:
+    """What the kernel does here that the canonical mode does not allow; None when nothing was found.
+
+    heads: of queries for each head of keys. size: of a head. random: gives random numbers of a shape.
+    """
+    most = MOST_TILES * TILE
+    query, keys, values = (random(1, number, size).to(dtype) for number in (heads * TILE, 2 * most, 2 * most))
+    for length in (CUT, 3 * CUT, 2 * most):
+        whole = _flash(query, keys[:, :length], values[:, :length], None)
+        few = _flash(query[:, heads : 2 * heads], keys[:, :length], values[:, :length], None)
+        if not all(torch.equal(one[:, heads : 2 * heads], other) for one, other in zip(whole, few, strict=True)):
+            return f"attention to {length} keys depends on how many queries there are"
+    for length in range(1, 2 * CUT, 21):
+        tiles = -(-length // TILE)
+        alone = _spread(query, keys[:, :length], values[:, :length], range(tiles), tiles)
+        places = sorted(random(MOST_TILES).argsort()[:tiles].tolist())
+        among = _spread(query, keys[:, :length], values[:, :length], places, MOST_TILES)
+        if not all(map(torch.equal, alone, among)):
+            return f"attention to {length} keys depends on the tiles between them"
+    return None
+
+
+def _spread(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, places: Sequence[int], tiles: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention to keys that stand in some of so many tiles, of which the others are not seen."""
+    columns = torch.tensor([place * TILE + slot for place in places for slot in range(TILE)])[: keys.shape[1]]
+    mask = torch.full((query.shape[1], tiles * TILE), -torch.inf, dtype=query.dtype)
+    mask[:, columns] = 0
+    spread_keys, spread_values = (torch.ones(1, tiles * TILE, query.shape[2], dtype=query.dtype) for _ in range(2))
+    spread_keys[:, columns], spread_values[:, columns] = keys, values
+    return _flash(query, spread_keys, spread_values, mask[None, None])
