@@ -340,6 +340,7 @@ def plan_of(
     n_options: int | None = None,
     replicate: bool = False,
     precision: PrecisionRequest | None = None,
+    stop_when_decided: str | None = None,
     **options: Any,
 ) -> Plan:
     """What queues all that a board or a suite asks of a model, or one evaluation on the first of the benchmarks.
@@ -363,6 +364,7 @@ def plan_of(
             options=n_options,
             new_replicate=replicate,
             precision=precision,
+            stop_when_decided=stop_when_decided,
             **options,
         )
         return [submit(session, request)]

@@ -13,10 +13,12 @@ from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants
-from registry.queue import sampling
+from registry.queue import rounds, sampling
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, store_shards
 from registry.queue.shards import prompts_of
+from registry.results.designs import asked_in_part
+from registry.results.stopped import read_stopping
 from registry.revisions.endpoints import provider_of
 from registry.revisions.store import model_identity
 from registry.settings import get_settings
@@ -38,6 +40,7 @@ class EvaluationRequest:
     options: only questions with so many options.
     shard_prompts: about how many prompts a worker takes at once; it changes no result.
     precision: ask only as many questions as that takes; None: all.
+    stop_when_decided: ask each question only until this metric is decided; None: in every variant.
     """
 
     model: str
@@ -54,6 +57,7 @@ class EvaluationRequest:
     requester: str | None = None
     shard_prompts: int = SHARD_PROMPTS
     precision: sampling.PrecisionRequest | None = None
+    stop_when_decided: str | None = None
 
 
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
@@ -89,12 +93,19 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
     if request.precision is not None:
+        if request.stop_when_decided is not None:
+            raise UsageError("--precision and --stop-when-decided cannot be combined yet; use one of them")
         filter_json |= {"precision": sampling.asked_for(request.precision, planned)}
+    if request.stop_when_decided is not None:
+        filter_json |= {"stopping": rounds.asked_for(request.stop_when_decided, definition, questions)}
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
-    if request.precision is not None:
+    if request.precision is not None or request.stop_when_decided is not None:
         known = sampling.find_same(session, specification, revision)
         if known is not None and not request.new_replicate:
             return known, False
+    if request.stop_when_decided is not None:
+        rounds.add_design(session, specification, definition, revision, questions)
+    if request.precision is not None:
         first = sampling.add_design(session, specification, request.precision, revision, questions)
         planned = [question for question in planned if question.question_id in first]
     digest = specification_digest(specification)
@@ -117,8 +128,13 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         priority=request.priority,
         requester=request.requester,
         questions=len(planned),
-        prompts=sum(question.n_variants for question in planned),
+        prompts=0,
+        **asked_in_part(specification),
     )
+    stopping = read_stopping(evaluation)
+    if stopping is not None:
+        planned = rounds.first_round(planned, stopping)
+    evaluation.prompts = sum(question.asked_now for question in planned)
     session.add(evaluation)
     session.flush()
     _check_prompts(session, evaluation, questions)
@@ -289,6 +305,7 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
             )
         )
     if action == "retry":
+        rounds.check_retry(session, evaluation)
         session.execute(
             of_evaluation.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(
                 state="queued", failures=0, crashes=0, error=None, not_before=None

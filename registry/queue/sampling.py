@@ -21,7 +21,8 @@ from registry.metrics import METRICS
 from registry.prompting.variants import VariantSetDefinition
 from registry.queue.hints import hint_at
 from registry.queue.planning import PlannedQuestion, plan_questions, plan_shards, store_shards
-from registry.results.designs import SAMPLED_METRICS, design_of
+from registry.queue.rounds import next_round
+from registry.results.designs import SAMPLED_METRICS, design_of, stopping_of
 from registry.tables import Evaluation, ModelRevision, Question, Shard, VariantSet
 
 SEED: Final = 0
@@ -77,15 +78,20 @@ def asked_for(request: PrecisionRequest, planned: Sequence[PlannedQuestion]) -> 
 
 
 def find_same(session: Session, specification: dict[str, Any], revision: ModelRevision) -> Evaluation | None:
-    """The newest evaluation that stands and asks for the same, whatever the history was when it was designed."""
+    """The newest evaluation that stands and asks for the same, whatever the history was when it was designed.
+
+    specification: without a design.
+    """
     query = (
         select(Evaluation).where(Evaluation.model_revision_id == revision.id, stands()).order_by(Evaluation.id.desc())
     )
     wanted = specification_digest(specification)
     for evaluation in session.scalars(query):
-        if design_of(evaluation) is not None:
-            asked = copy.deepcopy(evaluation.specification)
-            del asked["questions"]["precision"]["design"]
+        asked = copy.deepcopy(evaluation.specification)
+        designed = [asked["questions"].get(name) for name in ("precision", "stopping")]
+        if any(designed):
+            for part in filter(None, designed):
+                del part["design"]
             if specification_digest(asked) == wanted:
                 return evaluation
     return None
@@ -168,13 +174,18 @@ def prepare(session: Session, evaluation_id: int) -> None:
 
 
 def go_on(session: Session, evaluation_id: int) -> None:
-    """Queues the next batch of an evaluation that needs one, once all shards of the last are done."""
-    if design_of(session.get_one(Evaluation, evaluation_id)) is None:
+    """Queues an evaluation's next batch or round, if it needs one, once all shards of the last are done."""
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    stopping = stopping_of(evaluation) is not None
+    if design_of(evaluation) is None and not stopping:
         return
     # Of two workers that finish the last two shards at once, one waits here, and then sees both done.
     evaluation = session.get_one(Evaluation, evaluation_id, with_for_update={"key_share": True}, populate_existing=True)
     undone = select(func.count()).select_from(Shard).where(Shard.evaluation_id == evaluation_id, Shard.state != "done")
     if session.scalar(undone):
+        return
+    if stopping:
+        next_round(session, evaluation)
         return
     from registry.results.sampled import sampled  # and numpy
 
@@ -192,6 +203,6 @@ def go_on(session: Session, evaluation_id: int) -> None:
     ).one()
     store_shards(session, evaluation_id, plan_shards(planned), last.queue, last.ordinal + 1)
     evaluation.questions += len(planned)
-    evaluation.prompts += sum(question.n_variants for question in planned)
+    evaluation.prompts += sum(question.asked_now for question in planned)
     session.flush()
     hint_at(session, Shard.evaluation_id == evaluation_id)

@@ -21,6 +21,7 @@ from registry.queue.evaluations import move
 from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.queue.sampling import PrecisionRequest
 from registry.results.costs import cost_document
+from registry.results.designs import STOPPABLE
 from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
@@ -84,6 +85,12 @@ _ASKED = (
     click.option(
         "--max-questions", type=int, default=None, help="With --precision: stop there, however wide the interval is."
     ),
+    click.option(
+        "--stop-when-decided",
+        default=None,
+        metavar="METRIC",
+        help=f"Ask each question only until this is decided, exactly: {' or '.join(STOPPABLE)}.",
+    ),
 )
 
 
@@ -106,6 +113,7 @@ def _plan(**asked: Any) -> Plan:
         "--options": asked["n_options"],
         "--replicate": asked["replicate"] or None,
         "--precision": asked["precision"],
+        "--stop-when-decided": asked["stop_when_decided"],
         "--suite": suite if board else None,
         "--benchmark": benchmarks or None if board else None,
     }
