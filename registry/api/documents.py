@@ -1166,6 +1166,29 @@ class SampledMetric(TypedDict):
     looks: list[SampleLook]
 
 
+class DecidedRound(TypedDict):
+    """How many questions were decided by so many prompts each."""
+
+    prompts: int
+    questions: int
+
+
+class StoppedWhenDecided(TypedDict):
+    """What an evaluation that asks each question only until `metric` is decided has come to.
+
+    history: other models from whose answers the order of asking was learnt. decided: of `questions`. prompts: asked so
+    far; prompts_complete: what asking every variant would take.
+    """
+
+    metric: str
+    history: int
+    questions: int
+    decided: int
+    prompts: int
+    prompts_complete: int
+    by_round: list[DecidedRound]
+
+
 class EvaluationMetrics(TypedDict):
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
 
@@ -1186,6 +1209,10 @@ class EvaluationMetrics(TypedDict):
     sample: Annotated[
         SampledMetric | None, Field(description="Of an evaluation that asks only as much as a precision needs.")
     ]
+    stopping: Annotated[
+        StoppedWhenDecided | None, Field(description="Of an evaluation that asks each question until it is decided.")
+    ]
+    undefined: Annotated[dict[str, str], Field(description="Metric to why it has no value, where it has none.")]
     per_question: NotRequired[dict[str, MetricValues]]
 
 

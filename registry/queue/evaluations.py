@@ -143,6 +143,56 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     return evaluation, True
 
 
+def in_full(specification: dict[str, Any]) -> dict[str, Any]:
+    """The specification that asks all questions in every variant, and nothing else differently."""
+    questions = {
+        name: value for name, value in specification["questions"].items() if name not in ("precision", "stopping")
+    }
+    return specification | {"questions": questions}
+
+
+def same_in_full(session: Session, evaluation: Evaluation) -> Evaluation | None:
+    """The newest evaluation that asks everything that this one leaves out on purpose; None where there is none."""
+    if evaluation.sampled_for is None and evaluation.stopped_for is None:
+        return None
+    digest = specification_digest(in_full(evaluation.specification))
+    query = select(Evaluation).where(Evaluation.specification_digest == digest, stands())
+    return session.scalars(query.order_by(Evaluation.replicate.desc()).limit(1)).first()
+
+
+def submit_rest(session: Session, evaluation_id: int, **options: Any) -> tuple[Evaluation, bool]:
+    """Queues the evaluation of all questions in every variant, and returns it with whether it is new.
+
+    What the given one has asked of a local model is copied from it once it is sealed.
+    Raises UsageError for an evaluation that leaves nothing out, or whose protocol has another definition by now.
+    """
+    evaluation = find_evaluation(session, evaluation_id)
+    if evaluation.sampled_for is None and evaluation.stopped_for is None:
+        raise UsageError(f"evaluation {evaluation_id} asks its questions in every variant; nothing is left to ask")
+    kept = evaluation.specification["questions"]
+    revision, version = evaluation.model_revision, evaluation.benchmark_version
+    found, new = submit(
+        session,
+        EvaluationRequest(
+            model=f"{revision.model.name}@{revision.number}",
+            benchmark=f"{version.benchmark.name}@{version.version}",
+            variants=evaluation.variant_set.name,
+            protocol=evaluation.protocol.name,
+            shots=evaluation.protocol.shots,
+            limit=kept["limit"],
+            subjects=tuple(kept["subjects"] or ()),
+            options=kept.get("options"),
+            **options,
+        ),
+    )
+    if found.specification != in_full(evaluation.specification):
+        raise UsageError(
+            f"evaluation {evaluation_id}: protocol {evaluation.protocol.name} has another definition by now, so its "
+            "answers cannot be completed; submit the evaluation anew"
+        )
+    return found, new
+
+
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
     """Raises ProtocolError where a model cannot be asked this way, whatever worker asks it."""
     provider = provider_of(revision.location or "", get_settings()) if revision.kind == "openai" else None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
@@ -20,7 +20,7 @@ from registry.queue.planning import PlannedQuestion, plan_shards, store_shards
 from registry.queue.shards import shard_prompts
 from registry.results.designs import STOPPABLE
 from registry.results.stopped import Stopping, design_stopping, open_questions, read_stopping
-from registry.tables import Evaluation, ModelRevision, Question, Shard, VariantSet
+from registry.tables import Evaluation, ModelRevision, Question, QuestionScore, Shard, VariantSet
 
 
 def asked_for(metric: str, definition: VariantSetDefinition, questions: Sequence[Question]) -> dict[str, Any]:
@@ -100,10 +100,13 @@ def check_retry(session: Session, evaluation: Evaluation) -> None:
     """Raises QueueError where answers of an earlier round were removed: later rounds asked what they had left open."""
     if read_stopping(evaluation) is None:
         return
-    undone = select(Shard).where(Shard.evaluation_id == evaluation.id, Shard.state.in_(("failed", "cancelled")))
-    for shard in session.scalars(undone):
-        if len(shard_prompts(session, shard.id)) != shard.prompts:
-            raise QueueError(
-                f"evaluation {evaluation.id}: answers of its earlier rounds were removed, so it cannot go on; submit "
-                "it again with --replicate"
-            )
+    undone = session.scalars(select(Shard).where(Shard.evaluation_id == evaluation.id, Shard.state != "done")).all()
+    stored = select(func.sum(QuestionScore.stored)).where(QuestionScore.evaluation_id == evaluation.id)
+    left = sum(shard.prompts for shard in undone)
+    if (session.scalar(stored) or 0) + left != evaluation.prompts or any(
+        len(shard_prompts(session, shard.id)) != shard.prompts for shard in undone
+    ):
+        raise QueueError(
+            f"evaluation {evaluation.id}: answers of its earlier rounds were removed, so it cannot go on; submit it "
+            "again with --replicate"
+        )

@@ -108,6 +108,8 @@ def shard_prompts(session: Session, shard_id: int) -> list[ShardPrompt]:
         .options(selectinload(Question.options))
     )
     rows = session.execute(query).all()
+    if not rows:  # it is done, and later rounds hold its questions
+        return []
     evaluation = session.get_one(Evaluation, rows[0].evaluation_id)
     questions = [row.Question for row in rows]
     stopping = read_stopping(evaluation)

@@ -115,9 +115,8 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
         return "Not scored completely yet"
     label = METRICS[metric].label if metric in METRICS else metric
     if (stopped := row.get("stopped_for")) is not None and metric not in decided_with(stopped):
-        return (
-            f"{label} needs every order; questions were asked only until {METRICS[stopped].label.lower()} was decided"
-        )
+        decided = METRICS[stopped].label.lower()
+        return f"{label} needs every order; each question was asked only until {decided} was decided"
     if row.get("sampled_for") is not None and metric not in SAMPLED_METRICS:
         return f"{label} is no mean over questions, so a sample of them does not estimate it"
     if metric in METRICS and METRICS[metric].needs_two_prompts and one_order(row):

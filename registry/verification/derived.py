@@ -219,11 +219,11 @@ def check_stopping(session: Session, evaluation: Evaluation, found: Findings) ->
         select(Shard.ordinal, Shard.prompts).where(Shard.evaluation_id == evaluation.id).order_by(Shard.ordinal)
     ).all()
     for number, (prompts, of_questions) in enumerate(rounds, start=1):
-        held = set[int]()
-        while shards and prompts > 0:
-            prompts -= shards[0].prompts
+        held, left = set[int](), prompts
+        while shards and left > 0:
+            left -= shards[0].prompts
             held.add(shards.pop(0).ordinal)
-        if prompts or not of_questions <= held:
+        if left or not of_questions <= held:
             found.add(f"stopping: the shards of round {number} do not ask the questions that were open")
             return
 

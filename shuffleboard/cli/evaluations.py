@@ -17,7 +17,7 @@ from registry.lookups import find_evaluation
 from registry.prompting.variants import VARIANT_KINDS
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
-from registry.queue.evaluations import move
+from registry.queue.evaluations import move, submit_rest
 from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.queue.sampling import PrecisionRequest
 from registry.results.costs import cost_document
@@ -178,6 +178,24 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
         name = f"{asked['suite'].partition('@')[0]}-first-{asked['limit']}"
         note(f"suite {name}; its board: shuffleboard leaderboard --board {name}")
     print_json({"evaluations": ids} if several else {"evaluation": ids[0]})
+
+
+@evaluations.command("complete")
+@click.argument("evaluation", type=int)
+@click.option("--priority", type=click.IntRange(-MAX_INTEGER, MAX_INTEGER), default=0, help="Higher is scored first.")
+@click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
+@json_option
+def complete_command(evaluation: int, priority: int, queue: str, as_json: bool) -> None:  # noqa: ARG001 - JSON
+    """Queue what EVALUATION left out: all questions, in every variant; prints {"evaluation": ID}.
+
+    For an evaluation with a stated precision, or asked until a metric was decided. What it found stays as it is: all
+    of it is another evaluation, which copies what the same engine has scored already.
+    """
+    with write_session(engine_of(settings_of())) as session:
+        found, new = submit_rest(session, evaluation, priority=priority, queue=queue)
+        number = found.id
+    note(f"evaluation {number} {'asks' if new else 'already asks'} what evaluation {evaluation} left out")
+    print_json({"evaluation": number})
 
 
 @evaluations.command("estimate")

@@ -230,3 +230,12 @@ def test_commands_and_pages_say_what_was_decided_and_why_the_rest_is_undefined(
     assert (row["stopped_for"], row["rank"], row["average_accuracy"]) == ("worst_accuracy", 1, None)
     shown = shuffleboard("metrics", evaluation_id, database_url=database).stdout
     assert "40 of 40 questions decided" in shown
+    assert f"shuffleboard evaluations complete {evaluation_id}" in page
+    rest = shuffleboard_json("evaluations", "complete", evaluation_id, database_url=database)["evaluation"]
+    with read_session(engine) as session:
+        complete = find_evaluation(session, rest)
+        assert complete.prompts == 20 * 6 + 20 * 24
+        assert complete.specification["questions"] == {"limit": None, "subjects": None}
+    assert f"completed by evaluation {rest}" in client.get(f"/evaluations/{evaluation_id}").text
+    refused = shuffleboard("evaluations", "complete", rest, status=2, database_url=database)
+    assert "nothing is left to ask" in refused.stderr
