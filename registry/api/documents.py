@@ -912,8 +912,19 @@ class BoardNeighbour(TypedDict):
     told_apart: bool
 
 
+class BoardEstimate(TypedDict):
+    """What an estimate rests on: `asked` `of` so many questions, by so many prompts."""
+
+    asked: int
+    of: int
+    prompts: int
+
+
 class BoardValue(TypedDict):
     """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
+
+    `estimated`: the value is an estimate from a sample of the questions; it has no rank, and `rank_interval` are those
+    that its interval allows among the ranked models.
 
     `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
     Snapshots of version 2 and older lack what holds at once. Where questions belong together, `clusters` are how many
@@ -933,6 +944,7 @@ class BoardValue(TypedDict):
     all_rank_interval: NotRequired[RankInterval | None]
     all_tier: NotRequired[int | None]
     above: NotRequired[BoardNeighbour | None]
+    estimated: NotRequired[BoardEstimate]
 
 
 class BoardPairs(TypedDict):

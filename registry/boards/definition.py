@@ -229,7 +229,11 @@ def parse_column(text: str) -> Column:
 
 
 class BoardDefinition(_Strict):
-    """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by."""
+    """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by.
+
+    complete: take only evaluations of all questions in every variant; else what was asked in part stands in where
+    nothing else is there, marked.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -244,6 +248,7 @@ class BoardDefinition(_Strict):
     benchmarks: tuple[Reference, ...] = ()
     columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
     sort: Reference | None = None
+    complete: bool = False
 
     @field_validator("name")
     @classmethod
@@ -320,4 +325,8 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
 
 def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]:
     """A definition as plain JSON, for storing and for its digest."""
-    return definition.model_dump(mode="json")
+    document = definition.model_dump(mode="json")
+    # Boards from before the key existed keep their digests.
+    if document.get("complete") is False:
+        del document["complete"]
+    return document

@@ -117,8 +117,10 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
     if (stopped := row.get("stopped_for")) is not None and metric not in decided_with(stopped):
         decided = METRICS[stopped].label.lower()
         return f"{label} needs every order; each question was asked only until {decided} was decided"
-    if row.get("sampled_for") is not None and metric not in SAMPLED_METRICS:
+    if (sampled := row.get("sampled_for")) is not None and metric not in SAMPLED_METRICS:
         return f"{label} is no mean over questions, so a sample of them does not estimate it"
+    if sampled is not None and metric != sampled:
+        return f"{label} has no interval here: the sample was drawn for {METRICS[sampled].label.lower()}"
     if metric in METRICS and METRICS[metric].needs_two_prompts and one_order(row):
         return f"{label} needs two orders or more; {asked_how(row)}"
     return f"{label} is undefined here: no question has the answers it needs"
