@@ -23,7 +23,8 @@ from registry.queue.hints import hint_at
 from registry.queue.planning import PlannedQuestion, plan_questions, plan_shards, store_shards
 from registry.queue.rounds import next_round
 from registry.results.designs import SAMPLED_METRICS, design_of, stopping_of
-from registry.tables import Evaluation, ModelRevision, Question, Shard, VariantSet
+from registry.results.stopped import expected_prompts
+from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Question, Shard, VariantSet
 
 SEED: Final = 0
 NARROWEST: Final = 0.001
@@ -133,7 +134,10 @@ def add_design(
 
 @dataclass(frozen=True)
 class SampleCost:
-    """What a stated precision can take: questions and prompts where half of all answers are right, the worst case.
+    """What an evaluation can take that does not ask everything: questions and prompts at most.
+
+    Of a stated precision, where half of all answers are right, the worst case; of one that asks questions until they
+    are decided, all of them.
 
     expected: prompts that models of the registry would have needed, the median; None without history. complete: prompts
     of all questions.
@@ -146,7 +150,11 @@ class SampleCost:
 
 
 def cost_of(session: Session, evaluation: Evaluation) -> SampleCost | None:
-    """What an evaluation that has just been submitted will cost; None where all questions are asked."""
+    """What an evaluation that has just been submitted will cost; None where everything is asked."""
+    if stopping_of(evaluation) is not None:
+        all_variants = select(func.sum(EvaluationQuestion.n_variants)).filter_by(evaluation_id=evaluation.id)
+        complete = int(session.scalar(all_variants) or 0)
+        return SampleCost(evaluation.questions, complete, expected_prompts(session, evaluation), complete)
     asked = design_of(evaluation)
     if asked is None:
         return None

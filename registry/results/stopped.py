@@ -7,7 +7,7 @@ further follows from the design and its answers alone, so that whoever has both 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, func, or_, select, text
 from sqlalchemy.orm import Session
@@ -18,6 +18,10 @@ from registry.metrics.averaging import MeanOverQuestions
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
 from registry.results.designs import stopping_of
 from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Prediction, Question, QuestionScore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 LEARNT_FROM: Final = 16
 """Models at most, the newest, whose answers say in which order questions are decided soonest."""
@@ -200,9 +204,28 @@ def _learnt(
     """The order of asking questions of one number of options, and the seals of what it is learnt from."""
     if not known:
         return list(ordinals), set()
+    from registry.statistics.stopping import soonest_fluctuation, soonest_worst  # and numpy
+
+    of, table = _answered(session, ordinals, ids, known)
+    if not of:
+        return list(ordinals), set()
+    if metric == "worst_accuracy":
+        places = soonest_worst(table[None, ..., 1] == 1)
+    else:
+        places = soonest_fluctuation(table[None, ..., 0])
+    return [ordinals[place] for place in places], {known[evaluation_id] for evaluation_id in of}
+
+
+def _answered(
+    session: Session, ordinals: Sequence[int], ids: Sequence[int], known: Mapping[int, str]
+) -> tuple[list[int], "NDArray[np.int64]"]:
+    """Answers to a part of these questions in all variants: whose they are, by evaluation, and what.
+
+    Shape (answered questions, variants, 2): the option chosen, MISSING where there is none, and whether it is right.
+    """
     import numpy as np
 
-    from registry.statistics.stopping import MISSING, soonest_fluctuation, soonest_worst
+    from registry.statistics.stopping import MISSING
 
     wanted = max(50, LEARNT_PREDICTIONS // (len(ordinals) * len(known)))
     part = ids[:: -(-len(ids) // wanted)]
@@ -219,14 +242,52 @@ def _learnt(
             option = MISSING if row.chosen_option is None else row.chosen_option
             answers.setdefault((row.evaluation_id, row.question_id), {})[row.variant] = (option, row.correct)
     complete = {key: found for key, found in sorted(answers.items()) if found.keys() >= set(ordinals)}
-    if not complete:
-        return list(ordinals), set()
-    table = np.array([[[found[ordinal] for ordinal in ordinals] for found in complete.values()]], dtype=np.int64)
-    if metric == "worst_accuracy":
-        places = soonest_worst(table[..., 1].astype(np.bool_))
-    else:
-        places = soonest_fluctuation(table[..., 0])
-    return [ordinals[place] for place in places], {known[evaluation_id] for evaluation_id, _ in complete}
+    table = [[found[ordinal] for ordinal in ordinals] for found in complete.values()]
+    return [key[0] for key in complete], np.array(table, dtype=np.int64).reshape(len(table), len(ordinals), 2)
+
+
+def expected_prompts(session: Session, evaluation: Evaluation) -> int | None:
+    """The prompts that the models of the design's history would have been asked, the median; None without history.
+
+    They are replayed in the order that was learnt from them, which flatters it slightly.
+    """
+    stopping, found = read_stopping(evaluation), stopping_of(evaluation)
+    if stopping is None or found is None or not found["design"]["history"]:
+        return None
+    import numpy as np
+
+    from registry.statistics.stopping import fluctuation_stopped, worst_accuracy_stopped
+
+    seals = found["design"]["history"]
+    known: dict[int, str] = {
+        row.id: row.seal
+        for row in session.execute(select(Evaluation.id, Evaluation.seal).where(Evaluation.seal.in_(seals)))
+    }
+    questions = session.execute(
+        select(Question.id, Question.n_options)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .where(EvaluationQuestion.evaluation_id == evaluation.id)
+        .order_by(Question.ordinal)
+    ).all()
+    prompts = dict.fromkeys(known, 0.0)
+    for options, order in stopping.orders.items():
+        ids = [row.id for row in questions if row.n_options == options]
+        of, table = _answered(session, order, ids, known) if ids else ([], np.empty((0, len(order), 2)))
+        if ids and not of:
+            return None
+        places = list(range(len(order)))
+        if stopping.metric == "worst_accuracy":
+            asked = worst_accuracy_stopped(table[..., 1] == 1, places)[1]
+        else:
+            asked = fluctuation_stopped(table[..., 0], places)[1]
+        # A question is looked at after a round, not after each prompt.
+        ends = np.array([min(end, len(order)) for end in stopping.ends])
+        rounded = ends[np.searchsorted(ends[: np.argmax(ends == len(order)) + 1], asked)]
+        by = np.array(of)
+        for evaluation_id in known:
+            own = rounded[by == evaluation_id]
+            prompts[evaluation_id] += len(ids) * float((own if own.size else rounded).mean()) if ids else 0.0
+    return round(float(np.median(list(prompts.values()))))
 
 
 def stopping_document(session: Session, evaluation: Evaluation) -> dict[str, Any] | None:

@@ -215,9 +215,8 @@ def check_stopping(session: Session, evaluation: Evaluation, found: Findings) ->
         found.of_questions(names, f"stopping: {problem}")
     if wrong:
         return
-    shards = session.execute(
-        select(Shard.ordinal, Shard.prompts).where(Shard.evaluation_id == evaluation.id).order_by(Shard.ordinal)
-    ).all()
+    of_evaluation = select(Shard.ordinal, Shard.prompts).where(Shard.evaluation_id == evaluation.id)
+    shards = list(session.execute(of_evaluation.order_by(Shard.ordinal)))
     for number, (prompts, of_questions) in enumerate(rounds, start=1):
         held, left = set[int](), prompts
         while shards and left > 0:

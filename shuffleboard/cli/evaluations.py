@@ -16,7 +16,7 @@ from registry.errors import IngestError, QueueError, UsageError
 from registry.lookups import find_evaluation
 from registry.prompting.variants import VARIANT_KINDS
 from registry.queue.claims import live_workers
-from registry.queue.estimate import Plan, Tokenise, estimates
+from registry.queue.estimate import Plan, Tokenise, estimates, ways
 from registry.queue.evaluations import move, submit_rest
 from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.queue.sampling import PrecisionRequest
@@ -134,12 +134,13 @@ def _precision(asked: dict[str, Any]) -> dict[str, Any]:
     precision = asked.pop("precision")
     names = ("metric", "confidence", "max_questions")
     given = {name: value for name in names if (value := asked.pop(name)) is not None}
+    history = asked.pop("history", True)
     if precision is None:
         if given:
             listed = ", ".join("--" + name.replace("_", "-") for name in given)
             raise UsageError(f"{listed} without --precision; give the precision that is wanted, such as 0.02")
         return {}
-    return {"precision": PrecisionRequest(precision, **given)}
+    return {"precision": PrecisionRequest(precision, **given, history=history)}
 
 
 @evaluations.command("submit")
@@ -209,7 +210,8 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     the measured rate of the model's finished shards on that kind of device. For a model that a provider serves, what
     it would cost follows from the price list: as its earlier answers came out, and at most. What cannot be estimated
     is null, with the reason. With --precision they are the most that can be needed: of a model that is right on half
-    of the questions.
+    of the questions; and the other ways to the same number stand beside them: everything, each question until it is
+    decided, a sample, a sample with the answers of other models.
     """
     settings = settings_of()
     plan = _plan(**asked)
@@ -220,10 +222,26 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
         return tokenizer_of(revision, settings.home.expanduser())
 
     document = estimates(engine_of(settings), plan, asked["queue"], tokeniser)
+    if asked["precision"] is not None:
+        document["ways"] = _ways(engine_of(settings), tokeniser, asked)
     if as_json:
         print_json(document)
         return
     print_estimate(document)
+
+
+def _ways(
+    engine: Engine, tokeniser: Callable[[ModelRevision], Tokenise], asked: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """What else would answer a question of which the precision was stated."""
+    metric = asked["metric"] or "accuracy"
+    exact = asked | {"precision": None, "metric": None, "confidence": None, "max_questions": None}
+    plans = {"everything": _plan(**exact)}
+    if metric in STOPPABLE:
+        plans["until decided"] = _plan(**exact | {"stop_when_decided": metric})
+    plans |= {"a sample": _plan(**asked, history=False), "a sample, with history": _plan(**asked)}
+    errors = dict.fromkeys(("a sample", "a sample, with history"), asked["precision"])
+    return ways(engine, plans, asked["queue"], tokeniser, errors)
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:

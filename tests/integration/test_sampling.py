@@ -245,6 +245,14 @@ def test_the_commands_ask_estimate_and_show_it(database: str, engine: Engine, tm
     estimate = shuffleboard_json("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database)
     assert 100 <= estimate["prompts"] < 160
     assert estimate["estimates"][0]["sample"] == {"prompts_complete": 160, "prompts_expected": None}
+    ways = {way["way"]: way for way in estimate["ways"]}
+    assert ways.keys() == {"everything", "a sample", "a sample, with history"}
+    assert ways["everything"]["at_most"]["prompts"] == 160 > ways["a sample"]["at_most"]["prompts"]
+    assert (ways["everything"]["error"], ways["a sample"]["error"]) == (0.0, 0.05)
+    assert ways["everything"]["expected"] == ways["everything"]["at_most"]
+    assert ways["a sample"]["expected"] is None
+    shown = shuffleboard("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database).stdout
+    assert "a sample, with history" in shown
     score_all(engine, evaluation_id)
     row = shuffleboard_json("leaderboard", database_url=database)["rows"][0]
     assert (row["evaluation_id"], row["questions"]) == (evaluation_id, found_in(engine, evaluation_id).asked)

@@ -15,7 +15,7 @@ from registry.queue import claims
 from registry.queue.evaluations import move
 from registry.results import stopped
 from registry.results.reports import evaluation_metrics
-from registry.results.stopped import read_stopping
+from registry.results.stopped import expected_prompts, read_stopping
 from registry.tables import EvaluationMetric, Prediction, QuestionScore, Shard, Worker
 from registry.verification import verify_evaluation
 from tests.chaos.comparison import taken_down
@@ -84,6 +84,9 @@ def test_what_is_decided_is_that_of_every_order_to_the_bit_and_the_rest_is_undef
     complete = queue_stopped(engine, tmp_path, None, model="asked-in-full")
     score_all(engine, complete)
     in_part = queue_stopped(engine, tmp_path, metric)
+    with read_session(engine) as session:
+        expected = expected_prompts(session, find_evaluation(session, in_part))
+    assert expected is not None
     score_all(engine, in_part)
     everything, found = stored(engine, complete), stored(engine, in_part)
     assert found.keys() == everything.keys()
@@ -108,6 +111,7 @@ def test_what_is_decided_is_that_of_every_order_to_the_bit_and_the_rest_is_undef
     assert stopping["decided"] == 40
     assert stopping["prompts_complete"] == 20 * 6 + 20 * 24
     assert stopping["prompts"] == sum(one["prompts"] * one["questions"] for one in stopping["by_round"]) < 450
+    assert stopping["prompts"] == expected  # of another model, which answers alike
     assert "needs every order" in report["undefined"]["strong_accuracy"]
 
 
