@@ -1175,6 +1175,8 @@ class SampledMetric(TypedDict):
     asked: int
     at_most: int
     reached: bool
+    until: Annotated[str | None, Field(description="What ends it before, as soon as it is known.")]
+    decided: Annotated[bool | None, Field(description="Whether that is known.")]
     looks: list[SampleLook]
 
 

@@ -63,6 +63,7 @@ def add_design(
         variant_set_id=session.scalar(select(VariantSet.id).where(VariantSet.digest == digest)),
         model_id=revision.model_id,
         questions=questions,
+        shared=revision.kind != "openai",
     )
 
 

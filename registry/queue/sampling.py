@@ -32,10 +32,23 @@ WIDEST: Final = 0.25
 
 
 @dataclass(frozen=True)
+class Until:
+    """What ends a sample before its precision is reached: its interval holds none of the bounds.
+
+    what: in words, behind "until". source: the seal or the digest of what the bounds were taken from.
+    """
+
+    what: str
+    bounds: tuple[float, ...]
+    source: str | None
+
+
+@dataclass(frozen=True)
 class PrecisionRequest:
     """Half the length that the interval of a metric is to have, and how sure it is to be.
 
     max_questions: stop there, however wide the interval is. history: whether other models' answers may be used.
+    until: what ends it before.
     """
 
     precision: float
@@ -44,6 +57,7 @@ class PrecisionRequest:
     max_questions: int | None = None
     seed: int = SEED
     history: bool = True
+    until: Until | None = None
 
 
 def asked_for(request: PrecisionRequest, planned: Sequence[PlannedQuestion]) -> dict[str, Any]:
@@ -75,7 +89,13 @@ def asked_for(request: PrecisionRequest, planned: Sequence[PlannedQuestion]) -> 
         "metric": request.metric,
         "confidence": repr(request.confidence),
         "max_questions": request.max_questions,
-    } | ({} if request.history else {"without_history": True})
+        **({} if request.history else {"without_history": True}),
+        **({} if request.until is None else {"until": _until(request.until)}),
+    }
+
+
+def _until(until: Until) -> dict[str, Any]:
+    return {"what": until.what, "bounds": [repr(bound) for bound in until.bounds], "source": until.source}
 
 
 def find_same(session: Session, specification: dict[str, Any], revision: ModelRevision) -> Evaluation | None:
@@ -127,6 +147,7 @@ def add_design(
         confidence=request.confidence,
         most=request.max_questions,
         seed=request.seed,
+        bounds=() if request.until is None else request.until.bounds,
     )
     specification["questions"]["precision"]["design"] = document
     return set(sample.question_ids[: sample.ends[0]])

@@ -126,15 +126,19 @@ def open_questions(session: Session, evaluation_id: int, stopping: Stopping) -> 
     return [OpenQuestion(*row) for row in session.execute(query)]
 
 
-def ends_of(metric: str, most: int) -> tuple[int, ...]:
-    """After how many variants a question is looked at: 1, 2, 4, 8 … and in the end all; fluctuation takes two answers.
+def ends_of(metric: str, most: int, *, shared: bool) -> tuple[int, ...]:
+    """After how many variants a question is looked at: first 1, for fluctuation 2, and in the end all of them.
 
-    Rounds that double ask hardly more prompts than rounds of one, and leave the orders of a question together, which
-    share most of their tokens.
+    shared: prompts of a question that are asked together share most of their work, which a later round does again, so
+    there is one more round. Where every prompt is paid for, rounds double: 1, 2, 4, 8 …
+    Source: docs/decisions/0065-stopping-when-decided.md, which has the tokens and prompts of either.
+
+    >>> ends_of("worst_accuracy", 24, shared=False), ends_of("fluctuation_rate", 24, shared=True)
+    ((1, 2, 4, 8, 16, 24), (2, 24))
     """
-    ends = [1 if metric == "worst_accuracy" else 2]
+    ends = [min(most, 1 if metric == "worst_accuracy" else 2)]
     while ends[-1] < most:
-        ends.append(min(most, 2 * ends[-1]))
+        ends.append(most if shared else min(most, 2 * ends[-1]))
     return tuple(ends)
 
 
@@ -151,10 +155,12 @@ def design_stopping(
     variant_set_id: int | None,
     model_id: int,
     questions: Sequence[Question],
+    shared: bool,
 ) -> dict[str, Any]:
     """A design as a specification holds it, its orders learnt from the other models that were asked in all variants.
 
-    history: the seals of their evaluations; without one, variants are asked in their own order.
+    history: the seals of their evaluations; without one, variants are asked in their own order. shared: as for
+    `ends_of`.
     """
     ordinals: dict[int, tuple[int, ...]] = {}
     whole = []
@@ -173,7 +179,7 @@ def design_stopping(
     return {
         "version": 1,
         "orders": orders,
-        "rounds": list(ends_of(metric, max(map(len, ordinals.values())))),
+        "rounds": list(ends_of(metric, max(map(len, ordinals.values())), shared=shared)),
         "whole": sorted(whole),
         "history": sorted(used),
     }

@@ -86,6 +86,15 @@ _ASKED = (
         "--max-questions", type=int, default=None, help="With --precision: stop there, however wide the interval is."
     ),
     click.option(
+        "--better-than",
+        default=None,
+        metavar="MODEL",
+        help="With --precision: stop once it is known which of it and this model, asked in full before, is better.",
+    ),
+    click.option(
+        "--until-tier", default=None, metavar="BOARD", help="With --precision: stop as soon as its tier there is known."
+    ),
+    click.option(
         "--stop-when-decided",
         default=None,
         metavar="METRIC",
@@ -135,12 +144,27 @@ def _precision(asked: dict[str, Any]) -> dict[str, Any]:
     names = ("metric", "confidence", "max_questions")
     given = {name: value for name in names if (value := asked.pop(name)) is not None}
     history = asked.pop("history", True)
+    better_than, until_tier = asked.pop("better_than"), asked.pop("until_tier")
+    given_too = {"better_than": better_than, "until_tier": until_tier}
     if precision is None:
+        given |= {name: value for name, value in given_too.items() if value is not None}
         if given:
             listed = ", ".join("--" + name.replace("_", "-") for name in given)
             raise UsageError(f"{listed} without --precision; give the precision that is wanted, such as 0.02")
         return {}
-    return {"precision": PrecisionRequest(precision, **given, history=history)}
+    if better_than is not None and until_tier is not None:
+        raise UsageError("--better-than and --until-tier ask for different things; use one of them")
+    until = None
+    if better_than is not None or until_tier is not None:
+        from registry.boards import bounds
+
+        of = (asked["benchmarks"][0], asked["variants"], given.get("metric", "accuracy"))
+        with read_session(engine_of(settings_of())) as session:
+            if better_than is not None:
+                until = bounds.better_than(session, better_than, *of)
+            else:
+                until = bounds.tier_known(session, until_tier, *of)
+    return {"precision": PrecisionRequest(precision, **given, history=history, until=until)}
 
 
 @evaluations.command("submit")
@@ -235,7 +259,8 @@ def _ways(
 ) -> list[dict[str, Any]]:
     """What else would answer a question of which the precision was stated."""
     metric = asked["metric"] or "accuracy"
-    exact = asked | {"precision": None, "metric": None, "confidence": None, "max_questions": None}
+    sampling = ("precision", "metric", "confidence", "max_questions", "better_than", "until_tier")
+    exact = asked | dict.fromkeys(sampling)
     plans = {"everything": _plan(**exact)}
     if metric in STOPPABLE:
         plans["until decided"] = _plan(**exact | {"stop_when_decided": metric})

@@ -91,6 +91,8 @@ def _print_sample(sample: dict[str, Any]) -> None:
     asked = f"{sample['asked']} of {sample['questions']} questions asked"
     history = f", with the answers of {sample['history']} other models" if sample["history"] else ""
     click.echo(f"  {sample['metric']} to ±{sample['precision']:g}: {asked}{history}")
+    if sample["until"] is not None:
+        click.echo(f"    until {sample['until']}: {'decided' if sample['decided'] else 'not decided yet'}")
     for look in sample["looks"]:
         click.echo(f"    after {look['questions']}: {show(look['value'])}{_bounds([look['low'], look['high']])}")
 

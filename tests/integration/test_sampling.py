@@ -331,3 +331,31 @@ def test_a_board_marks_estimates_and_ranks_them_by_their_interval_alone_unless_i
     assert [row["model"] for row in strict["rows"]] == ["other"]
     with read_session(engine) as session:
         assert verify_all(session)["problems"] == []
+
+
+@pytest.mark.one_engine
+def test_it_ends_as_soon_as_it_is_known_which_of_two_models_is_better(
+    database: str, engine: Engine, tmp_path: Path
+) -> None:
+    plain = queue_sampled(engine, tmp_path, questions=400)
+    score_all(engine, plain)
+    other = FakeScorer()
+    other.logprobs = lambda prompt: [  # type: ignore[method-assign]
+        -0.1 if label.strip() == "ABCD"[int(prompt.text.split("number ")[1].split("?")[0]) % 4] else -3.0
+        for label in prompt.continuations
+    ]
+    with write_session(engine) as session:
+        add_model(session, "perfect")
+        whole = submit(session, EvaluationRequest(model="perfect", benchmark="sampled", variants="original"))[0].id
+    score_all(engine, whole, other)
+    asked = ("--model", "fake", "--benchmark", "sampled", "--variants", "original", "--precision", 0.04)
+    refused = shuffleboard("evaluations", "submit", *asked, "--better-than", "fake", status=1, database_url=database)
+    assert "has no accuracy over all questions" in refused.stderr
+    found = shuffleboard_json("evaluations", "submit", *asked, "--better-than", "perfect", database_url=database)
+    score_all(engine, found["evaluation"])
+    sample = shuffleboard_json("metrics", found["evaluation"], database_url=database)["sample"]
+    assert (sample["until"], sample["decided"]) == ("it is known whether it is better than perfect@1", True)
+    assert sample["looks"][-1]["high"] < 1.0
+    assert sample["asked"] < found_in(engine, plain).asked
+    with read_session(engine) as session:
+        assert verify_evaluation(session, found["evaluation"])["problems"] == []

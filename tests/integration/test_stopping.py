@@ -110,7 +110,7 @@ def test_what_is_decided_is_that_of_every_order_to_the_bit_and_the_rest_is_undef
     stopping = report["stopping"]
     assert stopping["decided"] == 40
     assert stopping["prompts_complete"] == 20 * 6 + 20 * 24
-    assert stopping["prompts"] == sum(one["prompts"] * one["questions"] for one in stopping["by_round"]) < 450
+    assert stopping["prompts"] == sum(one["prompts"] * one["questions"] for one in stopping["by_round"]) < 600
     assert stopping["prompts"] == expected  # of another model, which answers alike
     assert "needs every order" in report["undefined"]["strong_accuracy"]
 
@@ -155,7 +155,7 @@ def test_a_question_that_was_asked_too_little_or_too_much_does_not_verify(engine
     assert finish(engine, held)
     with write_session(engine) as session, pytest.raises(SealError, match="lacks some of its predictions"):
         seal(session, evaluation_id)
-    with patch.object(stopped, "decided_where", lambda _: "question_score.stored >= 2"):
+    with patch.object(stopped, "decided_where", lambda _: "question_score.question_id % 2 = 0"):
         score_all(engine, evaluation_id)
     with read_session(engine) as session:
         problems = verify_evaluation(session, evaluation_id)["problems"]
