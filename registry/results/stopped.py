@@ -278,7 +278,7 @@ def expected_prompts(session: Session, evaluation: Evaluation) -> int | None:
     prompts = dict.fromkeys(known, 0.0)
     for options, order in stopping.orders.items():
         ids = [row.id for row in questions if row.n_options == options]
-        of, table = _answered(session, order, ids, known) if ids else ([], np.empty((0, len(order), 2)))
+        of, table = _answered(session, order, ids, known) if ids else ([], np.empty((0, len(order), 2), dtype=np.int64))
         if ids and not of:
             return None
         places = list(range(len(order)))
