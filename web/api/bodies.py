@@ -131,6 +131,10 @@ class EvaluationBody(_Body):
     priority: Priority = 0
     queue: Queue = "cpu"
     replicate: bool = False
+    stop_when_decided: Annotated[
+        Word | None,
+        Field(description="Ask each question only until this is decided: worst_accuracy, fluctuation_rate."),
+    ] = None
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:
@@ -138,7 +142,16 @@ class EvaluationBody(_Body):
         if len(given) != 1:
             message = "give one of benchmark, suite and board"
             raise ValueError(message)
-        of_benchmarks = ("variants", "protocol", "shots", "limit", "options", "subjects", "replicate")
+        of_benchmarks = (
+            "variants",
+            "protocol",
+            "shots",
+            "limit",
+            "options",
+            "subjects",
+            "replicate",
+            "stop_when_decided",
+        )
         extra = [key for key in of_benchmarks if getattr(self, key) not in (None, [], False)]
         if given == ["suite"]:
             extra = [key for key in extra if key != "limit"]
