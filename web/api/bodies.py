@@ -142,8 +142,8 @@ class EvaluationBody(_Body):
         if len(given) != 1:
             message = "give one of benchmark, suite and board"
             raise ValueError(message)
-        of_benchmarks = ("variants", "protocol", "shots", "limit", "options", "subjects", "replicate")
-        of_benchmarks += ("stop_when_decided",)
+        of_questions = ("limit", "options", "subjects")
+        of_benchmarks = ("variants", "protocol", "shots", *of_questions, "replicate", "stop_when_decided")
         extra = [key for key in of_benchmarks if getattr(self, key) not in (None, [], False)]
         if given == ["suite"]:
             extra = [key for key in extra if key != "limit"]

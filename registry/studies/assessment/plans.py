@@ -85,7 +85,7 @@ def plans(of_points: Sequence[Sequence[Replayed]]) -> list[dict[str, Any]]:
     """
     found = []
     for metric in PLANNED:
-        of_metric = []
+        of_metric: list[dict[str, Any]] = []
         for plan in (EVERYTHING, DECIDED, SAMPLE):
             runs = [run for point in of_points for run in point if (run.metric, run.plan) == (metric, plan)]
             if runs:
