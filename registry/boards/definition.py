@@ -233,6 +233,7 @@ class BoardDefinition(_Strict):
 
     complete: take only evaluations of all questions in every variant; else what was asked in part stands in where
     nothing else is there, marked.
+    contamination: whether the board states signs of contamination of its evaluations.
     """
 
     model_config = ConfigDict(
@@ -249,6 +250,7 @@ class BoardDefinition(_Strict):
     columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
     sort: Reference | None = None
     complete: bool = False
+    contamination: bool = False
 
     @field_validator("name")
     @classmethod
@@ -323,10 +325,12 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     return list(Task.model_fields if location[0] == "tasks" else kind.model_fields)
 
 
+ADDED: Final = ("complete", "contamination")
+"""Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
+
+
 def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]:
     """A definition as plain JSON, for storing and for its digest."""
-    document = definition.model_dump(mode="json")
-    # Boards from before the key existed keep their digests.
-    if document.get("complete") is False:
-        del document["complete"]
-    return document
+    fields = type(definition).model_fields
+    usual = {name for name in ADDED if name in fields and getattr(definition, name) == fields[name].default}
+    return definition.model_dump(mode="json", exclude=usual)

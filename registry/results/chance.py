@@ -7,6 +7,7 @@ from sqlalchemy import case, func, or_, select, table
 from sqlalchemy import column as column_of
 from sqlalchemy.orm import Session
 
+from registry.db import among
 from registry.statistics.guessing import corrected
 from registry.tables import Evaluation, Question, QuestionScore
 
@@ -35,7 +36,7 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
         )
         .join(Question, Question.id == score.question_id)
         .join(Evaluation, Evaluation.id == score.evaluation_id)
-        .where(score.evaluation_id.in_(list(evaluation_ids)))
+        .where(among(score.evaluation_id, list(evaluation_ids)))
         .group_by(score.evaluation_id, Question.n_options, "guesses", "has_original", "tested")
     )
     if scope != "all":
