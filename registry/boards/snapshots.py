@@ -32,7 +32,7 @@ from registry.tables import (
 )
 
 SNAPSHOT_VERSION: Final = 5
-"""3: ranks and tiers of all models at once. 4: without each model, without orders. 5: what was asked in part, marked."""
+"""3: ranks and tiers of all models at once. 4: without each model, without orders. 5: what was asked in part."""
 _DECIMALS: Final = 12
 """Values are kept to so many decimals in a snapshot: databases sum in different orders and differ beyond that."""
 
