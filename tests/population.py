@@ -88,6 +88,27 @@ def queue_sampled(
         return submit(session, request)[0].id
 
 
+def queue_stopped(
+    engine: Engine,
+    folder: Path,
+    metric: str | None = "worst_accuracy",
+    *,
+    model: str = "fake",
+    questions: int = 40,
+    variants: str = "full",
+    **request: Any,
+) -> int:
+    """A queued evaluation that asks each question until a metric is decided; None: in every variant."""
+    lines = [question(number, subject=f"subject {number % 3}", options=3 + number % 2) for number in range(questions)]
+    with write_session(engine) as session:
+        add_benchmark(session, folder, lines, "stopped")
+        add_model(session, model)
+        asked = EvaluationRequest(
+            model=model, benchmark="stopped", variants=variants, stop_when_decided=metric, shard_prompts=16, **request
+        )
+        return submit(session, asked)[0].id
+
+
 def predictions(engine: Engine, evaluation_id: int) -> dict[tuple[str, int], dict[str, Any]]:
     """Every stored prediction by external question id and variant, without database ids."""
     columns = [column for column in Prediction.__table__.columns if column.name not in ("evaluation_id", "question_id")]

@@ -12,7 +12,7 @@ from registry.metrics import METRICS
 from registry.prompting.labels import letter
 from registry.results.asked import asked_how, one_order, why_undefined
 from registry.results.chance import CORRECTED, no_better_than_guessing
-from registry.results.designs import sampled_label
+from registry.results.designs import sampled_label, stopped_label
 from registry.results.selectables import Row
 
 DASH: Final = "–"
@@ -150,6 +150,8 @@ def chosen_questions(question_filter: Row | None) -> str | None:
         parts.insert(0, f"first {limit} questions")
     if (sampled := sampled_label(question_filter or {})) is not None:
         parts.append(sampled)
+    if (stopped := stopped_label(question_filter or {})) is not None:
+        parts.append(stopped)
     return ", ".join(parts) or None
 
 

@@ -23,9 +23,11 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError
+from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.prompting.prompts import Prompt
 from registry.prompting.variants import VARIANT_KINDS
+from registry.queue.evaluations import same_in_full
 from registry.queue.progress import ACTIVE, progress_of_several
 from registry.queue.shards import prompts_of
 from registry.results.asked import ASKED
@@ -101,6 +103,12 @@ def _evaluations() -> Select[*tuple[Any, ...]]:
         .join(Protocol, Protocol.id == Evaluation.protocol_id)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
     )
+
+
+def completed_by(session: Session, evaluation_id: int) -> int | None:
+    """The evaluation that asks everything that one with a stated precision, or asked until decided, leaves out."""
+    found = same_in_full(session, find_evaluation(session, evaluation_id))
+    return None if found is None else found.id
 
 
 def evaluations(

@@ -118,6 +118,8 @@ class LeaderboardColumns(MetricValues):
     variants_max: Annotated[int | None, Field(description="Most prompts that show one of its questions, repeats included.")]
     orders_only: Annotated[bool | None, Field(description="No prompt alters options or labels.")]
     chance: Annotated[float | None, Field(description="Accuracy that guessing gives: the mean of 1 / number of options.")]
+    sampled_for: Annotated[str | None, Field(description="A sample of the questions estimates this metric to a stated precision; the metrics are estimates.")]
+    stopped_for: Annotated[str | None, Field(description="Each question is asked only until this metric is decided; what else that decides is exact, the rest NULL.")]
 
 
 class QuestionMetricsColumns(QuestionMetricValues):

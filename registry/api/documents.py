@@ -927,8 +927,19 @@ class BoardNeighbour(TypedDict):
     told_apart: bool
 
 
+class BoardEstimate(TypedDict):
+    """What an estimate rests on: `asked` `of` so many questions, by so many prompts."""
+
+    asked: int
+    of: int
+    prompts: int
+
+
 class BoardValue(TypedDict):
     """A model's value in one column. Models of one `tier` are not told apart; ranks wait until a row is complete.
+
+    `estimated`: the value is an estimate from a sample of the questions; it has no rank, and `rank_interval` are those
+    that its interval allows among the ranked models.
 
     `rank_interval` and `tier` are of this model for itself, `all_rank_interval` and `all_tier` of all models at once.
     Snapshots of version 2 and older lack what holds at once. Where questions belong together, `clusters` are how many
@@ -948,6 +959,7 @@ class BoardValue(TypedDict):
     all_rank_interval: NotRequired[RankInterval | None]
     all_tier: NotRequired[int | None]
     above: NotRequired[BoardNeighbour | None]
+    estimated: NotRequired[BoardEstimate]
 
 
 class BoardPairs(TypedDict):
@@ -1277,7 +1289,32 @@ class SampledMetric(TypedDict):
     asked: int
     at_most: int
     reached: bool
+    until: Annotated[str | None, Field(description="What ends it before, as soon as it is known.")]
+    decided: Annotated[bool | None, Field(description="Whether that is known.")]
     looks: list[SampleLook]
+
+
+class DecidedRound(TypedDict):
+    """How many questions were decided by so many prompts each."""
+
+    prompts: int
+    questions: int
+
+
+class StoppedWhenDecided(TypedDict):
+    """What an evaluation that asks each question only until `metric` is decided has come to.
+
+    history: other models from whose answers the order of asking was learnt. decided: of `questions`. prompts: asked so
+    far; prompts_complete: what asking every variant would take.
+    """
+
+    metric: str
+    history: int
+    questions: int
+    decided: int
+    prompts: int
+    prompts_complete: int
+    by_round: list[DecidedRound]
 
 
 class EvaluationMetrics(TypedDict):
@@ -1300,6 +1337,10 @@ class EvaluationMetrics(TypedDict):
     sample: Annotated[
         SampledMetric | None, Field(description="Of an evaluation that asks only as much as a precision needs.")
     ]
+    stopping: Annotated[
+        StoppedWhenDecided | None, Field(description="Of an evaluation that asks each question until it is decided.")
+    ]
+    undefined: Annotated[dict[str, str], Field(description="Metric to why it has no value, where it has none.")]
     per_question: NotRequired[dict[str, MetricValues]]
 
 

@@ -231,6 +231,8 @@ def parse_column(text: str) -> Column:
 class BoardDefinition(_Strict):
     """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by.
 
+    complete: take only evaluations of all questions in every variant; else what was asked in part stands in where
+    nothing else is there, marked.
     contamination: whether the board states signs of contamination of its evaluations.
     """
 
@@ -247,6 +249,7 @@ class BoardDefinition(_Strict):
     benchmarks: tuple[Reference, ...] = ()
     columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
     sort: Reference | None = None
+    complete: bool = False
     contamination: bool = False
 
     @field_validator("name")
@@ -322,7 +325,7 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     return list(Task.model_fields if location[0] == "tasks" else kind.model_fields)
 
 
-ADDED: Final = ("contamination",)
+ADDED: Final = ("complete", "contamination")
 """Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
 
 

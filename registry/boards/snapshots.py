@@ -31,8 +31,8 @@ from registry.tables import (
     Withdrawal,
 )
 
-SNAPSHOT_VERSION: Final = 4
-"""3: ranks and tiers of all models at once. 4: without each model, without orders."""
+SNAPSHOT_VERSION: Final = 5
+"""3: ranks and tiers of all models at once. 4: without each model, without orders. 5: what was asked in part."""
 _DECIMALS: Final = 12
 """Values are kept to so many decimals in a snapshot: databases sum in different orders and differ beyond that."""
 
@@ -247,6 +247,8 @@ def _standing(standing: Standing) -> dict[str, Any]:
         "all_rank_interval": None if standing.all_rank_low is None else [standing.all_rank_low, standing.all_rank_high],
         "all_tier": standing.all_tier,
         "above": None if standing.above is None else _above(standing.above),
+        # Only where it is: documents from before estimates stood on boards stay as they are.
+        **({} if standing.estimated is None else {"estimated": asdict(standing.estimated)}),
     }
 
 

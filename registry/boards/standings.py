@@ -28,6 +28,7 @@ from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.queue.evaluations import select_questions
 from registry.results.clusters import AT_ONCE, Clusters, clusters_of
+from registry.results.designs import decided_with
 from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
 from registry.statistics.bootstrap import (
     RANK_RESAMPLES,
@@ -40,7 +41,16 @@ from registry.statistics.bootstrap import (
 from registry.statistics.competition_ranks import ranks
 from registry.statistics.ranks import rank_intervals, tiers
 from registry.statistics.simultaneous import Comparisons, compare_all
-from registry.tables import Board, BoardEntry, Evaluation, ModelRevision, Prediction, Question, QuestionScore
+from registry.tables import (
+    Board,
+    BoardEntry,
+    Evaluation,
+    EvaluationMetric,
+    ModelRevision,
+    Prediction,
+    Question,
+    QuestionScore,
+)
 
 Array = NDArray[np.float64]
 
@@ -78,9 +88,20 @@ class Together:
     standard_error: float | None
 
 
+@dataclass(frozen=True)
+class Estimated:
+    """What an estimate rests on. asked, of: questions of all tasks; prompts: of the evaluations behind it."""
+
+    asked: int
+    of: int
+    prompts: int
+
+
 @dataclass
 class Standing:
-    """A model revision in one column. samples: the column's value over the bootstrap's resamples; None: no interval.
+    """A model revision in one column. estimated: from a sample of the questions, so that it has no rank of its own.
+
+    samples: the column's value over the bootstrap's resamples; None: no interval.
 
     clusters: how many independent units the questions are, None where each stands for itself; `samples` and what
     comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
@@ -102,6 +123,7 @@ class Standing:
     all_rank_high: int | None = None
     all_tier: int | None = None
     above: Above | None = None
+    estimated: Estimated | None = None
 
 
 @dataclass
@@ -114,8 +136,8 @@ class BoardRow:
 
     @property
     def complete(self) -> bool:
-        """Whether every entry has its sealed evaluation: only then the model is ranked."""
-        return all(evaluation is not None for evaluation in self.evaluations)
+        """Whether every entry has a sealed evaluation of all its questions: only then the model is ranked."""
+        return all(evaluation is not None and evaluation.sampled_for is None for evaluation in self.evaluations)
 
 
 @dataclass(frozen=True)
@@ -157,9 +179,10 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
     number, the same draws for all models and columns, so that models are compared on the same questions. Where
     questions belong together, clusters are drawn for the ranks, and for an interval beside the other.
     """
-    columns = board_definition(board).parsed_columns
+    definition = board_definition(board)
+    columns = definition.parsed_columns
     entries = list(board.entries)
-    answered = [evaluations_of_entry(session, entry) for entry in entries]
+    answered = [evaluations_of_entry(session, entry, in_part=not definition.complete) for entry in entries]
     revisions = session.scalars(
         select(ModelRevision).where(ModelRevision.id.in_({key for found in answered for key in found}))
     )
@@ -180,6 +203,8 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
         column.name: _rank(column.metric, [(row.revision, row.standings[column.name]) for row in complete])
         for column in columns
     }
+    for column in columns:
+        _place_estimates(column.metric, [row.standings[column.name] for row in rows])
     fragile = {}
     for column in columns:
         known = [
@@ -191,6 +216,18 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
             fragile[column.name] = found
     together = {name: compared for name, compared in ranked.items() if compared is not None}
     return BoardStandings(rows, together, fragile)
+
+
+def _place_estimates(metric: str, standings: Sequence[Standing]) -> None:
+    """Gives estimates the ranks that they could have among the ranked models, by the ends of their intervals."""
+    ranked = [standing.value for standing in standings if standing.rank is not None and standing.value is not None]
+    sign = {"higher": 1.0, "lower": -1.0}.get(METRICS[metric].better)
+    for standing in standings:
+        if standing.estimated is None or standing.interval is None or sign is None:
+            continue
+        worst, best = sorted(sign * end for end in standing.interval)
+        standing.rank_low = 1 + sum(sign * value > best for value in ranked)
+        standing.rank_high = 1 + sum(sign * value > worst for value in ranked)
 
 
 def _fragility(
@@ -246,6 +283,7 @@ class _TaskStanding:
 
     resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
     many of these there are, where questions belong together. values: per question; None for what is taken over runs.
+    estimated, interval: where a sample of the questions was asked.
     """
 
     value: float | None
@@ -256,6 +294,8 @@ class _TaskStanding:
     clustered: Array | None = None
     clusters: int | None = None
     values: TaskValues | None = None
+    estimated: Estimated | None = None
+    interval: tuple[float, float] | None = None
 
 
 def _task_standings(
@@ -281,6 +321,12 @@ def _task_standings(
                 found[number][column.name] = _TaskStanding(None, 0)
                 continue
             known = [evaluation for evaluation in evaluations if evaluation is not None]
+            if any(evaluation.sampled_for is not None for evaluation in known):
+                found[number][column.name] = _estimate(session, column.metric, known, of_column)
+                continue
+            if any(not _defines(evaluation, column.metric) for evaluation in known):
+                found[number][column.name] = _TaskStanding(None, 0)
+                continue
             if metric.over_runs is not None:
                 runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column])
                 found[number][column.name] = _TaskStanding(metric.over_runs(runs), n)
@@ -301,6 +347,31 @@ def _task_standings(
             found[number][column.name].values = TaskValues(means.base, flags[pooled])
     _draw(found, drawn, seed)
     return found
+
+
+def _defines(evaluation: Evaluation, metric: str) -> bool:
+    """Whether an evaluation asked enough of each question for a metric."""
+    return evaluation.stopped_for is None or metric in decided_with(evaluation.stopped_for)
+
+
+def _estimate(
+    session: Session, metric: str, evaluations: Sequence[Evaluation], entries: Sequence[BoardEntry]
+) -> _TaskStanding:
+    """The estimate of a task of one benchmark, where its interval was asked for; what has none is no number here."""
+    nothing = _TaskStanding(None, 0)
+    if len(evaluations) > 1 or evaluations[0].sampled_for != metric:
+        return nothing
+    of = EvaluationMetric
+    row = session.scalars(
+        select(of)
+        .where(of.evaluation_id == evaluations[0].id, of.scope == "all", of.metric == metric)
+        .order_by(of.definition_version.desc())
+        .limit(1)
+    ).first()
+    if row is None or row.value is None or row.interval_low is None or row.interval_high is None:
+        return nothing
+    rests_on = Estimated(row.n, entries[0].questions, evaluations[0].prompts)
+    return _TaskStanding(row.value, row.n, estimated=rests_on, interval=(row.interval_low, row.interval_high))
 
 
 def _evaluation(row: BoardRow, entry: BoardEntry) -> Evaluation | None:
@@ -364,6 +435,8 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
         value = function.value(first, second)
     else:
         value = math.fsum(values) / len(values)
+    if any(task.estimated is not None for task in tasks):
+        return _macro_estimate(value, n, tasks)
     alone = _macro_samples(metric, [task.samples for task in tasks])
     if alone is None:
         return Standing(value, n)
@@ -378,6 +451,26 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
             standing.cluster_interval = _ends(together, min(task.clusters or task.resting_on for task in tasks))
             standing.design_effect = design_effect(together, alone)
     return standing
+
+
+def _macro_estimate(value: float | None, n: int, tasks: Sequence[_TaskStanding]) -> Standing:
+    """A mean over tasks of which some are estimated; None without an interval for each.
+
+    The ends of the tasks' intervals are averaged, which is wider than it need be for independent tasks.
+    """
+    ends = [
+        task.interval or (None if task.samples is None else _ends(task.samples[:, 0], task.resting_on))
+        for task in tasks
+    ]
+    known = [interval for interval in ends if interval is not None]
+    if len(known) < len(tasks):
+        return Standing(None, n)
+    parts = [task.estimated for task in tasks if task.estimated is not None]
+    low, high = (math.fsum(interval[end] for interval in known) / len(known) for end in (0, 1))
+    rests_on = Estimated(
+        sum(part.asked for part in parts), sum(part.of for part in parts), sum(part.prompts for part in parts)
+    )
+    return Standing(value, n, interval=(low, high), estimated=rests_on)
 
 
 def _macro_samples(metric: str, of_tasks: Sequence[Array | None]) -> Array | None:

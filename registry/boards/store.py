@@ -27,7 +27,14 @@ from registry.lookups import find_board, find_revision, find_suite, find_version
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import parse_variants
 from registry.queue.estimate import Plan
-from registry.queue.evaluations import EvaluationRequest, question_filter, select_questions, store_variant_set, submit
+from registry.queue.evaluations import (
+    EvaluationRequest,
+    in_full,
+    question_filter,
+    select_questions,
+    store_variant_set,
+    submit,
+)
 from registry.queue.sampling import PrecisionRequest
 from registry.tables import (
     Benchmark,
@@ -229,11 +236,13 @@ def column_entries(board: str, column: Column, entries: Iterable[E]) -> dict[str
 
 
 def evaluations_of_entry(
-    session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None
+    session: Session, entry: BoardEntry | Entry, revision: ModelRevision | None = None, *, in_part: bool = False
 ) -> dict[int, Evaluation]:
     """Model revision id to the sealed evaluation that answers an entry: the newest that is not withdrawn.
 
     It covers the questions of the entry; an evaluation of the whole benchmark covers every part of it.
+    in_part: where there is none, one that asked a sample of just the entry's questions, or each of them until a metric
+    was decided; the latter is preferred.
     """
     version, protocol, variant_set = entry.benchmark_version, entry.protocol, entry.variant_set
     query = select(Evaluation).where(
@@ -248,15 +257,20 @@ def evaluations_of_entry(
     found: dict[int, Evaluation] = {}
     whole = question_filter()
     # The entry's own questions before the whole benchmark; among equals the newest.
+    partly: dict[int, Evaluation] = {}
     for evaluation in session.scalars(query.order_by(Evaluation.id)):
         asked = evaluation.specification["questions"]
+        if in_part and in_full(evaluation.specification)["questions"] == entry.question_filter != asked:
+            other = partly.get(evaluation.model_revision_id)
+            if other is None or other.stopped_for is None or evaluation.stopped_for is not None:
+                partly[evaluation.model_revision_id] = evaluation
         if asked not in (entry.question_filter, whole):
             continue
         known = found.get(evaluation.model_revision_id)
         exact = asked == entry.question_filter
         if known is None or exact or known.specification["questions"] != entry.question_filter:
             found[evaluation.model_revision_id] = evaluation
-    return found
+    return partly | found
 
 
 def _request(model: str, asked: Asked, benchmark: str, **options: Any) -> EvaluationRequest:
@@ -340,6 +354,7 @@ def plan_of(
     n_options: int | None = None,
     replicate: bool = False,
     precision: PrecisionRequest | None = None,
+    stop_when_decided: str | None = None,
     **options: Any,
 ) -> Plan:
     """What queues all that a board or a suite asks of a model, or one evaluation on the first of the benchmarks.
@@ -363,6 +378,7 @@ def plan_of(
             options=n_options,
             new_replicate=replicate,
             precision=precision,
+            stop_when_decided=stop_when_decided,
             **options,
         )
         return [submit(session, request)]

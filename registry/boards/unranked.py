@@ -36,6 +36,12 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
             continue
         for column in document["columns"]:
             behind = list(_behind(document, column, evaluations))
+            partly = [(item, how[item]) for _, item in behind if item in how and _asked_in_part(how[item])]
+            if partly and row["values"][column["name"]]["rank"] is None:
+                reason = _estimated(row["values"][column["name"]]) or why_undefined(column["metric"], partly[0][1])
+                commands = [f"shuffleboard evaluations complete {item}" for item, _ in partly]
+                found.append(_named(who, column["name"], reason, commands))
+                continue
             in_one = [(entry, how[item]) for entry, item in behind if item in how and one_order(how[item])]
             if METRICS[column["metric"]].needs_two_prompts and in_one:
                 entry, asked = in_one[0]
@@ -47,6 +53,19 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
             elif row["values"][column["name"]]["value"] is None:
                 found.append(_named(who, column["name"], "Undefined on part of the suite", []))
     return found
+
+
+def _asked_in_part(asked: Mapping[str, Any]) -> bool:
+    return asked["sampled_for"] is not None or asked["stopped_for"] is not None
+
+
+def _estimated(value: Mapping[str, Any]) -> str | None:
+    """Why an estimate has no rank, and which it could have; None for what is no estimate."""
+    if "estimated" not in value:
+        return None
+    low, high = value["rank_interval"] or (None, None)
+    ranks = "" if low is None else f"; its interval allows rank {low if low == high else f'{low} to {high}'}"
+    return f"Estimated from {value['estimated']['asked']} of {value['estimated']['of']} questions{ranks}"
 
 
 def _named(who: Mapping[str, Any], column: str | None, reason: str, commands: list[str]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from registry.results.computed import computed_metrics
 from registry.results.designs import METHOD as REPEATED
 from registry.results.intervals import METHOD, NONE, evaluation_intervals, intervals_together, resamples_of
 from registry.results.pride import write_question_pride
+from registry.results.stopped import open_questions, read_stopping
 from registry.statistics.bootstrap import SEED, Interval
 from registry.statistics.sequential import RepeatedInterval
 from registry.tables import (
@@ -73,7 +74,19 @@ def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], 
 
 
 def _require_predictions(session: Session, evaluation_id: int) -> None:
-    missing = session.scalars(
+    stopping = read_stopping(session.get_one(Evaluation, evaluation_id))
+    if stopping is not None:
+        undecided = open_questions(session, evaluation_id, stopping)
+        missing = undecided[0].external_id if undecided else None
+    else:
+        missing = _first_incomplete(session, evaluation_id)
+    if missing is not None:
+        raise SealError(f"evaluation {evaluation_id}: question {missing} lacks some of its predictions; not sealed")
+
+
+def _first_incomplete(session: Session, evaluation_id: int) -> str | None:
+    """The external id of a question that lacks predictions."""
+    return session.scalars(
         select(Question.external_id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
         .outerjoin(
@@ -89,8 +102,6 @@ def _require_predictions(session: Session, evaluation_id: int) -> None:
         )
         .limit(1)
     ).first()
-    if missing is not None:
-        raise SealError(f"evaluation {evaluation_id}: question {missing} lacks some of its predictions; not sealed")
 
 
 def complete(

@@ -20,6 +20,7 @@ from registry.digests import specification_digest
 from registry.queue.hints import hint_at
 from registry.queue.sampling import go_on
 from registry.results.bulk import insert_predictions
+from registry.results.designs import stopping_of
 from registry.results.scores import write_question_scores
 from registry.tables import QUEUES, EngineFingerprint, Evaluation, Generation, Shard, Worker
 
@@ -143,7 +144,8 @@ def finish(session: Session, shard_claim: Claim, result: ShardResult) -> bool:
     insert_predictions(session, result.rows)
     if result.generations:
         session.execute(insert(Generation), list(result.generations))
-    write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id)
+    stopping = stopping_of(session.get_one(Evaluation, shard_claim.evaluation_id)) is not None
+    write_question_scores(session, shard_claim.evaluation_id, shard_claim.shard_id, again=stopping)
     go_on(session, shard_claim.evaluation_id)
     settle(session, shard_claim.evaluation_id)
     return True

@@ -102,6 +102,52 @@ def estimates(engine: Engine, plan: Plan, queue: str, tokeniser: Callable[[Model
     return {"estimates": [asdict(item) for item in found], **sums, "currency": currency, "workers": workers}
 
 
+def ways(
+    engine: Engine,
+    plans: Mapping[str, Plan],
+    queue: str,
+    tokeniser: Callable[[ModelRevision], Tokenise],
+    errors: Mapping[str, float],
+) -> list[dict[str, Any]]:
+    """What each way to ask the same would cost, cheapest first; nothing is stored.
+
+    plans: by name of the way, each of one evaluation. errors: of those that estimate, half the interval; the others are
+    exact. `at_most` and `expected` have `prompts`, `tokens`, `seconds` and `cost`; expected: as models of the registry
+    would have needed (median), None without history where it depends on the answers.
+    """
+    found = []
+    for name, plan in plans.items():
+        (row,) = estimates(engine, plan, queue, tokeniser)["estimates"]
+        most = {
+            "prompts": row["prompts_left"],
+            "tokens": row["tokens_shared"],
+            "seconds": row["seconds"],
+            "cost": row["cost"],
+        }
+        sample = row["sample"]
+        expected: dict[str, Any] | None = most
+        if sample is not None:
+            needed = sample["prompts_expected"]
+            share = None if needed is None or not row["prompts"] else needed / row["prompts"]
+            expected = None if share is None else {key: _scaled(value, share) for key, value in most.items()}
+        found.append(
+            {
+                "way": name,
+                "error": errors.get(name, 0.0),
+                "at_most": most,
+                "expected": expected,
+                "reason": row["reason"],
+            }
+        )
+    return sorted(found, key=lambda way: (way["expected"] or way["at_most"])["prompts"])
+
+
+def _scaled(value: float | None, share: float) -> float | None:
+    if value is None:
+        return None
+    return round(value * share) if isinstance(value, int) else round(value * share, 4)
+
+
 def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
     planned = []
     with Session(engine, expire_on_commit=False) as session:
@@ -126,7 +172,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                     "sample": None,
                 }
                 if new and (cost := cost_of(session, evaluation)) is not None:
-                    # Only its first batch is planned yet.
+                    # Only its first batch or round is planned yet.
                     facts |= {"questions": cost.questions, "prompts": cost.prompts, "prompts_left": cost.prompts}
                     facts["sample"] = {"prompts_complete": cost.complete, "prompts_expected": cost.expected}
                 definition = evaluation.protocol.definition

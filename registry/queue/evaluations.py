@@ -13,10 +13,12 @@ from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants
-from registry.queue import sampling
+from registry.queue import rounds, sampling
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, store_shards
 from registry.queue.shards import prompts_of
+from registry.results.designs import asked_in_part
+from registry.results.stopped import read_stopping
 from registry.revisions.endpoints import provider_of
 from registry.revisions.store import model_identity
 from registry.settings import get_settings
@@ -38,6 +40,7 @@ class EvaluationRequest:
     options: only questions with so many options.
     shard_prompts: about how many prompts a worker takes at once; it changes no result.
     precision: ask only as many questions as that takes; None: all.
+    stop_when_decided: ask each question only until this metric is decided; None: in every variant.
     """
 
     model: str
@@ -54,6 +57,7 @@ class EvaluationRequest:
     requester: str | None = None
     shard_prompts: int = SHARD_PROMPTS
     precision: sampling.PrecisionRequest | None = None
+    stop_when_decided: str | None = None
 
 
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
@@ -89,12 +93,19 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
     if request.precision is not None:
+        if request.stop_when_decided is not None:
+            raise UsageError("--precision and --stop-when-decided cannot be combined yet; use one of them")
         filter_json |= {"precision": sampling.asked_for(request.precision, planned)}
+    if request.stop_when_decided is not None:
+        filter_json |= {"stopping": rounds.asked_for(request.stop_when_decided, definition, questions)}
     specification = build_specification(revision, version, protocol_json, definition, engine, filter_json)
-    if request.precision is not None:
+    if request.precision is not None or request.stop_when_decided is not None:
         known = sampling.find_same(session, specification, revision)
         if known is not None and not request.new_replicate:
             return known, False
+    if request.stop_when_decided is not None:
+        rounds.add_design(session, specification, definition, revision, questions)
+    if request.precision is not None:
         first = sampling.add_design(session, specification, request.precision, revision, questions)
         planned = [question for question in planned if question.question_id in first]
     digest = specification_digest(specification)
@@ -117,14 +128,69 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         priority=request.priority,
         requester=request.requester,
         questions=len(planned),
-        prompts=sum(question.n_variants for question in planned),
+        prompts=0,
+        **asked_in_part(specification),
     )
+    stopping = read_stopping(evaluation)
+    if stopping is not None:
+        planned = rounds.first_round(planned, stopping)
+    evaluation.prompts = sum(question.asked_now for question in planned)
     session.add(evaluation)
     session.flush()
     _check_prompts(session, evaluation, questions)
     store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     hint_at(session, Shard.evaluation_id == evaluation.id)
     return evaluation, True
+
+
+def in_full(specification: dict[str, Any]) -> dict[str, Any]:
+    """The specification that asks all questions in every variant, and nothing else differently."""
+    questions = {
+        name: value for name, value in specification["questions"].items() if name not in ("precision", "stopping")
+    }
+    return specification | {"questions": questions}
+
+
+def same_in_full(session: Session, evaluation: Evaluation) -> Evaluation | None:
+    """The newest evaluation that asks everything that this one leaves out on purpose; None where there is none."""
+    if evaluation.sampled_for is None and evaluation.stopped_for is None:
+        return None
+    digest = specification_digest(in_full(evaluation.specification))
+    query = select(Evaluation).where(Evaluation.specification_digest == digest, stands())
+    return session.scalars(query.order_by(Evaluation.replicate.desc()).limit(1)).first()
+
+
+def submit_rest(session: Session, evaluation_id: int, **options: Any) -> tuple[Evaluation, bool]:
+    """Queues the evaluation of all questions in every variant, and returns it with whether it is new.
+
+    What the given one has asked of a local model is copied from it once it is sealed.
+    Raises UsageError for an evaluation that leaves nothing out, or whose protocol has another definition by now.
+    """
+    evaluation = find_evaluation(session, evaluation_id)
+    if evaluation.sampled_for is None and evaluation.stopped_for is None:
+        raise UsageError(f"evaluation {evaluation_id} asks its questions in every variant; nothing is left to ask")
+    kept = evaluation.specification["questions"]
+    revision, version = evaluation.model_revision, evaluation.benchmark_version
+    found, new = submit(
+        session,
+        EvaluationRequest(
+            model=f"{revision.model.name}@{revision.number}",
+            benchmark=f"{version.benchmark.name}@{version.version}",
+            variants=evaluation.variant_set.name,
+            protocol=evaluation.protocol.name,
+            shots=evaluation.protocol.shots,
+            limit=kept["limit"],
+            subjects=tuple(kept["subjects"] or ()),
+            options=kept.get("options"),
+            **options,
+        ),
+    )
+    if found.specification != in_full(evaluation.specification):
+        raise UsageError(
+            f"evaluation {evaluation_id}: protocol {evaluation.protocol.name} has another definition by now, so its "
+            "answers cannot be completed; submit the evaluation anew"
+        )
+    return found, new
 
 
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
@@ -294,6 +360,7 @@ def move(session: Session, evaluation_id: int, action: str) -> Evaluation:
             )
         )
     if action == "retry":
+        rounds.check_retry(session, evaluation)
         session.execute(
             of_evaluation.where(Shard.state.in_(("failed", "cancelled", "queued"))).values(
                 state="queued", failures=0, crashes=0, error=None, not_before=None

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 from sqlalchemy.orm import Session
 
 from registry.errors import ProtocolError
@@ -17,12 +17,13 @@ SHARD_PROMPTS: Final = 64
 
 @dataclass(frozen=True)
 class PlannedQuestion:
-    """A question of an evaluation with its number of variants."""
+    """A question of an evaluation with its number of variants. asked_now: in how many of them a shard asks it."""
 
     question_id: int
     subject: str | None
     n_options: int
     n_variants: int
+    asked_now: int
 
 
 def plan_questions(
@@ -42,7 +43,7 @@ def plan_questions(
             )
         variants = definition.variants(QuestionShape(question.external_id, question.n_options, question.answer))
         names.setdefault(question.n_options, {variant.ordinal: variant.name for variant in variants})
-        planned.append(PlannedQuestion(question.id, question.subject, question.n_options, len(variants)))
+        planned.append(PlannedQuestion(question.id, question.subject, question.n_options, len(variants), len(variants)))
     return planned, names
 
 
@@ -56,28 +57,46 @@ def plan_shards(planned: Iterable[PlannedQuestion], prompts: int = SHARD_PROMPTS
     filled = 0
     for question in planned:
         new_subject = bool(shard) and shard[-1].subject != question.subject
-        if shard and (filled + question.n_variants > prompts or (new_subject and 2 * filled >= prompts)):
+        if shard and (filled + question.asked_now > prompts or (new_subject and 2 * filled >= prompts)):
             yield shard
             shard, filled = [], 0
         shard.append(question)
-        filled += question.n_variants
+        filled += question.asked_now
     if shard:
         yield shard
 
 
 def store_shards(
-    session: Session, evaluation_id: int, shards: Iterable[list[PlannedQuestion]], queue: str, first: int = 0
+    session: Session,
+    evaluation_id: int,
+    shards: Iterable[list[PlannedQuestion]],
+    queue: str,
+    first: int = 0,
+    *,
+    again: bool = False,
 ) -> None:
-    """Queues shards with their questions; first: ordinal of the first of them."""
+    """Queues shards with their questions; first: ordinal of the first of them. again: the questions were asked before.
+
+    A question belongs to the last shard that asks it.
+    """
     for ordinal, questions in enumerate(shards, start=first):
         shard = Shard(
             evaluation_id=evaluation_id,
             ordinal=ordinal,
             queue=queue,
-            prompts=sum(question.n_variants for question in questions),
+            prompts=sum(question.asked_now for question in questions),
         )
         session.add(shard)
         session.flush()
+        if again:
+            ids = [question.question_id for question in questions]
+            session.execute(
+                update(EvaluationQuestion)
+                .where(EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.question_id.in_(ids))
+                .values(shard_id=shard.id)
+                .execution_options(synchronize_session=False)
+            )
+            continue
         session.execute(
             insert(EvaluationQuestion),
             [

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import and_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, and_, or_, select
+from sqlalchemy.orm import Session, aliased
 
 from registry.digests import specification_digest
 from registry.lookups import stands
@@ -38,6 +38,16 @@ class Reused:
             "reused_from_variant": self.variant,
             "reused_from_seal": self.seal,
         }
+
+
+def _by_several_engines() -> ColumnElement[bool]:
+    other, another = aliased(Shard), aliased(Shard)
+    return (
+        select(other.id)
+        .join(another, another.evaluation_id == other.evaluation_id)
+        .where(other.evaluation_id == Evaluation.id, other.engine_fingerprint_id != another.engine_fingerprint_id)
+        .exists()
+    )
 
 
 def reusable(
@@ -84,6 +94,8 @@ def reusable(
                 Prediction.label_logprobs.is_not(None),
                 # A withdrawn evaluation is not trusted, or another replaces it.
                 stands(),
+                # Of a question that was asked in several rounds, the shard of the last is known.
+                or_(Evaluation.stopped_for.is_(None), ~_by_several_engines()),
                 # A copy points to where the number was made, never to another copy.
                 Prediction.reused_from_evaluation_id.is_(None),
             )

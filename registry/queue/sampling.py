@@ -21,8 +21,10 @@ from registry.metrics import METRICS
 from registry.prompting.variants import VariantSetDefinition
 from registry.queue.hints import hint_at
 from registry.queue.planning import PlannedQuestion, plan_questions, plan_shards, store_shards
-from registry.results.designs import SAMPLED_METRICS, design_of
-from registry.tables import Evaluation, ModelRevision, Question, Shard, VariantSet
+from registry.queue.rounds import next_round
+from registry.results.designs import SAMPLED_METRICS, design_of, stopping_of
+from registry.results.stopped import expected_prompts
+from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Question, Shard, VariantSet
 
 SEED: Final = 0
 NARROWEST: Final = 0.001
@@ -30,10 +32,23 @@ WIDEST: Final = 0.25
 
 
 @dataclass(frozen=True)
+class Until:
+    """What ends a sample before its precision is reached: its interval holds none of the bounds.
+
+    what: in words, behind "until". source: the seal or the digest of what the bounds were taken from.
+    """
+
+    what: str
+    bounds: tuple[float, ...]
+    source: str | None
+
+
+@dataclass(frozen=True)
 class PrecisionRequest:
     """Half the length that the interval of a metric is to have, and how sure it is to be.
 
     max_questions: stop there, however wide the interval is. history: whether other models' answers may be used.
+    until: what ends it before.
     """
 
     precision: float
@@ -42,6 +57,7 @@ class PrecisionRequest:
     max_questions: int | None = None
     seed: int = SEED
     history: bool = True
+    until: Until | None = None
 
 
 def asked_for(request: PrecisionRequest, planned: Sequence[PlannedQuestion]) -> dict[str, Any]:
@@ -73,19 +89,30 @@ def asked_for(request: PrecisionRequest, planned: Sequence[PlannedQuestion]) -> 
         "metric": request.metric,
         "confidence": repr(request.confidence),
         "max_questions": request.max_questions,
-    } | ({} if request.history else {"without_history": True})
+        **({} if request.history else {"without_history": True}),
+        **({} if request.until is None else {"until": _until(request.until)}),
+    }
+
+
+def _until(until: Until) -> dict[str, Any]:
+    return {"what": until.what, "bounds": [repr(bound) for bound in until.bounds], "source": until.source}
 
 
 def find_same(session: Session, specification: dict[str, Any], revision: ModelRevision) -> Evaluation | None:
-    """The newest evaluation that stands and asks for the same, whatever the history was when it was designed."""
+    """The newest evaluation that stands and asks for the same, whatever the history was when it was designed.
+
+    specification: without a design.
+    """
     query = (
         select(Evaluation).where(Evaluation.model_revision_id == revision.id, stands()).order_by(Evaluation.id.desc())
     )
     wanted = specification_digest(specification)
     for evaluation in session.scalars(query):
-        if design_of(evaluation) is not None:
-            asked = copy.deepcopy(evaluation.specification)
-            del asked["questions"]["precision"]["design"]
+        asked = copy.deepcopy(evaluation.specification)
+        designed = [asked["questions"].get(name) for name in ("precision", "stopping")]
+        if any(designed):
+            for part in filter(None, designed):
+                del part["design"]
             if specification_digest(asked) == wanted:
                 return evaluation
     return None
@@ -120,6 +147,7 @@ def add_design(
         confidence=request.confidence,
         most=request.max_questions,
         seed=request.seed,
+        bounds=() if request.until is None else request.until.bounds,
     )
     specification["questions"]["precision"]["design"] = document
     return set(sample.question_ids[: sample.ends[0]])
@@ -127,7 +155,10 @@ def add_design(
 
 @dataclass(frozen=True)
 class SampleCost:
-    """What a stated precision can take: questions and prompts where half of all answers are right, the worst case.
+    """What an evaluation can take that does not ask everything: questions and prompts at most.
+
+    Of a stated precision, where half of all answers are right, the worst case; of one that asks questions until they
+    are decided, all of them.
 
     expected: prompts that models of the registry would have needed, the median; None without history. complete: prompts
     of all questions.
@@ -140,7 +171,11 @@ class SampleCost:
 
 
 def cost_of(session: Session, evaluation: Evaluation) -> SampleCost | None:
-    """What an evaluation that has just been submitted will cost; None where all questions are asked."""
+    """What an evaluation that has just been submitted will cost; None where everything is asked."""
+    if stopping_of(evaluation) is not None:
+        all_variants = select(func.sum(EvaluationQuestion.n_variants)).filter_by(evaluation_id=evaluation.id)
+        complete = int(session.scalar(all_variants) or 0)
+        return SampleCost(evaluation.questions, complete, expected_prompts(session, evaluation), complete)
     asked = design_of(evaluation)
     if asked is None:
         return None
@@ -168,13 +203,18 @@ def prepare(session: Session, evaluation_id: int) -> None:
 
 
 def go_on(session: Session, evaluation_id: int) -> None:
-    """Queues the next batch of an evaluation that needs one, once all shards of the last are done."""
-    if design_of(session.get_one(Evaluation, evaluation_id)) is None:
+    """Queues an evaluation's next batch or round, if it needs one, once all shards of the last are done."""
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    stopping = stopping_of(evaluation) is not None
+    if design_of(evaluation) is None and not stopping:
         return
     # Of two workers that finish the last two shards at once, one waits here, and then sees both done.
     evaluation = session.get_one(Evaluation, evaluation_id, with_for_update={"key_share": True}, populate_existing=True)
     undone = select(func.count()).select_from(Shard).where(Shard.evaluation_id == evaluation_id, Shard.state != "done")
     if session.scalar(undone):
+        return
+    if stopping:
+        next_round(session, evaluation)
         return
     from registry.results.sampled import sampled  # and numpy
 
@@ -192,6 +232,6 @@ def go_on(session: Session, evaluation_id: int) -> None:
     ).one()
     store_shards(session, evaluation_id, plan_shards(planned), last.queue, last.ordinal + 1)
     evaluation.questions += len(planned)
-    evaluation.prompts += sum(question.n_variants for question in planned)
+    evaluation.prompts += sum(question.asked_now for question in planned)
     session.flush()
     hint_at(session, Shard.evaluation_id == evaluation_id)

@@ -1,6 +1,6 @@
 """A shard's prompts: questions, variants and examples read from the database and built into texts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,9 @@ from registry.errors import UsageError
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
 from registry.results.predictions import prediction_row
+from registry.results.stopped import read_stopping
 from registry.revisions.endpoints import answered_from_partial
-from registry.tables import Evaluation, EvaluationQuestion, Question
+from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def question_text(question: Question) -> QuestionText:
 
 
 def shard_prompts(session: Session, shard_id: int) -> list[ShardPrompt]:
-    """Every prompt of a shard, by question and variant."""
+    """Every prompt of a shard, by question and variant; until it is done, where questions are asked in rounds."""
     query = (
         select(EvaluationQuestion.evaluation_id, Question)
         .join(Question, Question.id == EvaluationQuestion.question_id)
@@ -107,12 +108,31 @@ def shard_prompts(session: Session, shard_id: int) -> list[ShardPrompt]:
         .options(selectinload(Question.options))
     )
     rows = session.execute(query).all()
+    if not rows:  # it is done, and later rounds hold its questions
+        return []
     evaluation = session.get_one(Evaluation, rows[0].evaluation_id)
-    return list(prompts_of(session, evaluation, [row.Question for row in rows]))
+    questions = [row.Question for row in rows]
+    stopping = read_stopping(evaluation)
+    if stopping is None:
+        return list(prompts_of(session, evaluation, questions))
+    of_shard = select(QuestionScore.question_id, QuestionScore.stored).where(
+        QuestionScore.evaluation_id == evaluation.id, QuestionScore.question_id.in_([row.id for row in questions])
+    )
+    stored: dict[int, int] = {row.question_id: row.stored for row in session.execute(of_shard)}
+    asked = {row.id: stopping.next_round(row.n_options, stored.get(row.id, 0)) for row in questions}
+    return list(prompts_of(session, evaluation, questions, asked))
 
 
-def prompts_of(session: Session, evaluation: Evaluation, questions: list[Question]) -> Iterator[ShardPrompt]:
-    """The prompts of some of an evaluation's questions, exactly as they are or were asked."""
+def prompts_of(
+    session: Session,
+    evaluation: Evaluation,
+    questions: list[Question],
+    asked: Mapping[int, Collection[int]] | None = None,
+) -> Iterator[ShardPrompt]:
+    """The prompts of some of an evaluation's questions, exactly as they are or were asked.
+
+    asked: question id to the ordinals of the variants that are wanted; None: all.
+    """
     definition = evaluation.protocol.definition
     variant_set = VariantSetDefinition(evaluation.variant_set.kind, evaluation.variant_set.parameters)
     inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
@@ -123,6 +143,8 @@ def prompts_of(session: Session, evaluation: Evaluation, questions: list[Questio
         for variant in variant_set.variants(
             QuestionShape(question.external_id, len(question.options), question.answer)
         ):
+            if asked is not None and variant.ordinal not in asked[row.id]:
+                continue
             yield ShardPrompt(
                 evaluation.id,
                 row.id,

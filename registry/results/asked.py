@@ -11,9 +11,18 @@ from sqlalchemy import Double, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
+from registry.results.designs import SAMPLED_METRICS, asked_in_part, decided_with
 from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore, VariantSet
 
-ASKED: Final = ("distinct_prompts_min", "distinct_prompts_max", "variants_max", "orders_only", "chance")
+ASKED: Final = (
+    "distinct_prompts_min",
+    "distinct_prompts_max",
+    "variants_max",
+    "orders_only",
+    "chance",
+    "sampled_for",
+    "stopped_for",
+)
 """The columns of `evaluation` that say how it was asked."""
 
 
@@ -22,7 +31,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
     that show one. orders_only: no prompt alters options or labels. chance: accuracy of guessing, the mean of
-    1 / number of options. Each is None where nothing is stored.
+    1 / number of options. Each is None where nothing is stored. sampled_for, stopped_for: as the specification has it.
     """
     score = QuestionScore
     row = (
@@ -46,14 +55,15 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
         .mappings()
         .one()
     )
-    kind = session.scalar(
-        select(VariantSet.kind)
+    kind, specification = session.execute(
+        select(VariantSet.kind, Evaluation.specification)
         .join(Evaluation, Evaluation.variant_set_id == VariantSet.id)
         .where(Evaluation.id == evaluation_id)
-    )
+    ).one()
     found = dict(row)
     own_only = found.pop("own_only")
-    return found | {"orders_only": None if own_only is None else bool(own_only) and kind != "relabel"}
+    orders_only = None if own_only is None else bool(own_only) and kind != "relabel"
+    return found | {"orders_only": orders_only} | asked_in_part(specification)
 
 
 def distinct_prompts(row: Mapping[str, Any]) -> dict[str, int | None]:
@@ -71,22 +81,27 @@ def asked_how(row: Mapping[str, Any]) -> str | None:
     'asked in one order'
     >>> asked_how(orders | {"distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 11})
     '11 repeats of one prompt'
+    >>> asked_how(orders | {"distinct_prompts_min": 1, "stopped_for": "worst_accuracy"})
+    'up to 4 orders, until worst accuracy is decided'
     """
     low, high, most = row["distinct_prompts_min"], row["distinct_prompts_max"], row["variants_max"]
     if low is None or high is None:
         return None
+    unit = "orders" if row["orders_only"] else "variants"
+    if (metric := row.get("stopped_for")) is not None:
+        return f"up to {high} {unit}, until {METRICS[metric].label.lower()} is decided"
     if high == 0:
         return "asked without the question"
     if high <= 1:
         return "asked in one order" if most is None or most <= 1 else f"{most} repeats of one prompt"
     count = str(high) if low == high else f"{low} to {high}"
-    return f"{count} {'orders' if row['orders_only'] else 'variants'}"
+    return f"{count} {unit}"
 
 
 def one_order(row: Mapping[str, Any]) -> bool:
-    """Whether no question was asked in two distinct prompts; False where nothing is stored yet."""
+    """Whether no question was to be asked in two distinct prompts; False where nothing is stored yet."""
     most = row.get("distinct_prompts_max")
-    return most is not None and most <= 1
+    return most is not None and most <= 1 and row.get("stopped_for") is None
 
 
 def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
@@ -99,6 +114,13 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
     if not row.get("complete", True):
         return "Not scored completely yet"
     label = METRICS[metric].label if metric in METRICS else metric
+    if (stopped := row.get("stopped_for")) is not None and metric not in decided_with(stopped):
+        decided = METRICS[stopped].label.lower()
+        return f"{label} needs every order; each question was asked only until {decided} was decided"
+    if (sampled := row.get("sampled_for")) is not None and metric not in SAMPLED_METRICS:
+        return f"{label} is no mean over questions, so a sample of them does not estimate it"
+    if sampled is not None and metric != sampled:
+        return f"{label} has no interval here: the sample was drawn for {METRICS[sampled].label.lower()}"
     if metric in METRICS and METRICS[metric].needs_two_prompts and one_order(row):
         return f"{label} needs two orders or more; {asked_how(row)}"
     return f"{label} is undefined here: no question has the answers it needs"
@@ -136,6 +158,8 @@ def asking(row: Mapping[str, Any], variants: str = PROPOSED) -> str:
             parts += [f"--{key}", str(kept[key])]
     if (sampled := kept.get("precision")) is not None:
         parts += ["--precision", sampled["precision"], "--metric", sampled["metric"]]
+    if (stopping := kept.get("stopping")) is not None:
+        parts += ["--stop-when-decided", stopping["metric"]]
     return shlex.join(parts)
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
+from sqlalchemy import case, func, or_, select, table
 from sqlalchemy import column as column_of
-from sqlalchemy import func, select, table
 from sqlalchemy.orm import Session
 
 from registry.db import among
 from registry.statistics.guessing import corrected
-from registry.tables import Question, QuestionScore
+from registry.tables import Evaluation, Question, QuestionScore
 
 CORRECTED: Final = ("accuracy", "worst_accuracy")
 """The metrics that are shown above chance where that is asked for."""
@@ -28,14 +28,16 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
         select(
             score.evaluation_id,
             Question.n_options,
-            score.variants,
+            # Of a question that was asked until it was decided, all variants count.
+            case((Evaluation.stopped_for.is_(None), score.variants), else_=score.expected).label("guesses"),
             score.original_correct.is_not(None).label("has_original"),
-            (score.distinct_prompts > 1).label("tested"),
+            or_(score.distinct_prompts > 1, Evaluation.stopped_for.is_not(None)).label("tested"),
             func.count().label("questions"),
         )
         .join(Question, Question.id == score.question_id)
+        .join(Evaluation, Evaluation.id == score.evaluation_id)
         .where(among(score.evaluation_id, list(evaluation_ids)))
-        .group_by(score.evaluation_id, Question.n_options, score.variants, "has_original", "tested")
+        .group_by(score.evaluation_id, Question.n_options, "guesses", "has_original", "tested")
     )
     if scope != "all":
         of = _SCOPES.c

@@ -28,6 +28,56 @@ def design_of(evaluation: Evaluation) -> dict[str, Any] | None:
     return design
 
 
+STOPPABLE: Final = tuple(
+    name
+    for name in QUESTION_METRICS
+    if isinstance(averaging := METRICS[name].averaging, MeanOverQuestions)
+    and averaging.decided is not None
+    and name in averaging.decided.by
+)
+"""Metrics that a question can be asked until they are decided."""
+
+
+def stopping_of(evaluation: Evaluation) -> dict[str, Any] | None:
+    """Until what questions are asked, and in which order of variants; None where they are asked in all of them."""
+    stopping: dict[str, Any] | None = evaluation.specification.get("questions", {}).get("stopping")
+    return stopping
+
+
+def decided_with(metric: str) -> tuple[str, ...]:
+    """The metrics that are known, exactly, once each question was asked until this one was decided.
+
+    >>> decided_with("worst_accuracy")
+    ('worst_accuracy', 'bmca_100')
+    """
+    return tuple(
+        name
+        for name in QUESTION_METRICS
+        if isinstance(averaging := METRICS[name].averaging, MeanOverQuestions)
+        and averaging.decided is not None
+        and metric in averaging.decided.by
+    )
+
+
+def asked_in_part(specification: Mapping[str, Any]) -> dict[str, str | None]:
+    """The columns of an evaluation that say what it left out on purpose, and for which metric."""
+    questions = specification.get("questions", {})
+    return {
+        "sampled_for": questions.get("precision", {}).get("metric"),
+        "stopped_for": questions.get("stopping", {}).get("metric"),
+    }
+
+
+def stopped_label(question_filter: Mapping[str, Any]) -> str | None:
+    """Until what questions were asked, in words; None where they were asked in every variant.
+
+    >>> stopped_label({"limit": None, "stopping": {"metric": "worst_accuracy"}})
+    'asked until worst accuracy was decided'
+    """
+    asked = question_filter.get("stopping")
+    return None if asked is None else f"asked until {METRICS[asked['metric']].label.lower()} was decided"
+
+
 def sampled_label(question_filter: Mapping[str, Any]) -> str | None:
     """How precisely a metric was asked for, in words; None where all questions were asked.
 

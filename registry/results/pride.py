@@ -33,7 +33,13 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
     questions = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
         .join(QuestionScore, QuestionScore.question_id == Question.id)
-        .where(QuestionScore.evaluation_id == evaluation_id, QuestionScore.variants > 0)
+        .join(Evaluation, Evaluation.id == QuestionScore.evaluation_id)
+        .where(
+            QuestionScore.evaluation_id == evaluation_id,
+            QuestionScore.variants > 0,
+            # Where questions are asked until something is decided, their originals may not have been asked.
+            Evaluation.stopped_for.is_(None),
+        )
         .order_by(Question.id)
     ).all()
     groups: dict[int, list[str]] = {}

@@ -8,10 +8,11 @@ from sqlalchemy.orm import Session
 
 from registry.lookups import find_evaluation
 from registry.metrics.catalogue import ALL_NAMES
-from registry.results.asked import asked, asked_how, distinct_prompts
+from registry.results.asked import asked, asked_how, distinct_prompts, why_undefined
 from registry.results.chance import chances
 from registry.results.computed import computed_metrics
 from registry.results.designs import design_of
+from registry.results.stopped import stopping_document
 from registry.tables import EvaluationMetric
 
 
@@ -22,7 +23,8 @@ def evaluation_metrics(
 
     questions, scored: of the scope asked for; a question is scored when all of its variants are stored.
     intervals: those that were stored at sealing. chance: the accuracy that guessing gives. sample: what the looks of an
-    evaluation with a stated precision have found so far.
+    evaluation with a stated precision have found so far. stopping: how many prompts have decided its questions, where
+    each is asked only until it is. undefined: metric to why it has no value.
     """
     evaluation = find_evaluation(session, evaluation_id)
     scope = "unflagged" if without_flagged else "all"
@@ -41,6 +43,8 @@ def evaluation_metrics(
         "asked": asked_how(how),
         "chance": how["chance"],
         "sample": sample_document(session, evaluation_id),
+        "stopping": stopping_document(session, evaluation),
+        "undefined": _undefined(row, how | {"complete": evaluation.seal is not None}),
     }
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""
@@ -51,6 +55,12 @@ def evaluation_metrics(
             item["external_id"]: _named(item) for item in session.execute(query, {"id": evaluation_id}).mappings()
         }
     return document
+
+
+def _undefined(row: Mapping[Any, Any] | None, how: Mapping[str, Any]) -> dict[str, str]:
+    """Metric to why it has no value, where it has none."""
+    values = _named(row)
+    return {name: why_undefined(name, how) for name in ALL_NAMES if values[name] is None}
 
 
 def sample_document(session: Session, evaluation_id: int) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ class Sample:
     """A design with what it is drawn from.
 
     ids: of all questions that could be asked, in file order; frame and order are of places in it. ends: how many have
-    been asked after each batch.
+    been asked after each batch. bounds: values that it is to be told from; without them it goes on to the precision.
     """
 
     metric: str
@@ -39,6 +39,7 @@ class Sample:
     ids: tuple[int, ...]
     order: tuple[int, ...]
     ends: tuple[int, ...]
+    bounds: tuple[float, ...] = ()
 
     @cached_property
     def question_ids(self) -> list[int]:
@@ -47,7 +48,8 @@ class Sample:
 
     def looks(self, values: NDArray[np.float64]) -> list[Look]:
         """The looks at the values of the first questions asked, in their order; NaN where one has none."""
-        return survey.looks(self.frame, self.order[: len(values)], values, self.ends, self.precision, self.confidence)
+        order = self.order[: len(values)]
+        return survey.looks(self.frame, order, values, self.ends, self.precision, self.confidence, self.bounds)
 
     def next_end(self, asked: int) -> int | None:
         """How many questions will have been asked after the next batch; None when there is no other."""
@@ -118,6 +120,7 @@ def draw(
     confidence: float,
     most: int | None,
     seed: int,
+    bounds: tuple[float, ...] = (),
 ) -> tuple[dict[str, Any], Sample]:
     """A design as a specification holds it, and the sample that it draws. known: of `history`."""
     frame = _frame(questions, known, precision, confidence)
@@ -136,7 +139,7 @@ def draw(
     }
     ends = survey.batch_ends(len(questions), batch, most)
     ids = tuple(question.id for question in questions)
-    return document, Sample(metric, precision, confidence, frame, ids, tuple(order), tuple(ends))
+    return document, Sample(metric, precision, confidence, frame, ids, tuple(order), tuple(ends), bounds)
 
 
 _KEPT: Final = 8
@@ -188,11 +191,17 @@ def _drawn_again(session: Session, evaluation: Evaluation, asked: dict[str, Any]
         confidence=float(asked["confidence"]),
         most=asked["max_questions"],
         seed=design["seed"],
+        bounds=bounds_of(asked),
     )
     if again != design:
         different = ", ".join(sorted(key for key in again if again[key] != design.get(key)))
         raise NotFoundError(f"evaluation {evaluation.id}: drawing its questions again gives another {different}")
     return sample
+
+
+def bounds_of(asked: dict[str, Any]) -> tuple[float, ...]:
+    """The values that a specification's sample is to be told from."""
+    return tuple(float(bound) for bound in asked.get("until", {}).get("bounds", ()))
 
 
 def _known(session: Session, evaluation: Evaluation, ids: Sequence[int]) -> dict[str, NDArray[np.float64]]:
@@ -229,18 +238,24 @@ def expected_questions(session: Session, evaluation: Evaluation) -> int | None:
         others = np.stack([values for other, values in known.items() if other != seal], axis=1)
         frame = survey.frame_by_history(others)
         order = survey.drawn_order(frame, [str(number) for number in sample.ids], asked["design"]["seed"])
-        found = survey.looks(frame, order, known[seal][order], sample.ends, sample.precision, sample.confidence)
+        found = survey.looks(
+            frame, order, known[seal][order], sample.ends, sample.precision, sample.confidence, sample.bounds
+        )
         needed.append(found[-1].questions)
     return round(float(np.median(needed))) if needed else None
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """What an evaluation with a stated precision has found so far. looks: the last is what it comes to when it ends."""
+    """What an evaluation with a stated precision has found so far. looks: the last is what it comes to when it ends.
+
+    until: what else ends it, in words.
+    """
 
     sample: Sample
     asked: int
     looks: list[Look]
+    until: str | None = None
 
     @property
     def reached(self) -> bool:
@@ -248,10 +263,14 @@ class Sampled:
         return bool(self.looks) and self.looks[-1].half_width <= self.sample.precision + 1e-9
 
     @property
+    def _decided(self) -> bool:
+        low, high = (self.looks[-1].interval.low, self.looks[-1].interval.high) if self.looks else (0.0, 1.0)
+        return not any(low <= bound <= high for bound in self.sample.bounds)
+
+    @property
     def next_end(self) -> int | None:
         """How many questions to have asked after the next batch; None: nothing more is asked."""
-        decided = bool(self.looks) and self.looks[-1].information >= 1
-        return None if decided else self.sample.next_end(self.asked)
+        return None if survey.ended(self.looks, self.sample.bounds) else self.sample.next_end(self.asked)
 
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -264,6 +283,8 @@ class Sampled:
             "asked": self.asked,
             "at_most": self.sample.ends[-1],
             "reached": self.reached,
+            "until": self.until,
+            "decided": None if self.until is None else self._decided,
             "looks": [
                 {
                     "questions": look.questions,
@@ -287,7 +308,8 @@ def sampled(session: Session, evaluation: Evaluation) -> Sampled | None:
     ).all()
     values = metric_values(session, evaluation.id, [sample.metric], sample.question_ids[: len(asked)])[:, 0]
     done = [end for end in sample.ends if end <= len(asked) and not np.isnan(values[:end]).any()]
-    return Sampled(sample, len(asked), sample.looks(values[: done[-1]] if done else values[:0]))
+    until = (design_of(evaluation) or {}).get("until", {}).get("what")
+    return Sampled(sample, len(asked), sample.looks(values[: done[-1]] if done else values[:0]), until)
 
 
 def sampled_metrics(session: Session, evaluation: Evaluation) -> dict[str, tuple[float, int, RepeatedInterval | None]]:

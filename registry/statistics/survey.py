@@ -215,10 +215,27 @@ def smallest_share(questions: int, precision: float, confidence: float) -> float
     return min(1.0, 16 / most_needed(questions, precision, confidence))
 
 
+def ended(found: Sequence[Look], bounds: Sequence[float] = ()) -> bool:
+    """Whether a run ends with the last of its looks: its information is 1, or its interval holds none of the bounds.
+
+    All looks hold together, so that stopping at whichever excludes them errs no more often than one interval.
+    """
+    if not found:
+        return False
+    low, high = found[-1].interval.low, found[-1].interval.high
+    return found[-1].information >= 1 or (bool(bounds) and not any(low <= bound <= high for bound in bounds))
+
+
 def looks(
-    frame: Frame, order: Sequence[int], values: Floats, ends: Sequence[int], precision: float, confidence: float
+    frame: Frame,
+    order: Sequence[int],
+    values: Floats,
+    ends: Sequence[int],
+    precision: float,
+    confidence: float,
+    bounds: Sequence[float] = (),
 ) -> list[Look]:
-    """The looks of a run so far; it ends with the first whose information is 1, and with the last of `ends`.
+    """The looks of a run so far; it ends with the first at which it is `ended`, and with the last of `ends`.
 
     order: places of the questions asked, with their values, NaN where one has none: then nothing can be estimated, and
     there is no look. ends: of `batch_ends`.
@@ -226,7 +243,7 @@ def looks(
     asked = np.array(order, dtype=np.int64)[None]
     found: list[Look] = []
     for end in ends:
-        if end > len(values) or np.isnan(values[:end]).any() or (found and found[-1].information >= 1):
+        if end > len(values) or np.isnan(values[:end]).any() or ended(found, bounds):
             break
         means, errors = estimates(frame, asked[:, :end], values[None, :end])
         everything = end >= len(frame.strata)

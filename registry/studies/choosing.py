@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from registry.errors import NotFoundError
-from registry.results.designs import sampled_label
+from registry.results.designs import sampled_label, stopped_label
 
 T = TypeVar("T")
 
@@ -14,11 +14,13 @@ def part_label(question_filter: Mapping[str, Any]) -> str:
     kept = {
         key: ", ".join(map(str, value)) if isinstance(value, list) else value
         for key, value in sorted(question_filter.items())
-        if value is not None and key != "precision"
+        if value is not None and key not in ("precision", "stopping")
     }
     parts = [f"{key} {value}" for key, value in kept.items()]
     if (sampled := sampled_label(question_filter)) is not None:
         parts.append(sampled)
+    if (stopped := stopped_label(question_filter)) is not None:
+        parts.append(stopped)
     return f" ({'; '.join(parts)})" if parts else ""
 
 

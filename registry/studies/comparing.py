@@ -260,6 +260,11 @@ def cora_document(session: Session, evaluation_id: int) -> dict[str, Any]:
 
 def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str, Any], dict[str, Any]]:
     """Accuracy on the originals, and the parameters and the result of CoRA's bootstrap as an analysis keeps them."""
+    if (stopped := session.get_one(Evaluation, evaluation_id).stopped_for) is not None:
+        raise UsageError(
+            f"evaluation {evaluation_id} asked each question only until {stopped} was decided; resampling variants "
+            f"needs all of them: shuffleboard evaluations complete {evaluation_id}"
+        )
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
         .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown)

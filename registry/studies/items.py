@@ -136,6 +136,8 @@ def _ways(session: Session, version_id: int) -> list[Row]:
         .join(Protocol, Protocol.id == Evaluation.protocol_id)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
         .where(Evaluation.benchmark_version_id == version_id, Evaluation.seal.is_not(None), stands())
+        # Answers up to a decision are no sample of the answers in all orders.
+        .where(Evaluation.stopped_for.is_(None))
         .order_by(ModelRevision.number, Evaluation.id)
     )
     found: dict[tuple[Any, ...], Row] = {}

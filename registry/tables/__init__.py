@@ -318,6 +318,11 @@ class Evaluation(Base):
     """Whether no prompt alters options or labels."""
     chance: Mapped[float | None] = mapped_column(Double)
     """Accuracy of guessing: the mean of 1 / number of options."""
+    # As the specification has it, for views to read.
+    sampled_for: Mapped[str | None] = mapped_column(Text)
+    """The metric that a sample of the questions estimates to a stated precision; NULL: all questions are asked."""
+    stopped_for: Mapped[str | None] = mapped_column(Text)
+    """The metric that each question is asked until it is decided; NULL: questions are asked in every variant."""
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()

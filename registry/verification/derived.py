@@ -1,5 +1,6 @@
 """Whether what follows from the predictions is what is stored."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -20,6 +21,7 @@ from registry.results.designs import design_of
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
 from registry.results.sampled import sampled
+from registry.results.stopped import is_decided, read_stopping
 from registry.studies.comparing import CORA, computed_cora
 from registry.tables import (
     Analysis,
@@ -158,6 +160,71 @@ def check_sample(session: Session, evaluation: Evaluation, found: Findings) -> N
         found.add(f"sample: it ended after {again.asked} questions, although another batch was to be asked")
     elif again.looks and again.looks[-1].questions < again.asked:
         found.add(f"sample: it was decided after {again.looks[-1].questions} questions, yet {again.asked} were asked")
+
+
+def check_stopping(session: Session, evaluation: Evaluation, found: Findings) -> None:
+    """Takes every decision again of an evaluation that asks each question until a metric is decided.
+
+    Each question must have been asked in its design's order, up to the first round that decided it and no further; each
+    round must have asked those that the round before left open, and no others.
+    """
+    stopping = read_stopping(evaluation)
+    if stopping is None:
+        return
+    query = (
+        select(
+            Question.external_id,
+            Question.n_options,
+            Prediction.variant,
+            Prediction.chosen_option,
+            Prediction.correct,
+            Shard.ordinal.label("shard"),
+        )
+        .select_from(EvaluationQuestion)
+        .join(Question, Question.id == EvaluationQuestion.question_id)
+        .join(Shard, Shard.id == EvaluationQuestion.shard_id)
+        .outerjoin(
+            Prediction,
+            (Prediction.evaluation_id == EvaluationQuestion.evaluation_id)
+            & (Prediction.question_id == EvaluationQuestion.question_id),
+        )
+        .where(EvaluationQuestion.evaluation_id == evaluation.id)
+        .order_by(Question.ordinal)
+    )
+    wrong: dict[str, list[str]] = {}
+    rounds: list[tuple[int, set[int]]] = [(0, set()) for _ in stopping.ends]
+    for name, group in groupby(session.execute(query), lambda row: row.external_id):
+        rows = list(group)
+        order = stopping.orders[rows[0].n_options]
+        answers = {row.variant: (row.chosen_option, row.correct) for row in rows if row.variant is not None}
+        asked = [answers[variant] for variant in order[: len(answers)] if variant in answers]
+        ends = [min(end, len(order)) for end in stopping.ends[: bisect_left(stopping.ends, len(order)) + 1]]
+        if len(asked) < len(answers) or len(asked) not in ends:
+            wrong.setdefault("it was not asked in the order that was fixed before", []).append(name)
+            continue
+        last = ends.index(len(asked))
+        decided = [name not in stopping.whole and is_decided(stopping.metric, asked[:end]) for end in ends[: last + 1]]
+        if any(decided[:-1]):
+            wrong.setdefault("it was asked further than it was decided", []).append(name)
+        if not decided[-1] and len(asked) < len(order):
+            wrong.setdefault("it was left before it was decided", []).append(name)
+        for place, (begun, end) in enumerate(zip([0, *ends], ends[: last + 1], strict=False)):
+            rounds[place] = (rounds[place][0] + end - begun, rounds[place][1])
+        rounds[last][1].add(rows[0].shard)
+    for problem, names in wrong.items():
+        found.of_questions(names, f"stopping: {problem}")
+    if wrong:
+        return
+    of_evaluation = select(Shard.ordinal, Shard.prompts).where(Shard.evaluation_id == evaluation.id)
+    shards = list(session.execute(of_evaluation.order_by(Shard.ordinal)))
+    for number, (prompts, of_questions) in enumerate(rounds, start=1):
+        held, left = set[int](), prompts
+        while shards and left > 0:
+            left -= shards[0].prompts
+            held.add(shards.pop(0).ordinal)
+        if left or not of_questions <= held:
+            found.add(f"stopping: the shards of round {number} do not ask the questions that were open")
+            return
 
 
 def asked_by_shard(session: Session, evaluation_id: int) -> list[set[int]]:

@@ -55,6 +55,8 @@ def assess(
     click.echo("")
     _print_stability(document["stability"])
     _print_recommendations(document["recommendations"])
+    click.echo("")
+    _print_plans(document["plans"])
     for remark in document["notes"]:
         note(remark)
 
@@ -108,6 +110,33 @@ def _print_stability(stability: dict[str, Any]) -> None:
     ]
     click.echo(f"Standard deviation over {stability['draws']} random draws of orders")
     print_table(rows, {"metric": "Metric"} | columns, "")
+
+
+def _print_plans(plans: list[dict[str, Any]]) -> None:
+    """What asking less would have cost, replayed on the evaluations above; of each metric the cheapest first."""
+    rows = [
+        {
+            "metric": METRICS[plan["metric"]].label,
+            "plan": plan["plan"],
+            "share": f"{plan['share']:.1%}",
+            "error": "exact" if plan["error"] == 0 else f"±{plan['error']:g}",
+            "seen": None if plan["covered"] is None else plan["largest_error"],
+            "covered": None if plan["covered"] is None else f"{plan['covered']:.0%}",
+            "recommended": "cheapest" if plan["recommended"] else "",
+        }
+        for plan in plans
+    ]
+    headings = {
+        "metric": "Metric",
+        "plan": "Asking",
+        "share": "Prompts",
+        "error": "Error",
+        "seen": "Largest seen",
+        "covered": "Covered",
+        "recommended": "",
+    }
+    click.echo("What asking less would have cost, by replay")
+    print_table(rows, headings, "")
 
 
 def _print_recommendations(recommendations: list[dict[str, Any]]) -> None:

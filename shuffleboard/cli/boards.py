@@ -390,6 +390,8 @@ def _rank(value: dict[str, Any]) -> Detailed | int | None:
     if value["rank_interval"] is None:
         return value["rank"]  # type: ignore[no-any-return]
     low, high = value["rank_interval"]
+    if value["rank"] is None:
+        return Detailed("≈", f"({low}–{high})")
     return Detailed(str(value["rank"]), f"({low}–{high})")
 
 
@@ -405,4 +407,5 @@ def _value(value: dict[str, Any]) -> Detailed | float | None:
     if value["interval"] is None:
         return value["value"]  # type: ignore[no-any-return]
     low, high = value["interval"]
-    return Detailed(show(value["value"]), f"[{show(low)}, {show(high)}]")
+    estimate = "≈ " if "estimated" in value else ""
+    return Detailed(f"{estimate}{show(value['value'])}", f"[{show(low)}, {show(high)}]")

@@ -36,6 +36,8 @@ def print_estimate(document: dict[str, Any]) -> None:
             known = sample["prompts_expected"]
             expected = "" if known is None else f"; models of this registry would have needed {known}"
             note(f"at most {row['prompts']} of {sample['prompts_complete']} prompts for this precision{expected}")
+    if "ways" in document:
+        _print_ways(document["ways"], currency)
     for reason in dict.fromkeys(row["reason"] for row in document["estimates"] if row["reason"]):
         note(f"unknown: {reason}")
     sampled = sum(row.get("prompts_sampled", 0) for row in document["estimates"])
@@ -45,3 +47,36 @@ def print_estimate(document: dict[str, Any]) -> None:
         workers = document["workers"]
         with_all = f"; with the {workers} live workers {duration(document['seconds'] / workers)}" if workers > 1 else ""
         note(f"the time is for one worker{with_all}")
+
+
+def _print_ways(ways: list[dict[str, Any]], currency: str | None) -> None:
+    """Every way to the same number, the cheapest first: as expected where that is known, and at most."""
+    rows = [
+        {
+            "way": way["way"],
+            "error": "exact" if not way["error"] else f"±{way['error']:g}",
+            **{
+                f"{kind}_{key}": _cost(key, costs)
+                for kind, costs in (("expected", way["expected"]), ("most", way["at_most"]))
+                for key in ("prompts", "tokens", "seconds", "cost")
+            },
+        }
+        for way in ways
+    ]
+    headings = {
+        "way": "Asking",
+        "error": "Error",
+        "expected_prompts": "Prompts",
+        "most_prompts": "at most",
+        "expected_tokens": "Computed",
+        "most_tokens": "at most",
+        "expected_seconds": "Time",
+        "most_seconds": "at most",
+    }
+    money = {"expected_cost": "Cost", "most_cost": "at most"} if currency is not None else {}
+    print_table(rows, headings | money, "")
+
+
+def _cost(key: str, costs: dict[str, Any] | None) -> Any:
+    value = None if costs is None else costs[key]
+    return duration(value) if key == "seconds" and value is not None else value

@@ -17,11 +17,12 @@ from registry.lookups import find_evaluation
 from registry.prompting.variants import VARIANT_KINDS
 from registry.providers.budgets import set_budget
 from registry.queue.claims import live_workers
-from registry.queue.estimate import Plan, Tokenise, estimates
-from registry.queue.evaluations import move
+from registry.queue.estimate import Plan, Tokenise, estimates, ways
+from registry.queue.evaluations import move, submit_rest
 from registry.queue.progress import Progress, import_progress, progress_of, progress_of_several, wait_for
 from registry.queue.sampling import PrecisionRequest
 from registry.results.costs import cost_document
+from registry.results.designs import STOPPABLE
 from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
@@ -85,6 +86,21 @@ _ASKED = (
     click.option(
         "--max-questions", type=int, default=None, help="With --precision: stop there, however wide the interval is."
     ),
+    click.option(
+        "--better-than",
+        default=None,
+        metavar="MODEL",
+        help="With --precision: stop once it is known which of it and this model, asked in full before, is better.",
+    ),
+    click.option(
+        "--until-tier", default=None, metavar="BOARD", help="With --precision: stop as soon as its tier there is known."
+    ),
+    click.option(
+        "--stop-when-decided",
+        default=None,
+        metavar="METRIC",
+        help=f"Ask each question only until this is decided, exactly: {' or '.join(STOPPABLE)}.",
+    ),
 )
 
 
@@ -107,6 +123,7 @@ def _plan(**asked: Any) -> Plan:
         "--options": asked["n_options"],
         "--replicate": asked["replicate"] or None,
         "--precision": asked["precision"],
+        "--stop-when-decided": asked["stop_when_decided"],
         "--suite": suite if board else None,
         "--benchmark": benchmarks or None if board else None,
     }
@@ -127,12 +144,28 @@ def _precision(asked: dict[str, Any]) -> dict[str, Any]:
     precision = asked.pop("precision")
     names = ("metric", "confidence", "max_questions")
     given = {name: value for name in names if (value := asked.pop(name)) is not None}
+    history = asked.pop("history", True)
+    better_than, until_tier = asked.pop("better_than"), asked.pop("until_tier")
+    given_too = {"better_than": better_than, "until_tier": until_tier}
     if precision is None:
+        given |= {name: value for name, value in given_too.items() if value is not None}
         if given:
             listed = ", ".join("--" + name.replace("_", "-") for name in given)
             raise UsageError(f"{listed} without --precision; give the precision that is wanted, such as 0.02")
         return {}
-    return {"precision": PrecisionRequest(precision, **given)}
+    if better_than is not None and until_tier is not None:
+        raise UsageError("--better-than and --until-tier ask for different things; use one of them")
+    until = None
+    if better_than is not None or until_tier is not None:
+        from registry.boards import bounds
+
+        of = (asked["benchmarks"][0], asked["variants"], given.get("metric", "accuracy"))
+        with read_session(engine_of(settings_of())) as session:
+            if better_than is not None:
+                until = bounds.better_than(session, better_than, *of)
+            else:
+                until = bounds.tier_known(session, until_tier, *of)
+    return {"precision": PrecisionRequest(precision, **given, history=history, until=until)}
 
 
 @evaluations.command("submit")
@@ -182,6 +215,24 @@ def submit_command(
     print_json({"evaluations": ids} if several else {"evaluation": ids[0]})
 
 
+@evaluations.command("complete")
+@click.argument("evaluation", type=int)
+@click.option("--priority", type=click.IntRange(-MAX_INTEGER, MAX_INTEGER), default=0, help="Higher is scored first.")
+@click.option("--queue", type=click.Choice(QUEUES[:2]), default="cpu", show_default=True, help="Kind of device.")
+@json_option
+def complete_command(evaluation: int, priority: int, queue: str, as_json: bool) -> None:  # noqa: ARG001 - JSON
+    """Queue what EVALUATION left out: all questions, in every variant; prints {"evaluation": ID}.
+
+    For an evaluation with a stated precision, or asked until a metric was decided. What it found stays as it is: all
+    of it is another evaluation, which copies what the same engine has scored already.
+    """
+    with write_session(engine_of(settings_of())) as session:
+        found, new = submit_rest(session, evaluation, priority=priority, queue=queue)
+        number = found.id
+    note(f"evaluation {number} {'asks' if new else 'already asks'} what evaluation {evaluation} left out")
+    print_json({"evaluation": number})
+
+
 @evaluations.command("estimate")
 @_asks
 @table_options
@@ -193,7 +244,8 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
     the measured rate of the model's finished shards on that kind of device. For a model that a provider serves, what
     it would cost follows from the price list: as its earlier answers came out, and at most. What cannot be estimated
     is null, with the reason. With --precision they are the most that can be needed: of a model that is right on half
-    of the questions.
+    of the questions; and the other ways to the same number stand beside them: everything, each question until it is
+    decided, a sample, a sample with the answers of other models.
     """
     settings = settings_of()
     plan = _plan(**asked)
@@ -204,10 +256,27 @@ def estimate_command(as_json: bool, **asked: Any) -> None:
         return tokenizer_of(revision, settings.home.expanduser())
 
     document = estimates(engine_of(settings), plan, asked["queue"], tokeniser)
+    if asked["precision"] is not None:
+        document["ways"] = _ways(engine_of(settings), tokeniser, asked)
     if as_json:
         print_json(document)
         return
     print_estimate(document)
+
+
+def _ways(
+    engine: Engine, tokeniser: Callable[[ModelRevision], Tokenise], asked: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """What else would answer a question of which the precision was stated."""
+    metric = asked["metric"] or "accuracy"
+    sampling = ("precision", "metric", "confidence", "max_questions", "better_than", "until_tier")
+    exact = asked | dict.fromkeys(sampling)
+    plans = {"everything": _plan(**exact)}
+    if metric in STOPPABLE:
+        plans["until decided"] = _plan(**exact | {"stop_when_decided": metric})
+    plans |= {"a sample": _plan(**asked, history=False), "a sample, with history": _plan(**asked)}
+    errors = dict.fromkeys(("a sample", "a sample, with history"), asked["precision"])
+    return ways(engine, plans, asked["queue"], tokeniser, errors)
 
 
 def wait_until_complete(engine: Engine, settings: Settings, ids: list[int]) -> None:

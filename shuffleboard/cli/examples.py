@@ -35,6 +35,7 @@ EXAMPLES: Final = {
     "protocols show": "protocols show match-dash --shots 5",
     "evaluations": "evaluations list --state running",
     "evaluations cancel": "evaluations cancel 12",
+    "evaluations complete": "evaluations complete 12",
     "evaluations estimate": "evaluations estimate --model my-model --suite robustness-core --benchmark my-benchmark",
     "evaluations export": "evaluations export 12 --out ./evaluation-12",
     "evaluations import": "evaluations import outputs.jsonl --model my-model --benchmark mmlu --variants cyclic",

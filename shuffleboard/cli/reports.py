@@ -52,6 +52,8 @@ def metrics(
     click.echo(f"evaluation {evaluation_id}: {document['scored']} of {document['questions']} questions scored")
     if document["sample"] is not None:
         _print_sample(document["sample"])
+    if document["stopping"] is not None:
+        _print_stopping(document["stopping"])
     if document["asked"]:
         silent = "; nothing is known of how its answers hold up when the options move"
         silent = silent if document["distinct_prompts"]["max"] <= 1 else ""
@@ -89,8 +91,16 @@ def _print_sample(sample: dict[str, Any]) -> None:
     asked = f"{sample['asked']} of {sample['questions']} questions asked"
     history = f", with the answers of {sample['history']} other models" if sample["history"] else ""
     click.echo(f"  {sample['metric']} to ±{sample['precision']:g}: {asked}{history}")
+    if sample["until"] is not None:
+        click.echo(f"    until {sample['until']}: {'decided' if sample['decided'] else 'not decided yet'}")
     for look in sample["looks"]:
         click.echo(f"    after {look['questions']}: {show(look['value'])}{_bounds([look['low'], look['high']])}")
+
+
+def _print_stopping(stopping: dict[str, Any]) -> None:
+    asked, complete = stopping["prompts"], stopping["prompts_complete"]
+    click.echo(f"  {stopping['decided']} of {stopping['questions']} questions decided for {stopping['metric']}")
+    click.echo(f"    {asked} of {complete} prompts asked ({asked / complete:.1%}); the value is that of all of them")
 
 
 def _bounds(interval: list[float] | None) -> str:

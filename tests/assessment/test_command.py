@@ -29,6 +29,7 @@ def test_json_is_one_document_with_every_table(
         "stability",
         "tolerance",
         "recommendations",
+        "plans",
         "notes",
     }
     assert list(document["subsets"]) == [*SUBSETS, "full"]
@@ -81,6 +82,17 @@ def test_text_shows_tables_and_recommendations(
     for item in document["recommendations"]:
         assert f" on {item['recommended']['subset']}, R² {item['recommended']['r_squared']:.3f}" in shown
         assert item["caveats"][0] in shown
+
+
+def test_what_asking_less_would_have_cost_is_replayed_and_the_cheapest_plan_is_named(assessed: Engine) -> None:
+    plans = json.loads(shuffleboard("assess", "--json", database_url=of(assessed)).stdout)["plans"]
+    shares = {(one["metric"], one["plan"]): one["share"] for one in plans}
+    for metric in ("worst_accuracy", "fluctuation_rate"):
+        assert shares[metric, "everything"] == 1.0 > shares[metric, "until decided"]
+        (cheapest,) = (one for one in plans if one["metric"] == metric and one["recommended"])
+        assert cheapest["share"] == min(one["share"] for one in plans if one["metric"] == metric)
+        assert cheapest["error"] == 0.0  # too few questions for a sample
+        assert (cheapest["plan"], cheapest["covered"]) == ("until decided", None)
 
 
 def test_text_says_why_nothing_is_recommended(

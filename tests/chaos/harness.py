@@ -35,7 +35,7 @@ from tests.chaos.comparison import Outcome, Reference, compare, taken_down
 from tests.chaos.processes import Worker, fork_command, fork_worker
 from tests.chaos.schedules import UPGRADE, Schedule, kind_of
 from tests.chaos.servers import Servers, own_engine
-from tests.population import MMLU, queue_evaluation, queue_sampled
+from tests.population import MMLU, queue_evaluation, queue_sampled, queue_stopped
 from workers.artifacts import inspect_files
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
@@ -382,7 +382,10 @@ class Deployment:
     # The whole
 
     def queue_work(self) -> list[int]:
-        """Two evaluations of two models, and one with a stated precision; one alone, with the real engine."""
+        """Two evaluations of two models, one with a stated precision and one that asks until it is decided.
+
+        With the real engine one alone.
+        """
         if not self.schedule.hints:
             self.servers.redis.stop()
         if self.schedule.real:
@@ -392,6 +395,7 @@ class Deployment:
                 queue_evaluation(self.engine, self.folder, shards=self.schedule.shards, model=name) for name in MODELS
             ]
             ids.append(queue_sampled(self.engine, self.folder, model=MODELS[0]))
+            ids.append(queue_stopped(self.engine, self.folder, "fluctuation_rate", model=MODELS[1], questions=12))
         with read_session(self.engine) as session:
             send_hints(self.settings, hints_of(session, Shard.evaluation_id.in_(ids)))
         if self.schedule.broker and not self.schedule.hints:

@@ -8,6 +8,9 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import Engine, func, select
 
+from registry.boards.definition import BoardDefinition, SuiteDefinition, Task
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite, submit_board
 from registry.db import get_engine, read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_evaluation
@@ -18,7 +21,7 @@ from registry.queue.sampling import PrecisionRequest, cost_of
 from registry.results.reports import evaluation_metrics
 from registry.results.sampled import Sampled, sampled
 from registry.tables import EvaluationQuestion, Shard, Worker
-from registry.verification import verify_evaluation
+from registry.verification import verify_all, verify_evaluation
 from tests.chaos.comparison import taken_down
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer, fake_logprobs
@@ -242,6 +245,14 @@ def test_the_commands_ask_estimate_and_show_it(database: str, engine: Engine, tm
     estimate = shuffleboard_json("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database)
     assert 100 <= estimate["prompts"] < 160
     assert estimate["estimates"][0]["sample"] == {"prompts_complete": 160, "prompts_expected": None}
+    ways = {way["way"]: way for way in estimate["ways"]}
+    assert ways.keys() == {"everything", "a sample", "a sample, with history"}
+    assert ways["everything"]["at_most"]["prompts"] == 160 > ways["a sample"]["at_most"]["prompts"]
+    assert (ways["everything"]["error"], ways["a sample"]["error"]) == (0.0, 0.05)
+    assert ways["everything"]["expected"] == ways["everything"]["at_most"]
+    assert ways["a sample"]["expected"] is None
+    shown = shuffleboard("evaluations", "estimate", *asked, "--precision", 0.05, database_url=database).stdout
+    assert "a sample, with history" in shown
     score_all(engine, evaluation_id)
     row = shuffleboard_json("leaderboard", database_url=database)["rows"][0]
     assert (row["evaluation_id"], row["questions"]) == (evaluation_id, found_in(engine, evaluation_id).asked)
@@ -278,3 +289,73 @@ def test_its_page_shows_the_interval_narrow_and_is_followed_while_it_runs(
     for look in found.looks:
         assert f'<th scope="row" class="number">{look.questions}</th>' in complete
     assert f"{found.asked} of 160 questions were asked" in complete
+
+
+@pytest.mark.one_engine
+def test_a_board_marks_estimates_and_ranks_them_by_their_interval_alone_unless_it_demands_all(
+    database: str, engine: Engine, tmp_path: Path
+) -> None:
+    in_part = queue_sampled(engine, tmp_path)
+    score_all(engine, in_part)
+    suite = SuiteDefinition(name="once", variants=("original",), tasks=(Task(benchmarks=("sampled",)),))
+    columns = ("accuracy@original", "brier_score@original")
+    with write_session(engine) as session:
+        import_suite(session, suite)
+        for name, complete in (("lenient", False), ("strict", True)):
+            import_board(session, BoardDefinition(name=name, suite="once", columns=columns, complete=complete))
+        add_model(session, "other")
+        other = submit(session, EvaluationRequest(model="other", benchmark="sampled", variants="original"))[0].id
+        asked = [evaluation.id for evaluation, _ in submit_board(session, "fake", "lenient")]
+    while (held := take(engine)) is not None:
+        assert finish(engine, held)
+    with write_session(engine) as session:
+        assert asked != [in_part]  # what a board still needs is all of it
+        assert seal(session, other)
+    refresh_boards(engine)
+    board = shuffleboard_json("leaderboard", "--board", "lenient", database_url=database)
+    rows = {row["model"]: row for row in board["rows"]}
+    found = found_in(engine, in_part)
+    value = rows["fake"]["values"]["accuracy@original"]
+    assert value["estimated"] == {"asked": found.asked, "of": 160, "prompts": found.asked}
+    assert (value["rank"], value["tier"], value["rank_interval"][0]) == (None, None, 1)
+    assert value["interval"] == pytest.approx([found.looks[-1].interval.low, found.looks[-1].interval.high])
+    assert rows["fake"]["values"]["brier_score@original"]["value"] is None  # no interval, no number
+    assert not rows["fake"]["complete"]
+    assert rows["other"]["values"]["accuracy@original"]["rank"] == 1
+    (unranked, _) = board["unranked"]
+    assert f"Estimated from {found.asked} of 160 questions; its interval allows rank" in unranked["reason"]
+    assert unranked["commands"] == [f"shuffleboard evaluations complete {in_part}"]
+    page = create_app(database_url=database).test_client().get("/boards/lenient").text
+    assert f"estimated, {found.asked}/160 questions" in page
+    strict = shuffleboard_json("leaderboard", "--board", "strict", database_url=database)
+    assert [row["model"] for row in strict["rows"]] == ["other"]
+    with read_session(engine) as session:
+        assert verify_all(session)["problems"] == []
+
+
+@pytest.mark.one_engine
+def test_it_ends_as_soon_as_it_is_known_which_of_two_models_is_better(
+    database: str, engine: Engine, tmp_path: Path
+) -> None:
+    plain = queue_sampled(engine, tmp_path, questions=400)
+    score_all(engine, plain)
+    other = FakeScorer()
+    other.logprobs = lambda prompt: [  # type: ignore[method-assign]
+        -0.1 if label.strip() == "ABCD"[int(prompt.text.split("number ")[1].split("?")[0]) % 4] else -3.0
+        for label in prompt.continuations
+    ]
+    with write_session(engine) as session:
+        add_model(session, "perfect")
+        whole = submit(session, EvaluationRequest(model="perfect", benchmark="sampled", variants="original"))[0].id
+    score_all(engine, whole, other)
+    asked = ("--model", "fake", "--benchmark", "sampled", "--variants", "original", "--precision", 0.04)
+    refused = shuffleboard("evaluations", "submit", *asked, "--better-than", "fake", status=1, database_url=database)
+    assert "has no accuracy over all questions" in refused.stderr
+    found = shuffleboard_json("evaluations", "submit", *asked, "--better-than", "perfect", database_url=database)
+    score_all(engine, found["evaluation"])
+    sample = shuffleboard_json("metrics", found["evaluation"], database_url=database)["sample"]
+    assert (sample["until"], sample["decided"]) == ("it is known whether it is better than perfect@1", True)
+    assert sample["looks"][-1]["high"] < 1.0
+    assert sample["asked"] < found_in(engine, plain).asked
+    with read_session(engine) as session:
+        assert verify_evaluation(session, found["evaluation"])["problems"] == []

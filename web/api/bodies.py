@@ -139,6 +139,10 @@ class EvaluationBody(_Body):
     priority: Priority = 0
     queue: Queue = "cpu"
     replicate: bool = False
+    stop_when_decided: Annotated[
+        Word | None,
+        Field(description="Ask each question only until this is decided: worst_accuracy, fluctuation_rate."),
+    ] = None
     budget: Budget | None = None
 
     @model_validator(mode="after")
@@ -147,7 +151,8 @@ class EvaluationBody(_Body):
         if len(given) != 1:
             message = "give one of benchmark, suite and board"
             raise ValueError(message)
-        of_benchmarks = ("variants", "protocol", "shots", "limit", "options", "subjects", "replicate")
+        of_questions = ("limit", "options", "subjects")
+        of_benchmarks = ("variants", "protocol", "shots", *of_questions, "replicate", "stop_when_decided")
         extra = [key for key in of_benchmarks if getattr(self, key) not in (None, [], False)]
         if given == ["suite"]:
             extra = [key for key in extra if key != "limit"]

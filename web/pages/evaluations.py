@@ -9,12 +9,14 @@ from typing import Any, Final
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
+from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
 from registry.results.asked import one_order
 from registry.results.costs import cost_document
 from registry.results.reports import sample_document
 from registry.results.selectables import Row
+from registry.results.stopped import stopping_document
 from web import chart_data, charts, formats, parameters, queries
 from web.cache import OfSealed
 from web.clustered import clustered
@@ -71,6 +73,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
         sample=sample_document(session(), row["evaluation_id"]),
+        stopping=stopping_document(session(), find_evaluation(session(), row["evaluation_id"])),
+        completed_by=queries.completed_by(session(), row["evaluation_id"]),
         progress=queries.progress_of(session(), row["evaluation_id"]),
         cost=cost_document(session(), row["evaluation_id"], settings_of()),
         by_scope=by_scope,
@@ -82,7 +86,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
             session(), row["evaluation_id"], only=only, limit=paging.per_page, offset=paging.offset, among=among
         ),
         parts_chart=parts_chart,
-        **(_effects(row) if row["complete"] else {}),
+        # Prompts that were asked until something was decided are no picture of all of them.
+        **(_effects(row) if row["complete"] and row["stopped_for"] is None else {}),
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )

@@ -1,5 +1,6 @@
 -- evaluation_metrics: one row per sealed evaluation, scope and metric, in the newest definition of the metric.
 -- value NULL: undefined; n: over how many questions it is a mean; interval NULL: none is stated.
+-- reason: why value is NULL, where the way of asking left it undefined; else NULL.
 -- interval_method: "bias-corrected percentile bootstrap over questions" with so many resamples and that seed; "none"
 -- where it would not cover; NULL where none was looked for.
 select
@@ -14,8 +15,16 @@ select
     evaluation_metric.computed_at,
     evaluation_metric.interval_method,
     evaluation_metric.interval_resamples,
-    evaluation_metric.interval_seed
+    evaluation_metric.interval_seed,
+    case
+        when evaluation_metric.value is not null then null
+        when evaluation.stopped_for is not null
+            then 'each question was asked only until ' || evaluation.stopped_for || ' was decided'
+        when evaluation.sampled_for is not null
+            then 'a sample of the questions was asked, for ' || evaluation.sampled_for
+    end as reason
 from evaluation_metric
+inner join evaluation on evaluation.id = evaluation_metric.evaluation_id
 where not exists (
     select 1
     from evaluation_metric as newer

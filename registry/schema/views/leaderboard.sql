@@ -3,6 +3,8 @@
 -- and superseded evaluations are left out: see the view withdrawals.
 -- mixed_engines: its shards were scored by different code, packages, devices or settings. copies_withdrawn: some of its
 -- results were copied from an evaluation that was withdrawn since.
+-- sampled_for: values are estimates from a sample of the questions, for this metric; questions says how many were asked.
+-- stopped_for: each question was asked only until this metric was decided; what else it decides is exact, the rest NULL.
 -- Metrics are NULL until the evaluation is sealed: incomplete is never ranked. scored/questions says how far it is.
 with metrics as (
     select
@@ -53,7 +55,9 @@ select
     evaluation.distinct_prompts_max,
     evaluation.variants_max,
     evaluation.orders_only,
-    evaluation.chance{{ added_metrics }}
+    evaluation.chance{{ added_metrics }},
+    evaluation.sampled_for,
+    evaluation.stopped_for
 from evaluation
 inner join model_revision on model_revision.id = evaluation.model_revision_id
 inner join model on model.id = model_revision.model_id
