@@ -6,25 +6,37 @@ from typing import Any
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from registry.lookups import find_evaluation
+from registry.errors import UsageError
+from registry.lookups import find_evaluation, find_sealed
 from registry.metrics.catalogue import ALL_NAMES
 from registry.results.asked import asked, asked_how, distinct_prompts
 from registry.results.chance import chances
 from registry.results.computed import computed_metrics
 from registry.results.designs import design_of
-from registry.tables import EvaluationMetric
+from registry.results.errata import RESCORED, correction, newest_errata, scope_of
+from registry.tables import Evaluation, EvaluationMetric
 
 
 def evaluation_metrics(
-    session: Session, evaluation_id: int, *, without_flagged: bool = False, per_question: bool = False
+    session: Session,
+    evaluation_id: int,
+    *,
+    without_flagged: bool = False,
+    per_question: bool = False,
+    errata: str | None = None,
 ) -> dict[str, Any]:
     """Every metric of an evaluation by name, None where undefined, also while it is incomplete.
 
     questions, scored: of the scope asked for; a question is scored when all of its variants are stored.
     intervals: those that were stored at sealing. chance: the accuracy that guessing gives. sample: what the looks of an
-    evaluation with a stated precision have found so far.
+    evaluation with a stated precision have found so far. errata: of TREATMENTS, and in the answer what was applied.
+    Raises UsageError for errata without flagged questions, QueueError for errata of what is not sealed.
     """
     evaluation = find_evaluation(session, evaluation_id)
+    if errata in RESCORED:
+        if without_flagged:
+            raise UsageError("under errata, metrics are over all questions; leave out --without-flagged")
+        return _under_errata(session, evaluation, str(errata), per_question=per_question)
     scope = "unflagged" if without_flagged else "all"
     row = computed_metrics(session, evaluation_id, scope).get(scope)
     how = asked(session, evaluation_id)
@@ -41,6 +53,7 @@ def evaluation_metrics(
         "asked": asked_how(how),
         "chance": how["chance"],
         "sample": sample_document(session, evaluation_id),
+        "errata": None,
     }
     if per_question:
         flagged = "AND NOT flagged " if without_flagged else ""
@@ -50,6 +63,35 @@ def evaluation_metrics(
         document["per_question"] = {
             item["external_id"]: _named(item) for item in session.execute(query, {"id": evaluation_id}).mappings()
         }
+    return document
+
+
+def _under_errata(session: Session, evaluation: Evaluation, treatment: str, *, per_question: bool) -> dict[str, Any]:
+    """The report of a sealed evaluation under its benchmark's newest errata; as published, where there are none."""
+    from registry.results.rescoring import rescored  # and numpy
+
+    find_sealed(session, evaluation.id)
+    published = evaluation_metrics(session, evaluation.id, per_question=per_question)
+    errata = newest_errata(session, evaluation.benchmark_version_id)
+    if errata is None:
+        return published
+    found = rescored(session, evaluation, correction(errata, treatment))
+    values = found.metrics()
+    document = published | {
+        "metrics": {name: values[name][0] for name in ALL_NAMES},
+        "intervals": _intervals(session, evaluation.id, scope_of(treatment, errata.number)),
+        "questions": found.questions,
+        "scored": found.questions,
+        "chance": chances(session, [evaluation.id], treatment).get(evaluation.id, {}).get("accuracy"),
+        "errata": {
+            "treatment": treatment,
+            "errata_version": errata.number,
+            "digest": errata.digest,
+            "unknown": dict(found.unknown),
+        },
+    }
+    if per_question:
+        document["per_question"] = found.per_question()
     return document
 
 

@@ -19,6 +19,7 @@ from registry.names import split_reference
 from registry.people import accounts
 from registry.queue.estimate import Plan, estimates
 from registry.queue.evaluations import move
+from registry.results.errata import TREATMENTS
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, BenchmarkVersion, ModelRevision
@@ -345,6 +346,9 @@ class MetricsQuery(Query):
         YesOrNo,
         Field(description="Only questions whose options neither refer to each other nor are sorted numbers."),
     ] = "no"
+    errata: Annotated[str, OneOf(tuple(TREATMENTS))] | None = Field(
+        None, description="By which answer keys: as published, or under the newest errata of the benchmark."
+    )
     noise_from: NoiseFrom = None
 
 
@@ -356,6 +360,7 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
         evaluation_id,
         without_flagged=query.without_flagged == "yes",
         per_question=query.per_question == "yes",
+        errata=query.errata,
     )
     noise = repeat_noise(evaluation_id, query.noise_from)
     seal = find_evaluation(session(), evaluation_id).seal
