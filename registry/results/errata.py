@@ -82,7 +82,7 @@ def correction(errata: ErrataVersion | None, treatment: str) -> Correction:
     )
 
 
-def left_out(treatment: str) -> Select[tuple[int]]:
+def left_out(treatment: str) -> Select[int]:
     """Selects the questions that do not count under the newest errata of any benchmark."""
     later = aliased(ErrataVersion)
     newest = (

@@ -179,7 +179,7 @@ def test_changed_errata_are_found(registry):
         f"UPDATE evaluation_metric SET value = 1 WHERE {scope}": "metric accuracy (with-corrected-keys@5): value stored 1",
     }
     for statement, problem in changes.items():
-        with pytest.raises(DBAPIError, match="never changed|sealed"), registry.engine.begin() as connection:
+        with pytest.raises(DBAPIError, match=r"never changed|sealed"), registry.engine.begin() as connection:
             connection.exec_driver_sql(statement)
         with registry.engine.connect() as connection, connection.begin() as transaction:
             for name in trigger_names("sqlite"):

@@ -148,7 +148,7 @@ def _kept(selection: Selection) -> list[tuple[str, str, str]]:
         if isinstance(value, datetime):
             text = f"{value:%Y-%m-%d}"
         else:
-            known = ASKED_LABELS | TREATMENTS
+            known = {**ASKED_LABELS, **TREATMENTS}
             text = scale(value) if key.endswith("_parameters") else known.get(str(value), str(value))
         found.append((_FILTER_LABELS.get(key, key.capitalize()), text, links.here(**{key: None})))
     return found
