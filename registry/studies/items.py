@@ -336,10 +336,9 @@ class _Evidence:
                 f"{of_all[1]}; by {of_strong[0]} and {of_strong[1]} of the {len(strong)} strongest."
             )
         if self.log_odds >= _TENFOLD:
-            times = math.exp(min(self.log_odds, 20.0))
-            said = f"{times:,.0f}" if times < 1e6 else "more than a million"
             found["latent_key"] = (
-                f"The answers are {said} times likelier with another key, above all {letter(self.latent)}."
+                f"The answers are {_about(self.log_odds)} times likelier with another key, above all "
+                f"{letter(self.latent)}."
             )
         if not strong[:, key].any():
             found["missed_by_strong"] = f"None of the {len(strong)} strongest is ever right."
@@ -372,6 +371,17 @@ class _Evidence:
             if 2 * models >= len(strong):
                 return pair, models
         return None
+
+
+_ODDS: Final = ((1e6, "more than a million"), (1e4, "more than 10,000"), (1e3, "thousands of"), (1e2, "hundreds of"))
+
+
+def _about(log_odds: float) -> str:
+    """Odds in a word: models err together, so that more than an order of magnitude would say too much."""
+    for least, words in _ODDS:
+        if log_odds >= math.log(least):
+            return words
+    return f"about {10 * round(math.exp(log_odds) / 10):d}"
 
 
 def _duplicates(session: Session, version_id: int) -> dict[int, tuple[str, bool]]:
