@@ -616,7 +616,7 @@ class Erratum(Base):
 
     __tablename__ = "erratum"
     __table_args__ = (
-        _one_of("status", ERRATUM_STATUSES),
+        one_of("status", ERRATUM_STATUSES),
         CheckConstraint("(status = 'corrected-key') = (answer IS NOT NULL)", name="answer"),
         CheckConstraint("note <> ''", name="note"),
     )

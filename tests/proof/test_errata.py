@@ -7,6 +7,10 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.reading import shown_document, snapshot_as_of
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
 from registry.db import read_session, write_session
 from registry.errors import IngestError, NotFoundError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
@@ -224,3 +228,30 @@ def test_a_file_carries_errata_to_a_registry_with_the_same_content(registry):
                 import_errata(session, "again", changed)
         with pytest.raises(IngestError, match="it is about questions with the digest"):
             import_errata(session, "other", document)
+
+
+@pytest.mark.one_engine
+def test_a_board_says_why_a_model_has_no_value_by_other_keys(registry):
+    registry.benchmark("b", QUESTIONS)
+    imported(registry, "b", "divergent", QUESTIONS, lines("divergent", QUESTIONS, skill=0.7, liking=0.4, seed=3))
+    with write_session(registry.engine) as session:
+        suite = {"name": "altered", "variants": ["divergent"], "tasks": [{"benchmark": "b"}]}
+        import_suite(session, SuiteDefinition.model_validate(suite))
+        columns, keys = ("accuracy@divergent", "cora@divergent"), ("as published", "with corrected keys")
+        import_board(session, BoardDefinition(name="board", suite="altered", columns=columns, errata=keys))
+    refresh_boards(registry.engine)
+    with write_session(registry.engine) as session:
+        errata = said(session)
+        digest = errata.digest
+    assert refresh_boards(registry.engine) == ["board"]
+    assert refresh_boards(registry.engine) == []
+    with read_session(registry.engine) as session:
+        snapshot = snapshot_as_of(session, "board")
+        values, document = snapshot.document["rows"][0]["values"], shown_document(session, snapshot)
+        assert snapshot.document["errata"][0]["digest"] == digest
+        assert values["cora@divergent"]["value"] is not None
+        assert values["accuracy@divergent (with corrected keys)"]["n"] == len(QUESTIONS) - 1
+        assert values["cora@divergent (with corrected keys)"]["value"] is None
+        (unranked,) = document["unranked"]
+        assert unranked["column"] == "cora@divergent (with corrected keys)"
+        assert "Not rescored: with the corrected key, variants divergent show other prompts" in unranked["reason"]
