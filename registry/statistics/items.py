@@ -184,8 +184,11 @@ def rivals(shares: Floats, keys: Sequence[int]) -> tuple[NDArray[np.intp], Float
 
 
 _DIFFICULTIES: Final = np.linspace(-4, 5, 19)
+"""Where difficulty is integrated over, on the scale of abilities."""
 _SPREAD: Final = 2.0
+"""Standard deviation of difficulties."""
 _SLOPE: Final = 1.5
+"""How steeply the chance of being right rises with ability."""
 
 
 def latent_keys(

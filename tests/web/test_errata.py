@@ -5,7 +5,6 @@ import json
 import pytest
 from sqlalchemy import select
 
-from registry.account_tables import AuditEvent
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.boards.definition import BoardDefinition, SuiteDefinition, as_document
 from registry.boards.reading import snapshot_as_of
@@ -13,6 +12,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, read_session, write_session
 from registry.tables import Question
+from registry.tables.accounts import AuditEvent
 from registry.verification import verify_all
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.outputs.conftest import four_options
