@@ -239,6 +239,7 @@ class BoardDefinition(_Strict):
     """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by.
 
     errata: by which keys every column is taken, of TREATMENTS; several show each column once for each.
+    contamination: whether the board states signs of contamination of its evaluations.
     """
 
     model_config = ConfigDict(
@@ -255,6 +256,7 @@ class BoardDefinition(_Strict):
     columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
     sort: Reference | None = None
     errata: tuple[Reference, ...] = Field(default=(AS_PUBLISHED,), min_length=1, max_length=len(TREATMENTS))
+    contamination: bool = False
 
     @field_validator("name")
     @classmethod
@@ -354,9 +356,12 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     return list(Task.model_fields if location[0] == "tasks" else kind.model_fields)
 
 
+ADDED: Final = ("errata", "contamination")
+"""Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
+
+
 def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]:
-    """A definition as plain JSON, for storing and for its digest, which boards as published had before errata."""
-    document = definition.model_dump(mode="json")
-    if document.get("errata") == [AS_PUBLISHED]:
-        del document["errata"]
-    return document
+    """A definition as plain JSON, for storing and for its digest."""
+    fields = type(definition).model_fields
+    usual = {name for name in ADDED if name in fields and getattr(definition, name) == fields[name].default}
+    return definition.model_dump(mode="json", exclude=usual)
