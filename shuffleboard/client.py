@@ -78,10 +78,14 @@ _KEEPALIVE_S: Final = 1.0
 """Seconds that a connection is kept for the next request: less than the two that the server keeps it."""
 
 
+Treatment = Literal["as-published", "without-disputed", "with-corrected-keys"]
+"""By which answer keys metrics are: under errata, those of each benchmark's newest version."""
+
+
 class Filters(TypedDict, total=False):
     """Filters of the leaderboard and of the list of evaluations. Times are inclusive.
 
-    q: a part of a model's name. subject: metrics are then over its questions alone.
+    q: a part of a model's name. subject: metrics are then over its questions alone. errata: by which answer keys.
     """
 
     benchmark: str
@@ -99,6 +103,7 @@ class Filters(TypedDict, total=False):
     sealed_from: str | datetime
     sealed_to: str | datetime
     asked: Literal["one-order", "repeats", "several-orders"]
+    errata: Treatment
 
 
 class Asked(TypedDict, total=False):
@@ -232,13 +237,18 @@ class Client:
         return cast("EvaluationDocument", self._get(f"evaluations/{evaluation_id}", {"noise_from": noise_from}))
 
     def metrics(
-        self, evaluation_id: int, *, per_question: bool = False, noise_from: int | None = None
+        self,
+        evaluation_id: int,
+        *,
+        per_question: bool = False,
+        errata: Treatment | None = None,
+        noise_from: int | None = None,
     ) -> EvaluationMetrics:
         """An evaluation's metrics and repeat noise; per_question: also metrics of each question, null where undefined.
 
-        noise_from: as for `evaluation`.
+        errata: by which answer keys. noise_from: as for `evaluation`.
         """
-        given = {"per_question": "yes" if per_question else None, "noise_from": noise_from}
+        given = {"per_question": "yes" if per_question else None, "errata": errata, "noise_from": noise_from}
         return cast("EvaluationMetrics", self._get(f"evaluations/{evaluation_id}/metrics", given))
 
     def questions(self, evaluation_id: int) -> Iterator[EvaluationQuestion]:

@@ -40,7 +40,11 @@ MENU: Final = {
         Place("boards.boards", "Boards", ("boards.board", "boards.snapshot", "scrutiny.scrutiny")),
         Place("overview.overview", "Overview"),
         Place("pages.models", "Models", ("pages.model",)),
-        Place("pages.benchmarks", "Benchmarks", ("pages.benchmark", "pages.items", "comparing.answer_moving")),
+        Place(
+            "pages.benchmarks",
+            "Benchmarks",
+            ("pages.benchmark", "pages.items", "pages.errata", "comparing.answer_moving"),
+        ),
     ),
     "Analyses": (
         Place("comparing.compare", "Compare"),

@@ -28,6 +28,7 @@ PATIENCE_SECONDS: Final = 2.0
 ENDPOINTS: Final = frozenset(
     {
         "api.benchmark",
+        "api.benchmark_errata",
         "api.benchmark_items",
         "api.benchmarks",
         "api.board",
@@ -52,6 +53,7 @@ ENDPOINTS: Final = frozenset(
         "overview.overview",
         "pages.benchmark",
         "pages.benchmarks",
+        "pages.errata",
         "pages.evaluation",
         "pages.evaluation_question",
         "pages.items",

@@ -25,7 +25,20 @@ PARAMETERS: Final = frozenset(
         *ORDERING,
         *("metric", "metrics", "page", "per_page", "published", "as_of"),
         *LOOKS,
-        *("only", "place", "open", "noise_from", "version", "like", "left", "right", "by", "against", "choose"),
+        *(
+            "only",
+            "place",
+            "open",
+            "noise_from",
+            "version",
+            "number",
+            "like",
+            "left",
+            "right",
+            "by",
+            "against",
+            "choose",
+        ),
     }
 )
 """Every query parameter that a link from one form of a page to another keeps; it drops what is unknown."""

@@ -29,6 +29,7 @@ from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.names import check_name
+from registry.results.errata import TREATMENTS
 from registry.results.selection import ASKED_HOW
 from registry.tables import MODEL_KINDS
 from registry.untrusted import problem_of_text
@@ -211,6 +212,10 @@ class Filters(Query):
     asked: Annotated[str, OneOf(tuple(ASKED_HOW))] | None = Field(
         None,
         description="Only evaluations that asked in one order, by repeats of one prompt, or in several orders.",
+    )
+    errata: Annotated[str, OneOf(tuple(TREATMENTS))] | None = Field(
+        None,
+        description="By which answer keys: as published, or under the newest errata of each benchmark.",
     )
 
 

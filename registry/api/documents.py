@@ -37,7 +37,10 @@ class Problem(TypedDict):
 
 
 class ScopeMetric(TypedDict):
-    """A metric over a scope of questions: `all`, `unflagged`, `subject:…`, `category:…`."""
+    """A metric over a scope of questions: `all`, `unflagged`, `subject:…`, `category:…`; or under errata N.
+
+    Those are `without-disputed@N` and `with-corrected-keys@N`: over all questions that count then, by the keys of then.
+    """
 
     scope: str
     metric: str
@@ -704,7 +707,11 @@ class Item(TypedDict):
     answer: int
     rival: int
     lead: float
-    suspicion: Annotated[float, Field(description="What ranks items: lead − 0.3 · discrimination.")]
+    latent_key: Annotated[int, Field(description="The option that is the likeliest key but the stated one.")]
+    log_odds: Annotated[
+        float, Field(description="How much likelier the answers are under another key than under the stated one.")
+    ]
+    suspicion: Annotated[float, Field(description="What ranks items: lead − 0.3 · discrimination + 0.1 · log_odds.")]
     reasons: list[ItemReason]
 
 
@@ -744,6 +751,40 @@ class ItemList(TypedDict):
     page: int
     per_page: int
     next: str | None
+
+
+class Erratum(TypedDict):
+    """What is said of a question, by its id in the benchmark's file. Answers are ordinals of its options, from 0."""
+
+    question: str
+    status: Annotated[str, Field(description="`disputed`, `wrong-key` or `corrected-key`.")]
+    published_answer: int
+    answer: Annotated[int | None, Field(description="The right option, of a corrected key.")]
+    note: str
+    actor: str
+    at: str
+
+
+class ErrataDocument(TypedDict):
+    """A version of a benchmark's errata, as its file has it. `digest` is over format, content_digest and errata."""
+
+    format: str
+    content_digest: Digest
+    errata: list[Erratum]
+    benchmark: str
+    version: str
+    errata_version: int
+    digest: Digest
+    note: str
+    actor: str
+    at: str
+
+
+class ErrataList(TypedDict):
+    """A version of a benchmark's errata, null where nothing was ever said, and the numbers of all versions."""
+
+    errata: ErrataDocument | None
+    versions: list[int]
 
 
 class Protocol(TypedDict):
@@ -885,6 +926,16 @@ class BoardColumn(TypedDict):
     protocol: str | None
     better: str
     definition_version: int
+    errata: NotRequired[Annotated[str, Field(description="By which keys, where not as published.")]]
+
+
+class BoardErrata(TypedDict):
+    """Which errata of a benchmark a board's keys were taken from; null: nothing was said of its questions."""
+
+    benchmark: str
+    version: str
+    errata_version: int | None
+    digest: Digest | None
 
 
 class BoardEntry(TypedDict):
@@ -953,6 +1004,7 @@ class BoardValue(TypedDict):
     clusters: NotRequired[int]
     cluster_interval: NotRequired[Interval | None]
     design_effect: NotRequired[float | None]
+    unknown: NotRequired[Annotated[str, Field(description="Why it cannot be said under errata.")]]
     rank: int | None
     rank_interval: RankInterval | None
     tier: int | None
@@ -1119,6 +1171,7 @@ class Board(TypedDict):
     columns: list[BoardColumn]
     entries: list[BoardEntry]
     bootstrap: Bootstrap
+    errata: NotRequired[Annotated[list[BoardErrata], Field(description="Absent where all is as published.")]]
     sealed_evaluations: int
     withdrawals: NotRequired[int]
     together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
@@ -1317,6 +1370,15 @@ class StoppedWhenDecided(TypedDict):
     by_round: list[DecidedRound]
 
 
+class AppliedErrata(TypedDict):
+    """Which errata metrics are under. unknown: metric to why it cannot be said without asking the model again."""
+
+    treatment: str
+    errata_version: int
+    digest: Digest
+    unknown: dict[str, str]
+
+
 class EvaluationMetrics(TypedDict):
     """An evaluation's metrics; `scored` of its `questions` have all their variants. per_question: where asked for.
 
@@ -1341,6 +1403,7 @@ class EvaluationMetrics(TypedDict):
         StoppedWhenDecided | None, Field(description="Of an evaluation that asks each question until it is decided.")
     ]
     undefined: Annotated[dict[str, str], Field(description="Metric to why it has no value, where it has none.")]
+    errata: Annotated[AppliedErrata | None, Field(description="Null as published, and where there are none.")]
     per_question: NotRequired[dict[str, MetricValues]]
 
 

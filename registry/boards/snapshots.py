@@ -16,6 +16,7 @@ from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
 from registry.metrics import METRICS
 from registry.proof import chain
+from registry.results.errata import AS_PUBLISHED, newest_errata
 from registry.revisions.store import model_identity
 from registry.statistics.bootstrap import CONFIDENCE, RANK_RESAMPLES, SEED
 from registry.tables import (
@@ -67,6 +68,8 @@ def _is_behind(session: Session, board: Board) -> bool:
         return True
     if newest.document.get("snapshot_version", 1) < SNAPSHOT_VERSION:
         return True
+    if newest.document.get("errata") != _errata(session, board).get("errata"):
+        return True
     return any(
         METRICS[column["metric"]].definition_version > column.get("definition_version", 1)
         for column in newest.document["columns"]
@@ -74,9 +77,10 @@ def _is_behind(session: Session, board: Board) -> bool:
 
 
 def _differs(newest: dict[str, Any], document: dict[str, Any]) -> bool:
-    """Whether a document says more than the newest snapshot: of more evaluations, or in newer definitions."""
+    """Whether a document says more than the newest snapshot: more evaluations, other keys, newer definitions."""
     return (
         _counted(newest) < _counted(document)
+        or newest.get("errata") != document.get("errata")
         or newest["columns"] != document["columns"]
         or newest.get("snapshot_version", 1) < document["snapshot_version"]
     )
@@ -162,6 +166,7 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
                 "protocol": column.protocol,
                 "better": METRICS[column.metric].better,
                 "definition_version": METRICS[column.metric].definition_version,
+                **({} if column.errata == AS_PUBLISHED else {"errata": column.errata}),
             }
             for column in definition.parsed_columns
         ],
@@ -181,12 +186,32 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
             for entry in board.entries
         ],
         "bootstrap": {"resamples": RANK_RESAMPLES, "seed": SEED, "confidence": str(CONFIDENCE)},
+        **_errata(session, board),
         "sealed_evaluations": sealed,
         "withdrawals": withdrawals,
         "together": {name: _all_pairs(together) for name, together in standings.together.items()},
         "fragile": {name: _fragility(found) for name, found in standings.fragile.items()},
         **contamination,
         "rows": [_row(row, flags) for row in standings.rows],
+    }
+
+
+def _errata(session: Session, board: Board) -> dict[str, Any]:
+    """`errata`: which version of them each benchmark's keys are taken from; nothing where the board is as published."""
+    if all(column.errata == AS_PUBLISHED for column in board_definition(board).parsed_columns):
+        return {}
+    versions = {entry.benchmark_version_id: entry.benchmark_version for entry in board.entries}
+    known = [(version, newest_errata(session, version.id)) for version in versions.values()]
+    return {
+        "errata": [
+            {
+                "benchmark": version.benchmark.name,
+                "version": version.version,
+                "errata_version": None if errata is None else errata.number,
+                "digest": None if errata is None else errata.digest,
+            }
+            for version, errata in known
+        ]
     }
 
 
@@ -241,6 +266,7 @@ def _standing(standing: Standing) -> dict[str, Any]:
         "n": standing.n,
         "interval": None if low is None else [_rounded(low), _rounded(high)],
         **({} if standing.clusters is None else _clustered(standing)),
+        **({} if standing.unknown is None else {"unknown": standing.unknown}),
         "rank": standing.rank,
         "rank_interval": None if standing.rank_low is None else [standing.rank_low, standing.rank_high],
         "tier": standing.tier,

@@ -29,7 +29,9 @@ from registry.metrics.averaging import Runs
 from registry.queue.evaluations import select_questions
 from registry.results.clusters import AT_ONCE, Clusters, clusters_of
 from registry.results.designs import decided_with
-from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, question_values, resting_on
+from registry.results.errata import Correction, correction, newest_errata
+from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS, base_metrics, resting_on
+from registry.results.rescoring import answers_in_runs, corrected_values, runs_over, unknown_metrics
 from registry.statistics.bootstrap import (
     RANK_RESAMPLES,
     SEED,
@@ -47,9 +49,7 @@ from registry.tables import (
     Evaluation,
     EvaluationMetric,
     ModelRevision,
-    Prediction,
     Question,
-    QuestionScore,
 )
 
 Array = NDArray[np.float64]
@@ -106,10 +106,12 @@ class Standing:
     clusters: how many independent units the questions are, None where each stands for itself; `samples` and what
     comes of them, ranks and tiers, are then over resampled clusters, and `interval` alone over resampled questions.
     rank_low, rank_high, tier: of this model for itself; all_rank_low, all_rank_high, all_tier: of all models at once.
+    unknown: why the value cannot be said under errata.
     """
 
     value: float | None
     n: int
+    unknown: str | None = None
     samples: Array | None = None
     interval: tuple[float, float] | None = None
     clusters: int | None = None
@@ -284,6 +286,7 @@ class _TaskStanding:
     resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
     many of these there are, where questions belong together. values: per question; None for what is taken over runs.
     estimated, interval: where a sample of the questions was asked.
+    unknown: why the value cannot be said under errata.
     """
 
     value: float | None
@@ -296,6 +299,7 @@ class _TaskStanding:
     values: TaskValues | None = None
     estimated: Estimated | None = None
     interval: tuple[float, float] | None = None
+    unknown: str | None = None
 
 
 def _task_standings(
@@ -305,7 +309,12 @@ def _task_standings(
     found: list[dict[str, _TaskStanding]] = [{} for _ in rows]
     drawn: list[tuple[int, str, _Means]] = []
     questions = {entry.ordinal: _question_ids(session, entry) for entry in entries}
-    read: dict[tuple[int, int], Mapping[str, Array]] = {}
+    read: dict[tuple[int, int, str], tuple[Mapping[str, Array], Mapping[str, str]]] = {}
+    corrections = {
+        (entry.ordinal, column.errata): correction(newest_errata(session, entry.benchmark_version_id), column.errata)
+        for entry in entries
+        for column in columns
+    }
     grouped: dict[tuple[int, ...], Clusters | None] = {}
     flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
     for column in columns:
@@ -321,23 +330,30 @@ def _task_standings(
                 found[number][column.name] = _TaskStanding(None, 0)
                 continue
             known = [evaluation for evaluation in evaluations if evaluation is not None]
+            applied = [corrections[entry.ordinal, column.errata] for entry in of_column]
             if any(evaluation.sampled_for is not None for evaluation in known):
-                found[number][column.name] = _estimate(session, column.metric, known, of_column)
+                why = _why_unknown(session, column.metric, known, applied)
+                estimate = _estimate(session, column.metric, known, of_column)
+                found[number][column.name] = _TaskStanding(None, 0, unknown=why) if why else estimate
                 continue
             if any(not _defines(evaluation, column.metric) for evaluation in known):
                 found[number][column.name] = _TaskStanding(None, 0)
                 continue
+            parts, unknown = [], None
+            for entry, evaluation, of_entry in zip(of_column, known, applied, strict=True):
+                key = (entry.ordinal, evaluation.id, column.errata)
+                if key not in read:
+                    read[key] = corrected_values(session, evaluation, questions[entry.ordinal], of_entry)
+                parts.append(read[key][0])
+                unknown = unknown or read[key][1].get(column.metric)
+            if unknown is not None:
+                found[number][column.name] = _TaskStanding(None, 0, unknown=unknown)
+                continue
             if metric.over_runs is not None:
-                runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column])
+                runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column], applied)
                 found[number][column.name] = _TaskStanding(metric.over_runs(runs), n)
                 continue
             names = base_metrics(column.metric)
-            parts = []
-            for entry, evaluation in zip(of_column, known, strict=True):
-                key = (entry.ordinal, evaluation.id)
-                if key not in read:
-                    read[key] = question_values(session, evaluation.id, questions[entry.ordinal])
-                parts.append(read[key])
             base = [np.concatenate([part[name] for part in parts]) for name in names]
             # Functions of two means are taken over the questions that have both.
             undefined = np.isnan(np.stack(base)).any(axis=0)
@@ -347,6 +363,17 @@ def _task_standings(
             found[number][column.name].values = TaskValues(means.base, flags[pooled])
     _draw(found, drawn, seed)
     return found
+
+
+def _why_unknown(
+    session: Session, metric: str, evaluations: Sequence[Evaluation], applied: Sequence[Correction]
+) -> str | None:
+    """Why a metric of these evaluations cannot be known under the corrections; None where it can."""
+    reasons = (
+        unknown_metrics(session, evaluation, correction).get(metric)
+        for evaluation, correction in zip(evaluations, applied, strict=True)
+    )
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def _defines(evaluation: Evaluation, metric: str) -> bool:
@@ -427,7 +454,7 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
     n = sum(task.n for task in tasks)
     values = [task.value for task in tasks if task.value is not None]
     if len(values) < len(tasks):
-        return Standing(None, n)
+        return Standing(None, n, next((task.unknown for task in tasks if task.unknown), None))
     function = FUNCTIONS_OF_TWO_MEANS.get(metric)
     if function is not None and function.share_of_first:
         first = math.fsum(task.means[0] or 0.0 for task in tasks) / len(tasks)
@@ -440,7 +467,7 @@ def _macro(metric: str, tasks: Sequence[_TaskStanding]) -> Standing:
     alone = _macro_samples(metric, [task.samples for task in tasks])
     if alone is None:
         return Standing(value, n)
-    standing = Standing(value, n, alone, _ends(alone, min(task.resting_on for task in tasks)))
+    standing = Standing(value, n, None, alone, _ends(alone, min(task.resting_on for task in tasks)))
     if any(task.clustered is not None for task in tasks):
         together = _macro_samples(
             metric, [task.samples if task.clustered is None else task.clustered for task in tasks]
@@ -572,35 +599,15 @@ def _question_ids(session: Session, entry: BoardEntry) -> list[int]:
     return [question.id for question in found]
 
 
-def _runs(session: Session, evaluations: Sequence[Evaluation], questions: Sequence[Sequence[int]]) -> tuple[Runs, int]:
-    """The runs over the pooled questions, and how many questions they are over.
-
-    Questions that were asked in fewer than two distinct prompts are in no run.
-    """
-    hits: dict[int, list[int]] = {}
-    unchanged: dict[int, bool] = {}
-    tested: set[int] = set()
-    for evaluation, question_ids in zip(evaluations, questions, strict=True):
-        wanted = set(question_ids)
-        query = (
-            select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
-            .join(
-                QuestionScore,
-                (QuestionScore.evaluation_id == Prediction.evaluation_id)
-                & (QuestionScore.question_id == Prediction.question_id),
-            )
-            .where(
-                Prediction.evaluation_id == evaluation.id,
-                Prediction.own_options,
-                Prediction.question_shown,
-                QuestionScore.distinct_prompts > 1,
-            )
-        )
-        for question_id, variant, correct, same in session.execute(query):
-            if question_id in wanted:
-                tested.add(question_id)
-                hits.setdefault(variant, []).append(int(correct))
-                unchanged[variant] = unchanged.get(variant, True) and same
-    accuracies = {variant: sum(values) / len(values) for variant, values in sorted(hits.items())}
-    original = min((variant for variant, same in unchanged.items() if same), default=None)
-    return Runs(accuracies, original), len(tested)
+def _runs(
+    session: Session,
+    evaluations: Sequence[Evaluation],
+    questions: Sequence[Sequence[int]],
+    applied: Sequence[Correction],
+) -> tuple[Runs, int]:
+    """The runs over the pooled questions, and how many questions they are over."""
+    return runs_over(
+        answer
+        for evaluation, question_ids, of_entry in zip(evaluations, questions, applied, strict=True)
+        for answer in answers_in_runs(session, evaluation, question_ids, of_entry)
+    )

@@ -10,6 +10,7 @@ from registry.boards.definition import Column, canonical_variants
 from registry.boards.store import board_definition, column_entries
 from registry.metrics import METRICS
 from registry.results.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
+from registry.results.errata import AS_PUBLISHED
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision, Question
 
 _ANY_ORDERS: Final = ("imported",)
@@ -51,7 +52,9 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
                 proposed = entry["variants"] if kept else PROPOSED
                 found.append(_named(who, column["name"], reason, [asking(who | entry, proposed)]))
             elif row["values"][column["name"]]["value"] is None:
-                found.append(_named(who, column["name"], "Undefined on part of the suite", []))
+                unknown = row["values"][column["name"]].get("unknown")
+                reason = "Undefined on part of the suite" if unknown is None else f"Not rescored: {unknown}"
+                found.append(_named(who, column["name"], reason, []))
     return found
 
 
@@ -114,8 +117,15 @@ def _asked(session: Session, document: Mapping[str, Any]) -> dict[int, dict[str,
 
 
 def column_chances(session: Session, snapshot: BoardSnapshot) -> dict[str, float]:
-    """Column of accuracy to what guessing gives there: as its values, the mean over tasks of pooled questions."""
-    columns = [item for item in board_definition(snapshot.board).parsed_columns if item.metric == "accuracy"]
+    """Column of accuracy to what guessing gives there: as its values, the mean over tasks of pooled questions.
+
+    Of columns as published: under errata other questions may count.
+    """
+    columns = [
+        item
+        for item in board_definition(snapshot.board).parsed_columns
+        if item.metric == "accuracy" and item.errata == AS_PUBLISHED
+    ]
     entries = list(snapshot.board.entries)
     known: dict[int, tuple[float, int]] = {}
     found = {}

@@ -1,13 +1,16 @@
 """What an upgrade gives to evaluations that were sealed before a metric, a definition or an interval was there."""
 
+from typing import Any
+
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
-from registry.proof.seal import interval_columns, metric_rows
+from registry.proof.seal import interval_columns, metric_rows, rescored_rows
+from registry.results.errata import newest_errata
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import write_question_pride
-from registry.tables import EvaluationMetric
+from registry.tables import Evaluation, EvaluationMetric
 
 
 def add_missing_metrics(session: Session) -> int:
@@ -33,11 +36,17 @@ def add_missing_metrics(session: Session) -> int:
         )
         new = [
             row
-            for row in metric_rows(session, evaluation_id)
+            for row in [*metric_rows(session, evaluation_id), *_under_errata(session, evaluation_id)]
             if (row["scope"], row["metric"], row["definition_version"]) not in have
         ]
         session.execute(insert(EvaluationMetric), new)
     return len(lacking)
+
+
+def _under_errata(session: Session, evaluation_id: int) -> list[dict[str, Any]]:
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    errata = newest_errata(session, evaluation.benchmark_version_id)
+    return [] if errata is None else rescored_rows(session, errata, [evaluation])
 
 
 def add_missing_intervals(session: Session) -> int:

@@ -19,12 +19,23 @@ from registry.results.asked import asked
 from registry.results.bulk import insert_rows, renew_statistics
 from registry.results.computed import computed_metrics
 from registry.results.designs import METHOD as REPEATED
-from registry.results.intervals import METHOD, NONE, evaluation_intervals, intervals_together, resamples_of
+from registry.results.errata import RESCORED, correction, newest_errata, scope_of
+from registry.results.intervals import (
+    METHOD,
+    NONE,
+    TOGETHER,
+    evaluation_intervals,
+    intervals_together,
+    metric_intervals_together,
+    resamples_of,
+)
 from registry.results.pride import write_question_pride
+from registry.results.rescoring import Rescored, rescored
 from registry.results.stopped import open_questions, read_stopping
 from registry.statistics.bootstrap import SEED, Interval
 from registry.statistics.sequential import RepeatedInterval
 from registry.tables import (
+    ErrataVersion,
     Evaluation,
     EvaluationMetric,
     EvaluationQuestion,
@@ -124,8 +135,11 @@ def complete(
     session.execute(insert(EvaluationMetric.__table__), metric_rows(session, evaluation.id, intervals))  # type: ignore[arg-type]
     keep_leaves(session, evaluation.id, leaves_of)
     notices.evaluation_complete(session, evaluation)
-    # Last: appending to the chain makes all others wait.
+    # Last: appending to the chain makes all others wait. Errata wait for it as well, so none is missed.
     chain.append(session, "seal", digest, labels=local_labels(evaluation))
+    errata = newest_errata(session, evaluation.benchmark_version_id)
+    if errata is not None:
+        write_rescored(session, errata, [evaluation])
 
 
 def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf]) -> None:
@@ -202,3 +216,40 @@ def interval_columns(scope: str, interval: Interval | None) -> dict[str, Any]:
         "interval_resamples": None if interval is None else resamples_of(scope),
         "interval_seed": None if interval is None else SEED,
     }
+
+
+def write_rescored(session: Session, errata: ErrataVersion, evaluations: Sequence[Evaluation]) -> None:
+    """Stores the metrics of sealed evaluations under a version of the errata of their benchmark."""
+    for start in range(0, len(evaluations), TOGETHER):
+        rows = rescored_rows(session, errata, evaluations[start : start + TOGETHER])
+        if rows:
+            session.execute(insert(EvaluationMetric.__table__), rows)  # type: ignore[arg-type]
+
+
+def rescored_rows(session: Session, errata: ErrataVersion, evaluations: Sequence[Evaluation]) -> list[dict[str, Any]]:
+    """Rows of `evaluation_metric`: every metric of evaluations of one benchmark version under its errata."""
+    rows = []
+    for treatment in RESCORED:
+        scope, applied = scope_of(treatment, errata.number), correction(errata, treatment)
+        alike: dict[tuple[int, ...], list[Rescored]] = {}
+        for evaluation in evaluations:
+            one = rescored(session, evaluation, applied)
+            alike.setdefault(one.question_ids, []).append(one)
+        for several in alike.values():
+            # Drawn once for all that were asked the same questions.
+            intervals = metric_intervals_together([one.counting for one in several])
+            for one, of in zip(several, intervals, strict=True):
+                rows += [
+                    {
+                        "evaluation_id": one.evaluation.id,
+                        "scope": scope,
+                        "metric": name,
+                        "definition_version": METRICS[name].definition_version,
+                        "value": value,
+                        "n": n,
+                        **interval_columns(scope, None if name in one.unknown else of.get(name)),
+                        "code_version": code_version(),
+                    }
+                    for name, (value, n) in one.metrics().items()
+                ]
+    return rows

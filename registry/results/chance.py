@@ -8,6 +8,7 @@ from sqlalchemy import column as column_of
 from sqlalchemy.orm import Session
 
 from registry.db import among
+from registry.results.errata import RESCORED, left_out
 from registry.statistics.guessing import corrected
 from registry.tables import Evaluation, Question, QuestionScore
 
@@ -19,6 +20,8 @@ _SCOPES: Final = table("evaluation_question_scope", *map(column_of, ("evaluation
 
 def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all") -> dict[int, dict[str, float | None]]:
     """Evaluation to what guessing gives in each metric of CORRECTED, in [0, 1), over the scope's questions.
+
+    scope: one of RESCORED stands for the newest errata of each benchmark.
 
     Means over the questions that have the metric, of k options and M orders: 1/k for accuracy, 1/k^M for worst
     accuracy, since each prompt is a guess of its own. None where no question has it.
@@ -39,7 +42,9 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
         .where(among(score.evaluation_id, list(evaluation_ids)))
         .group_by(score.evaluation_id, Question.n_options, "guesses", "has_original", "tested")
     )
-    if scope != "all":
+    if scope in RESCORED:
+        counted = counted.where(score.question_id.not_in(left_out(scope)))
+    elif scope != "all":
         of = _SCOPES.c
         member = (of.evaluation_id == score.evaluation_id) & (of.question_id == score.question_id)
         counted = counted.join(_SCOPES, member).where(of.scope == scope)

@@ -28,7 +28,7 @@ from sqlalchemy import (
     tuple_,
     type_coerce,
 )
-from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy.orm import Session, aliased
 
 from registry.db import among
 from registry.lookups import stands
@@ -37,6 +37,7 @@ from registry.metrics.catalogue import ALL_NAMES
 from registry.results.asked import ASKED, asked_how, not_ranked
 from registry.results.chance import CORRECTED, above_chance, chances
 from registry.results.costs import costs_of
+from registry.results.errata import RESCORED, scope_condition, scopes_in_force
 from registry.results.selectables import Row, evaluation_metrics, evaluation_sources, leaderboard, rows_of
 from registry.results.selection import Selection, evaluation_conditions
 from registry.statistics.competition_ranks import RANK_TOLERANCE
@@ -233,7 +234,7 @@ def measured_groups(session: Session, groups: Iterable[Row], metric: str) -> lis
     measured = (
         _standing(session, *_KEY)
         .join(of, of.evaluation_id == Evaluation.id)
-        .where(_SEALED, _scope(of.scope, "all"), of.metric == metric, of.value.is_not(None))
+        .where(_SEALED, _scope(session, of, "all"), of.metric == metric, of.value.is_not(None))
         .distinct()
     )
     found = {tuple(row) for row in session.execute(measured)}
@@ -351,7 +352,7 @@ def _grouped_ids(
 
 def _ids_above_chance(session: Session, asked: Selection, ordering: Ordering) -> list[int]:
     """All sealed evaluations that are kept, by a metric on the scale on which guessing is 0; those without it last."""
-    values = _values(ordering.sort, asked.scope)
+    values = _values(session, ordering.sort, asked.scope)
     query = _members(session, asked, ordering, values.c.value).outerjoin(
         values, values.c.evaluation_id == Evaluation.id
     )
@@ -396,12 +397,12 @@ def _members(session: Session, asked: Selection, ordering: Ordering, *columns: A
         .join(Model, Model.id == ModelRevision.model_id)
         .where(_SEALED, *evaluation_conditions(asked))
     )
-    column, query = _sorting(ordering.sort, asked.scope, base)
+    column, query = _sorting(session, ordering.sort, asked.scope, base)
     direction = column.desc() if ordering.order == "desc" else column.asc()
     return query.order_by(direction.nulls_last(), func.lower(Model.name), Evaluation.id)
 
 
-def _sorting(sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[Any], Select[Any]]:
+def _sorting(session: Session, sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[Any], Select[Any]]:
     texts = {
         "model": func.lower(Model.name),
         "benchmark": func.lower(Benchmark.name),
@@ -413,19 +414,23 @@ def _sorting(sort: str, scope: str, query: Select[Any]) -> tuple[ColumnElement[A
     }
     if sort in texts:
         return texts[sort], query  # type: ignore[return-value]
-    values = _values(sort, scope)
+    values = _values(session, sort, scope)
     return values.c.value, query.outerjoin(values, values.c.evaluation_id == Evaluation.id)
 
 
-def _values(metric: str, scope: str) -> Any:
+def _values(session: Session, metric: str, scope: str) -> Any:
     """Evaluation to the value of one metric over one scope."""
     c = evaluation_metrics.c
-    return select(c.evaluation_id, c.value).where(_scope(c.scope, scope), c.metric == metric).subquery()
+    return select(c.evaluation_id, c.value).where(_scope(session, c, scope), c.metric == metric).subquery()
 
 
-def _scope(column: ColumnElement[Any] | InstrumentedAttribute[Any], scope: str) -> ColumnElement[bool]:
+def _scope(session: Session, columns: Any, scope: str) -> ColumnElement[bool]:
+    """Whether a stored metric is over a scope; columns: of EvaluationMetric, or of its view."""
+    if scope in RESCORED:
+        return scope_condition(columns.scope, columns.evaluation_id, scopes_in_force(session, scope))
     # Literally, so that an index of this scope alone serves prepared statements too.
-    return column == (literal_column("'all'") if scope == "all" else scope)
+    found: ColumnElement[bool] = columns.scope == (literal_column("'all'") if scope == "all" else scope)
+    return found
 
 
 def _ranks(session: Session, rows: Iterable[Row], metric: str, scope: str) -> dict[int, int]:
@@ -461,7 +466,7 @@ def _measured(session: Session, metric: str, scope: str, *, parts: bool) -> Sele
         .where(
             _SEALED,
             Evaluation.id.in_(_partial()) if parts else _WHOLE,
-            _scope(measured.scope, scope),
+            _scope(session, measured, scope),
             measured.metric == metric,
             measured.definition_version == METRICS[metric].definition_version,
             measured.value.is_not(None),
@@ -554,7 +559,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     of = EvaluationMetric
     measured = (
         select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
-        .where(among(of.evaluation_id, ids), _scope(of.scope, scope), of.metric.in_(metrics))
+        .where(among(of.evaluation_id, ids), _scope(session, of, scope), of.metric.in_(metrics))
         .order_by(of.definition_version)
     )
     for evaluation_id, metric, value, n, low, high in session.execute(measured):
@@ -692,7 +697,7 @@ def asked_the_same(
             _SEALED,
             tuple_(*_KEY).in_({_key(row) for row in rows}),
             size.between(min_parameters, max_parameters),
-            _scope(of.scope, "all"),
+            _scope(session, of, "all"),
             of.metric.in_(metrics),
             of.value.is_not(None),
         )

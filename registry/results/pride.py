@@ -1,7 +1,7 @@
 """PriDe of stored evaluations: its answers are written when an evaluation is sealed, with what they were made from."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
@@ -11,6 +11,7 @@ from registry.lookups import find_evaluation
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
 from registry.results.analyses import store_analysis
+from registry.results.errata import NOTHING, Correction
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
 
 PRIDE: Final = "pride"
@@ -25,12 +26,21 @@ _COLUMNS: Final = (
 )
 
 
-def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) -> Pride:
-    """PriDe over all questions of a complete evaluation.
+class _Question(NamedTuple):
+    id: int
+    external_id: str
+    n_options: int
+    answer: int
+
+
+def compute_pride(
+    session: Session, evaluation_id: int, alpha: float = ALPHA, correction: Correction = NOTHING
+) -> Pride:
+    """PriDe over all questions of a complete evaluation, under a correction of its keys.
 
     Reads every order of the estimation set and the original of the rest, which is all that PriDe looks at.
     """
-    questions = session.execute(
+    scored = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
         .join(QuestionScore, QuestionScore.question_id == Question.id)
         .join(Evaluation, Evaluation.id == QuestionScore.evaluation_id)
@@ -41,7 +51,12 @@ def compute_pride(session: Session, evaluation_id: int, alpha: float = ALPHA) ->
             Evaluation.stopped_for.is_(None),
         )
         .order_by(Question.id)
-    ).all()
+    )
+    questions = [
+        _Question(row.id, row.external_id, row.n_options, correction.answers.get(row.id, row.answer))
+        for row in scored
+        if row.id not in correction.left_out
+    ]
     groups: dict[int, list[str]] = {}
     for row in questions:
         groups.setdefault(row.n_options, []).append(row.external_id)

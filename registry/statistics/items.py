@@ -18,7 +18,9 @@ from registry.statistics.bootstrap import CONFIDENCE, Floats, Interval
 MINIMUM_MODELS: Final = 10
 """Nothing is stated for fewer: a correlation over nine models has an interval from −.66 to .66 around zero."""
 WEIGHT_OF_DISCRIMINATION: Final = 0.3
-"""How much a discrimination of −1 adds to the evidence against a key, whose other part is a share of votes."""
+"""How much a discrimination of −1 adds to the evidence against a key, whose first part is a share of votes."""
+WEIGHT_OF_LATENT_KEY: Final = 0.1
+"""How much a likelihood adds that is e times as high under another key."""
 _SMALLEST: Final = 1e-12
 """A variance below this is none."""
 
@@ -181,13 +183,60 @@ def rivals(shares: Floats, keys: Sequence[int]) -> tuple[NDArray[np.intp], Float
     return chosen, others[rows, chosen] - shares[rows, keys]
 
 
-def suspicion(lead: float, discrimination: float | None) -> float:
-    """How strongly the answers speak against a key: the lead of another option, less a part of the discrimination.
+_DIFFICULTIES: Final = np.linspace(-4, 5, 19)
+"""Where difficulty is integrated over, on the scale of abilities."""
+_SPREAD: Final = 2.0
+"""Standard deviation of difficulties."""
+_SLOPE: Final = 1.5
+"""How steeply the chance of being right rises with ability."""
 
-    >>> suspicion(0.5, -0.5)
-    0.65
+
+def latent_keys(
+    votes: Floats, scores: Floats, keys: Sequence[int], options: Sequence[int]
+) -> tuple[NDArray[np.intp], Floats]:
+    """Of each question the option that is the likeliest key but the stated one, and the log of all others' odds.
+
+    votes, options: as for `weighted_votes`; keys: the stated ones. The odds are those of the answers if another option,
+    any with the same chance, were the key, against the stated one: above 0, they speak against it.
+
+    Under a key, a model of ability θ = log(p / (1 − p)), p being its mean score, has a question of difficulty b right
+    with probability 1/k + (1 − 1/k)σ(a(θ − b)), and wrong answers fall on the other options by shares that are as
+    likely as any others (Dirichlet, all ones); both unknowns are integrated out, b as normal around 0.
+    Source: Dawid and Skene, *Maximum likelihood estimation of observer error-rates using the EM algorithm* (1979), the
+    latent key; Birnbaum, in Lord and Novick, *Statistical theories of mental test scores* (1968), the curve.
     """
-    return lead - WEIGHT_OF_DISCRIMINATION * (discrimination or 0.0)
+    from scipy.special import expit, gammaln, logsumexp
+
+    p = np.clip(_checked(scores).mean(axis=1), 0.02, 0.98)
+    prior = -0.5 * (_DIFFICULTIES / _SPREAD) ** 2
+    known = expit(_SLOPE * (np.log(p / (1 - p))[:, np.newaxis] - _DIFFICULTIES))
+    stated, counts = np.asarray(keys), np.asarray(options)
+    best, odds = np.zeros(len(stated), dtype=np.intp), np.zeros(len(stated))
+    for k in np.unique(counts):
+        places = np.flatnonzero(counts == k)
+        chosen = votes[:, places, :k].astype(np.float64)
+        right = np.clip(1 / k + (1 - 1 / k) * known, 1e-4, 1 - 1e-4)
+        ability = np.einsum("mg,mqo->qog", np.log(right) - np.log(1 - right), chosen)
+        ability += np.einsum("mg,mq->qg", np.log(1 - right), chosen.sum(axis=2))[:, np.newaxis]
+        total = chosen.sum(axis=0)
+        others = total.sum(axis=1, keepdims=True) - total
+        spread = gammaln(1 + total).sum(axis=1, keepdims=True) - gammaln(1 + total) - gammaln(k - 1 + others)
+        likelihood = logsumexp(ability + prior, axis=2) + spread
+        rows = np.arange(len(places))
+        own = likelihood[rows, stated[places]].copy()
+        likelihood[rows, stated[places]] = -np.inf
+        best[places] = likelihood.argmax(axis=1)
+        odds[places] = logsumexp(likelihood, axis=1) - np.log(k - 1) - own
+    return best, odds
+
+
+def suspicion(lead: float, discrimination: float | None, log_odds: float = 0.0) -> float:
+    """How strongly the answers speak against a key: another option's lead, low discrimination, another key's odds.
+
+    >>> round(suspicion(0.5, -0.5, 2.0), 12)
+    0.85
+    """
+    return lead - WEIGHT_OF_DISCRIMINATION * (discrimination or 0.0) + WEIGHT_OF_LATENT_KEY * log_odds
 
 
 def _checked(scores: Floats) -> Floats:

@@ -4,6 +4,7 @@ One version, asked in one way, one complete evaluation of each model: the newest
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -42,6 +43,10 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
         "Another option leads",
         "The key may be wrong, the question may have two right answers, or the other option is a common mistake.",
     ),
+    "latent_key": (
+        "Another key fits better",
+        "Given what each model knows, the answers would be likelier if it were the key; or they share a mistake.",
+    ),
     "missed_by_strong": (
         "Missed by the strongest",
         "The key may be wrong, something may be missing from the question, or it is merely hard.",
@@ -57,6 +62,8 @@ REASONS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Why a question may be worth a second look: a label, and what it suggests. None of them proves anything."""
 
+_TENFOLD: Final = math.log(10)
+"""Log odds of another key from which on they are a reason: one question in so many has a wrong key, not most."""
 MOST_PREDICTIONS: Final = 1_000_000
 """Of more models than give so many predictions, some are taken, spread evenly over the evaluations."""
 LEAST_MODELS: Final = 30
@@ -258,13 +265,19 @@ def _items(asked: _Answers, duplicates: Mapping[int, tuple[str, bool]]) -> list[
     rivals, leads = statistics.rivals(
         statistics.weighted_votes(asked.votes, asked.scores, options), [row["answer"] for row in asked.questions]
     )
+    likeliest, log_odds = statistics.latent_keys(
+        asked.votes, asked.scores, [row["answer"] for row in asked.questions], options
+    )
     strong = statistics.strongest(asked.scores).tolist()
     difficulties = statistics.difficulties(asked.scores)
     discriminations = statistics.discriminations(asked.scores)
     found = []
     for place, row in enumerate(asked.questions):
         discrimination, lead = discriminations[place], float(leads[place])
-        evidence = _Evidence(row, asked.votes[:, place], strong, int(rivals[place]), lead, asked.several_orders)
+        odds, latent = float(log_odds[place]), int(likeliest[place])
+        evidence = _Evidence(
+            row, asked.votes[:, place], strong, int(rivals[place]), lead, latent, odds, asked.several_orders
+        )
         reasons = evidence.reasons(discrimination, duplicates.get(row["id"]))
         found.append(
             {
@@ -276,7 +289,9 @@ def _items(asked: _Answers, duplicates: Mapping[int, tuple[str, bool]]) -> list[
                 "answer": row["answer"],
                 "rival": int(rivals[place]),
                 "lead": lead,
-                "suspicion": statistics.suspicion(lead, None if discrimination is None else discrimination.value),
+                "latent_key": latent,
+                "log_odds": odds,
+                "suspicion": statistics.suspicion(lead, None if discrimination is None else discrimination.value, odds),
                 "reasons": [{"reason": name, "found": text} for name, text in reasons.items()],
             }
         )
@@ -298,13 +313,15 @@ def _estimate(found: "Estimate | None") -> Row | None:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """A question, its votes of shape (models, options), the rows of the strongest, and the rival of its key."""
+    """A question, its votes of shape (models, options), the rows of the strongest, and the other keys it may have."""
 
     question: Row
     votes: "Floats"
     strong: list[int]
     rival: int
     lead: float
+    latent: int
+    log_odds: float
     several_orders: bool
 
     def reasons(self, discrimination: "Estimate | None", duplicate: tuple[str, bool] | None) -> dict[str, str]:
@@ -319,6 +336,11 @@ class _Evidence:
             found["other_option"] = (
                 f"{letter(self.rival)} by {of_all[0]} of {len(self.votes)} models, the key {letter(key)} by "
                 f"{of_all[1]}; by {of_strong[0]} and {of_strong[1]} of the {len(strong)} strongest."
+            )
+        if self.log_odds >= _TENFOLD:
+            found["latent_key"] = (
+                f"The answers are {_about(self.log_odds)} times likelier with another key, above all "
+                f"{letter(self.latent)}."
             )
         if not strong[:, key].any():
             found["missed_by_strong"] = f"None of the {len(strong)} strongest is ever right."
@@ -351,6 +373,17 @@ class _Evidence:
             if 2 * models >= len(strong):
                 return pair, models
         return None
+
+
+_ODDS: Final = ((1e6, "more than a million"), (1e4, "more than 10,000"), (1e3, "thousands of"), (1e2, "hundreds of"))
+
+
+def _about(log_odds: float) -> str:
+    """Odds in a word: models err together, so that more than an order of magnitude would say too much."""
+    for least, words in _ODDS:
+        if log_odds >= math.log(least):
+            return words
+    return f"about {10 * round(math.exp(log_odds) / 10):d}"
 
 
 def _duplicates(session: Session, version_id: int) -> dict[int, tuple[str, bool]]:

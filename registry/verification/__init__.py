@@ -20,6 +20,7 @@ from registry.verification.derived import (
     check_scores,
     check_stopping,
 )
+from registry.verification.errata import check_rescored, errata_problems
 from registry.verification.findings import OUTSIDE, TOLERANCE, Findings, alike
 from registry.verification.inputs import (
     check_content,
@@ -111,9 +112,11 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
         checked("question_pride", check_pride, session, evaluation.id, found)
         checked("how it was asked", check_asked, session, evaluation, found)
         checked("evaluation_metric", check_metrics, session, evaluation.id, found)
+        checked("metrics under errata", check_rescored, session, evaluation, found)
         checked("analysis", check_analyses, session, evaluation.id, found)
     checked("chain", check_link, session, evaluation, found)
     checked("withdrawal", check_withdrawals, session, evaluation, found)
+    checked("errata", _check_errata, session, found)
     checked("board_snapshot", _check_newest_snapshots, session, evaluation, found)
     checked("board_snapshot", _check_places, session, found)
 
@@ -121,6 +124,10 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
 def _check_newest_snapshots(session: Session, evaluation: Evaluation, found: Findings) -> None:
     for snapshot in newest_snapshots(session, evaluation):
         found.problems += snapshot_problems(session, snapshot)
+
+
+def _check_errata(session: Session, found: Findings) -> None:
+    found.problems += errata_problems(session)
 
 
 def _check_places(session: Session, found: Findings) -> None:
@@ -152,6 +159,7 @@ def verify_all(session: Session, *, head: str | None = None) -> dict[str, Any]:
         session.expunge_all()
     attempt(session, found, "board_snapshot", _check_places, session, found)
     attempt(session, found, "chain", _check_gone, session, found)
+    attempt(session, found, "errata", _check_errata, session, found)
     return {
         "ok": not found.problems and all(report["ok"] for report in reports),
         "evaluations": reports,

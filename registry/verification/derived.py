@@ -18,6 +18,7 @@ from registry.queue.shards import prompts_of
 from registry.results.asked import asked
 from registry.results.computed import computed_metrics
 from registry.results.designs import design_of
+from registry.results.errata import is_of_errata
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
 from registry.results.sampled import sampled
@@ -254,7 +255,9 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
     stored = {
         (row.scope, row.metric): {name: getattr(row, name) for name in _STATED}
         for row in session.scalars(select(EvaluationMetric).filter_by(evaluation_id=evaluation_id))
-        if row.metric in METRICS and row.definition_version == METRICS[row.metric].definition_version
+        if row.metric in METRICS
+        and row.definition_version == METRICS[row.metric].definition_version
+        and not is_of_errata(row.scope)
     }
     intervals = evaluation_intervals(session, evaluation_id)
     for scope, values in computed_metrics(session, evaluation_id).items():

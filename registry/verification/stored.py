@@ -46,7 +46,15 @@ _BEHIND: Final[dict[str, str]] = {
     "variant": f"variant_set_id = {_VARIANTS}",
 }
 """Table to the rows of it that are behind an evaluation."""
-_SHARED: Final = ("board", "board_entry", "board_snapshot", "board_standing", "chain_link")
+_SHARED: Final = (
+    "board",
+    "board_entry",
+    "board_snapshot",
+    "board_standing",
+    "chain_link",
+    "errata_version",
+    "erratum",
+)
 """Tables of the registry as a whole."""
 
 _A_TIME: Final = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9].[0-9]*Z"

@@ -12,6 +12,7 @@ from registry.errors import UsageError
 from registry.lookups import find_version
 from registry.tables import VISIBILITIES, Benchmark, BenchmarkVersion, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.errata import errata
 from shuffleboard.cli.fetch import fetch_command
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.tables import print_table, show, table_options
@@ -19,10 +20,11 @@ from shuffleboard.cli.tables import print_table, show, table_options
 
 @click.group()
 def benchmarks() -> None:
-    """Fetch, import, generate and list benchmarks."""
+    """Fetch, import, generate, list and correct benchmarks."""
 
 
 benchmarks.add_command(fetch_command)
+benchmarks.add_command(errata)
 
 
 @benchmarks.command("import")

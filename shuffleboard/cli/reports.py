@@ -9,10 +9,12 @@ from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.results.asked import asked_how
 from registry.results.chance import CORRECTED, no_better_than_guessing
+from registry.results.errata import TREATMENTS
 from registry.results.leaderboard import COLUMNS, Ordering, leaderboard_page
 from registry.results.reports import evaluation_metrics
 from registry.studies.noise import repeat_noise
 from shuffleboard.cli.common import engine_of, json_option, note_not_ranked, print_csv, print_json, settings_of
+from shuffleboard.cli.errata import errata_option
 from shuffleboard.cli.noise import noise_from_option, print_noise
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
 from shuffleboard.cli.tables import chosen_columns, print_table, show, table_options
@@ -26,10 +28,16 @@ from shuffleboard.cli.tables import chosen_columns, print_table, show, table_opt
     is_flag=True,
     help="Leave out questions whose options refer to each other or are sorted numbers.",
 )
+@errata_option
 @noise_from_option
 @json_option
 def metrics(
-    evaluation_id: int, per_question: bool, without_flagged: bool, noise_from: int | None, as_json: bool
+    evaluation_id: int,
+    per_question: bool,
+    without_flagged: bool,
+    errata: str | None,
+    noise_from: int | None,
+    as_json: bool,
 ) -> None:
     """Show an evaluation's metrics. Undefined ones are null.
 
@@ -38,7 +46,7 @@ def metrics(
     """
     with read_session(engine_of(settings_of())) as session:
         document = evaluation_metrics(
-            session, evaluation_id, without_flagged=without_flagged, per_question=per_question
+            session, evaluation_id, without_flagged=without_flagged, per_question=per_question, errata=errata
         )
         document["noise"] = repeat_noise(session, evaluation_id, noise_from)
         document["clustered"] = None
@@ -58,6 +66,11 @@ def metrics(
         silent = "; nothing is known of how its answers hold up when the options move"
         silent = silent if document["distinct_prompts"]["max"] <= 1 else ""
         click.echo(f"  {document['asked']}{silent}")
+    applied = document["errata"]
+    if applied is not None:
+        click.echo(
+            f"  {TREATMENTS[applied['treatment']]}, errata {applied['errata_version']}: digest {applied['digest']}"
+        )
     if document["chance"] is not None:
         low = (document["intervals"]["accuracy"] or [None])[0]
         reached = no_better_than_guessing(document["chance"], low)
@@ -74,6 +87,8 @@ def metrics(
             click.echo(f"  {name:32} {show(value)}{_bounds(document['intervals'][name])}{together}")
     undefined = [name for name, value in document["metrics"].items() if value is None]
     click.echo(f" undefined here: {', '.join(undefined)}")
+    for name, reason in ({} if applied is None else applied["unknown"]).items():
+        click.echo(f" {name}: not rescored, since {reason}")
     for external_id, values in document.get("per_question", {}).items():
         shown = ", ".join(f"{name} {show(value)}" for name, value in values.items() if value is not None)
         click.echo(f"{external_id}: {shown or 'not scored'}")
@@ -111,6 +126,7 @@ def _bounds(interval: list[float] | None) -> str:
 @click.option("--board", default=None, help="This board: one row per model revision.")
 @click.option("--as-of", default=None, help="The board as it stood at this date or time (UTC), such as 2026-11-21.")
 @filter_options
+@errata_option
 @click.option("--above-chance", is_flag=True, help="Accuracy and worst accuracy from guessing, 0, to perfect, 1.")
 @click.option("--csv", "as_csv", is_flag=True, help="CSV on stdout.")
 @table_options

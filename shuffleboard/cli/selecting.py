@@ -32,7 +32,13 @@ def filter_options(command: Function) -> Function:
 
 
 def selection_of(
-    session: Session, *, benchmark: str | None, model: str | None, variants: str | None, protocol: str | None
+    session: Session,
+    *,
+    benchmark: str | None,
+    model: str | None,
+    variants: str | None,
+    protocol: str | None,
+    errata: str | None = None,
 ) -> Selection:
     """The selection that the filters name. Raises NotFoundError and its like for what is not in the registry."""
     for option, value, find in (("--benchmark", benchmark, find_version), ("--model", model, find_revision)):
@@ -48,6 +54,7 @@ def selection_of(
         model=model,
         variants=None if variants is None else parse_variants(variants).name,
         protocol=protocol,
+        errata=errata,
     )
 
 

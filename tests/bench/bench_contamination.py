@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from tests.bench.bench_scoring import smollm2
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.benchmarks.flags import refers_to_options, sorted_numeric

@@ -23,7 +23,7 @@ def lines(
 ) -> list[dict[str, Any]]:
     """One line a prompt of `kind`, with log-probabilities: higher for the right option by skill, and for the first place."""
     found = []
-    names = {ordinal: name for name, ordinal in inserted_ordinals(kind).items()}
+    names = {ordinal: name for name, ordinal in inserted_ordinals(kind.partition(":")[0]).items()}
     for question in questions:
         shape = QuestionShape(question["id"], len(question["options"]), question["answer"])
         draw = random.Random(f"{seed}:{question['id']}")

@@ -16,6 +16,7 @@ from registry.statistics.items import (
     cronbach_alpha,
     difficulties,
     discriminations,
+    latent_keys,
     rivals,
     suspicion,
     weighted_votes,
@@ -103,8 +104,7 @@ def test_models_that_only_guess_have_no_vote():
     assert weighted_votes(votes, np.array([[0.25], [0.1]]), [4]).tolist() == [[0, 0, 0, 0]]
 
 
-@pytest.fixture(scope="module")
-def recorded():
+def read_recorded():
     """The recorded letters of 26 models as (models, questions), and the keys and numbers of options."""
     with gzip.open(DATA / "mmlu_pro_predictions.csv.gz", "rt", encoding="utf-8", newline="") as stream:
         rows = list(csv.reader(stream))[1:]
@@ -115,10 +115,16 @@ def recorded():
     return letters, keys, np.array([options[row[0]] for row in rows])
 
 
-def found_among_forty(recorded, seed, *, known):
+@pytest.fixture(scope="module")
+def recorded():
+    return read_recorded()
+
+
+def found_among_forty(recorded, seed, *, known, latent=True):
     """How many of ten planted wrong keys are among the first forty of 400 questions.
 
-    known: only questions that at least half of the models have right are given a wrong key.
+    known: only questions that at least half of the models have right are given a wrong key. latent: whether the odds of
+    another key count.
     """
     letters, all_keys, all_options = recorded
     draw = random.Random(seed)
@@ -132,7 +138,8 @@ def found_among_forty(recorded, seed, *, known):
     scores = (letters == keys).astype(float)
     _, leads = rivals(weighted_votes(votes, scores, options), keys)
     found = [None if one is None else one.value for one in discriminations(scores)]
-    ranked = sorted(range(400), key=lambda place: -suspicion(leads[place], found[place]))
+    odds = latent_keys(votes, scores, keys, options)[1] if latent else np.zeros(400)
+    ranked = sorted(range(400), key=lambda place: -suspicion(leads[place], found[place], odds[place]))
     return len(set(planted) & set(ranked[:40]))
 
 

@@ -7,6 +7,7 @@ from sqlalchemy import select
 from registry.api import documents
 from registry.errors import NotFoundError
 from registry.metrics import METRICS
+from registry.results.errata import errata_document, versions_of_errata
 from registry.results.leaderboard import UNFINISHED
 from registry.results.selection import Selection
 from registry.studies.published import published_rows
@@ -16,8 +17,9 @@ from web.api.operations import answer, get, page
 from web.api.paths import BenchmarkName, ModelName
 from web.api.results import rows_of_board
 from web.items import item_analysis, version_of
-from web.parameters import Id, Paged, Text
+from web.parameters import Id, Paged, Query, Text
 from web.responses import session
+from web.reviewed import errata_of
 
 
 @get("/models", documents.ModelList, tag="registry")
@@ -63,6 +65,26 @@ def benchmark_items(benchmark: BenchmarkName, query: ItemsQuery) -> Response:
     items = found["items"]
     more = {key: value for key, value in found.items() if key != "items"}
     return page(items[query.offset :][: query.per_page], len(items), query, **more)
+
+
+class ErrataQuery(Query):
+    """Which version of the benchmark, and of its errata."""
+
+    version: Text | None = Field(None, description="A version of the benchmark; the newest where none is given.")
+    number: Id | None = Field(None, description="A version of the errata; the newest where none is given.")
+
+
+@get("/benchmarks/<benchmark>/errata", documents.ErrataList, tag="registry")
+def benchmark_errata(benchmark: BenchmarkName, query: ErrataQuery) -> Response:
+    """What reviewers say of a benchmark's questions: disputed, a wrong key, or the right one; with a digest to cite."""
+    version_id = version_of(benchmark, query.version)[1]["benchmark_version_id"]
+    found = errata_of(session(), version_id, query.number)
+    return answer(
+        {
+            "errata": None if found is None else errata_document(found),
+            "versions": [one.number for one in versions_of_errata(session(), version_id)],
+        }
+    )
 
 
 @get("/protocols", documents.ProtocolList, tag="registry")

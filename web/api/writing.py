@@ -20,6 +20,7 @@ from registry.people import accounts
 from registry.providers.budgets import set_budget
 from registry.queue.estimate import Plan, estimates
 from registry.queue.evaluations import move
+from registry.results.errata import TREATMENTS
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, BenchmarkVersion, ModelRevision
@@ -349,6 +350,9 @@ class MetricsQuery(Query):
         YesOrNo,
         Field(description="Only questions whose options neither refer to each other nor are sorted numbers."),
     ] = "no"
+    errata: Annotated[str, OneOf(tuple(TREATMENTS))] | None = Field(
+        None, description="By which answer keys: as published, or under the newest errata of the benchmark."
+    )
     noise_from: NoiseFrom = None
 
 
@@ -360,6 +364,7 @@ def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -
         evaluation_id,
         without_flagged=query.without_flagged == "yes",
         per_question=query.per_question == "yes",
+        errata=query.errata,
     )
     noise = repeat_noise(evaluation_id, query.noise_from)
     seal = find_evaluation(session(), evaluation_id).seal

@@ -16,6 +16,7 @@ from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.lookups import find_board
 from registry.metrics import METRICS
+from registry.results.errata import TREATMENTS
 from registry.results.leaderboard import UNFINISHED
 from registry.results.selectables import Row
 from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
@@ -105,6 +106,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         history=_listed(known[-SNAPSHOTS:]),
         moments=len(known),
         moved=_moved(snapshot, sort),
+        treatments=TREATMENTS,
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document),
         money=_money(document),
@@ -193,10 +195,14 @@ def _changes(ranks: Sequence[tuple[datetime, int | None]]) -> list[tuple[datetim
 
 
 def _in_one_way(document: Row) -> dict[tuple[str, str | None], dict[str, str]]:
-    """(Variants, protocol) → metric → column, of accuracy and worst accuracy, where a board has both."""
+    """(Variants, protocol) → metric → column, of accuracy and worst accuracy, where a board has both.
+
+    Of a board that shows several keys, by the first of them.
+    """
     columns: dict[tuple[str, str | None], dict[str, str]] = {}
+    keys = document["columns"][0].get("errata")
     for column in document["columns"]:
-        if column["metric"] in ("accuracy", "worst_accuracy"):
+        if column["metric"] in ("accuracy", "worst_accuracy") and column.get("errata") == keys:
             columns.setdefault((column["variants"], column.get("protocol")), {})[column["metric"]] = column["name"]
     return {way: names for way, names in columns.items() if len(names) == 2}
 

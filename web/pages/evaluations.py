@@ -14,7 +14,16 @@ from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
 from registry.results.asked import one_order
 from registry.results.costs import cost_document
+from registry.results.errata import (
+    RESCORED,
+    TREATMENTS,
+    correction,
+    is_of_errata,
+    newest_errata,
+    scope_of,
+)
 from registry.results.reports import sample_document
+from registry.results.rescoring import unknown_metrics
 from registry.results.selectables import Row
 from registry.results.stopped import stopping_document
 from web import chart_data, charts, formats, parameters, queries
@@ -52,7 +61,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     provenance = provenance_of(row)
     by_scope: dict[str, dict[str, Row]] = {}
     for item in scopes:
-        by_scope.setdefault(item["scope"], {})[item["metric"]] = item
+        if not is_of_errata(item["scope"]):
+            by_scope.setdefault(item["scope"], {})[item["metric"]] = item
     parts_chart = _parts_chart(by_scope)
     named = parameters.text(request.args, "noise_from")
     noise_from = None if named is None else parameters.identifier("evaluation", named)
@@ -68,8 +78,10 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         bmca_chart=charts.bmca_curve(over_all),
         shares=charts.SHARES,
         all_questions={name: item["value"] for name, item in over_all.items()} | {"chance": row["chance"]},
+        treatments=TREATMENTS,
         verdict=verdicts.of_evaluation(row, over_all, noise) if row["complete"] else None,
         headlines=_headlines(over_all),
+        under_errata=_under_errata(row, scopes) if row["complete"] else None,
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
         sample=sample_document(session(), row["evaluation_id"]),
@@ -91,6 +103,32 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )
+
+
+def _under_errata(row: Row, scopes: Sequence[Row]) -> Row | None:
+    """The metrics by other answer keys: `errata`, `by_treatment` with `items` and `unknown`, `names` of the metrics.
+
+    None where nothing is said of the benchmark's questions. unknown: metric to why it cannot be said.
+    """
+    evaluation = find_evaluation(session(), row["evaluation_id"])
+    errata = newest_errata(session(), evaluation.benchmark_version_id)
+    if errata is None:
+        return None
+    found = {}
+    for treatment in RESCORED:
+        scope = scope_of(treatment, errata.number)
+        found[treatment] = {
+            "items": {item["metric"]: item for item in scopes if item["scope"] == scope},
+            "unknown": unknown_metrics(session(), evaluation, correction(errata, treatment)),
+        }
+    published = {item["metric"]: item for item in scopes if item["scope"] == "all"}
+    return {
+        "errata": errata,
+        "questions": len(errata.errata),
+        "by_treatment": found,
+        "published": published,
+        "names": [name for name in METRICS if published.get(name, {}).get("value") is not None],
+    }
 
 
 def _headlines(over_all: Mapping[str, Row]) -> list[str]:

@@ -14,6 +14,7 @@ from registry.exchange.tabular import csv_text
 from registry.results.asked import asked_how
 from registry.results.chance import CORRECTED
 from registry.results.costs import costs_of
+from registry.results.errata import TREATMENTS
 from registry.results.leaderboard import (
     Ordering,
     all_rows,
@@ -68,6 +69,7 @@ def leaderboard() -> ResponseReturnValue:
         choices=choices,
         sizes=SIZES,
         asked_labels=ASKED_LABELS,
+        treatments=TREATMENTS,
         paging=paged(total, ROWS_PER_PAGE, asked=(page, size)),
         shown=shown,
         lucky=luck.of_evaluations(shown),
@@ -130,6 +132,7 @@ _FILTER_LABELS: Final = {
     "sealed_from": "Sealed from",
     "sealed_to": "Sealed to",
     "q": "Name contains",
+    "errata": "Answer keys",
 }
 ASKED_LABELS: Final = {
     "one-order": "One order",
@@ -147,7 +150,8 @@ def _kept(selection: Selection) -> list[tuple[str, str, str]]:
         if isinstance(value, datetime):
             text = f"{value:%Y-%m-%d}"
         else:
-            text = scale(value) if key.endswith("_parameters") else ASKED_LABELS.get(str(value), str(value))
+            known = {**ASKED_LABELS, **TREATMENTS}
+            text = scale(value) if key.endswith("_parameters") else known.get(str(value), str(value))
         found.append((_FILTER_LABELS.get(key, key.capitalize()), text, links.here(**{key: None})))
     return found
 

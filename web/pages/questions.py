@@ -12,9 +12,11 @@ from flask.typing import ResponseReturnValue
 from registry.prompting.labels import letter
 from registry.results.selectables import Row
 from web import parameters, queries
+from web.identity import viewer
 from web.pages.blueprint import blueprint
 from web.paging import MAX_PER_PAGE, paged
 from web.responses import session
+from web.reviewed import STATUSES, said_of
 
 VARIANTS_PER_PAGE: Final = 24
 MOST_IN_ORDER: Final = 24
@@ -139,15 +141,25 @@ def _as_shown(prediction: Row, options: Sequence[str], inserted: dict[str, str])
 
 @blueprint.get("/questions/<question_id>")
 def question(question_id: str) -> ResponseReturnValue:
-    """A benchmark's question over all evaluations."""
+    """A benchmark's question over all evaluations, and what reviewers say of it."""
+    return question_page(parameters.identifier("question", question_id))
+
+
+def question_page(question_id: int, *, given: Mapping[str, str] | None = None, error: str | None = None) -> str:
+    """The page of a question. given, error: of a form that was refused."""
     page, per_page = parameters.paging(request.args, per_page=100, most=MAX_PER_PAGE)
-    row = queries.question(session(), parameters.identifier("question", question_id))
+    row = queries.question(session(), question_id)
     outcomes, total = queries.question_everywhere(
         session(), row["question_id"], limit=per_page, offset=(page - 1) * per_page
     )
     return render_template(
         "question.html",
         question=row,
+        erratum=said_of(session(), row["question_id"]).get(row["question_id"]),
+        statuses=STATUSES,
+        may_mark=viewer().may("maintain"),
+        given=given or {},
+        error=error,
         outcomes=outcomes,
         choices=queries.choices(session(), row["question_id"], [outcome["evaluation_id"] for outcome in outcomes]),
         paging=paged(total, per_page, asked=(page, per_page)),

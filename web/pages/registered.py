@@ -10,11 +10,13 @@ from flask.typing import ResponseReturnValue
 from registry.results.selectables import Row
 from registry.studies.items import REASONS
 from web import chart_data, listings, parameters
+from web.identity import viewer
 from web.items import item_analysis, version_of
 from web.pages.blueprint import blueprint
 from web.pages.leaderboard import metrics_with_values, part_of_leaderboard, table_context
 from web.paging import QUESTIONS_PER_PAGE, paged
 from web.responses import session
+from web.reviewed import said_of
 from web.sorting import Order, in_order, read_sorting
 
 MODELS: Final[Mapping[str, Order]] = {
@@ -100,5 +102,7 @@ def items(benchmark: str) -> ResponseReturnValue:
         shown=shown,
         texts=listings.texts_of_questions(session(), [item["question_id"] for item in shown]),
         reasons=REASONS,
+        said=said_of(session(), *(item["question_id"] for item in shown)),
+        may_mark=viewer().may("maintain"),
         paging=paging,
     )

@@ -24,6 +24,7 @@ from registry.lookups import find_evaluation
 from registry.proof.manifest import compute_seal
 from registry.proof.provenance import link_document
 from registry.proof.withdrawals import withdrawals_of
+from registry.results.errata import is_of_errata
 from registry.schema.audiences import SEES, Audience
 from registry.tables import (
     Analysis,
@@ -140,7 +141,12 @@ def _write_files(session: Session, evaluation: Evaluation, folder: Path) -> None
     _write_table(
         folder / layout.METRICS,
         layout.schema_of(EvaluationMetric, layout.METRIC_COLUMNS),
-        (_values(EvaluationMetric, row, layout.METRIC_COLUMNS) for row in session.scalars(ordered)),
+        # Errata are the registry's, not the evaluation's: they travel in files of their own.
+        (
+            _values(EvaluationMetric, row, layout.METRIC_COLUMNS)
+            for row in session.scalars(ordered)
+            if not is_of_errata(row.scope)
+        ),
     )
 
 

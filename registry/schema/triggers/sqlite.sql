@@ -299,3 +299,23 @@ CREATE TRIGGER sealed_chain_link_delete BEFORE DELETE ON chain_link
 BEGIN
     SELECT RAISE(ABORT, 'chain_link is added to, never changed');
 END
+
+CREATE TRIGGER sealed_errata_version_update BEFORE UPDATE ON errata_version
+BEGIN
+    SELECT RAISE(ABORT, 'errata_version is added to, never changed');
+END
+
+CREATE TRIGGER sealed_errata_version_delete BEFORE DELETE ON errata_version
+BEGIN
+    SELECT RAISE(ABORT, 'errata_version is added to, never changed');
+END
+
+CREATE TRIGGER sealed_erratum_update BEFORE UPDATE ON erratum
+BEGIN
+    SELECT RAISE(ABORT, 'erratum is added to, never changed');
+END
+
+CREATE TRIGGER sealed_erratum_delete BEFORE DELETE ON erratum
+BEGIN
+    SELECT RAISE(ABORT, 'erratum is added to, never changed');
+END

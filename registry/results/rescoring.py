@@ -1,0 +1,370 @@
+"""Stored answers under other keys: every metric as it would be if the benchmark's file had had them.
+
+Answers are stored as options, so another key changes which of them is right, and no model is asked again. What cannot
+be known without asking is None, with a reason: where the corrected file would have shown other prompts, as the kinds do
+that build their variants around the right option. See docs/decisions/0068-errata.md.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from registry.metrics import METRICS, cora, npsq, permutation, probability, runs
+from registry.metrics.averaging import Runs, mean_of_defined
+from registry.metrics.catalogue import QUESTION_METRICS
+from registry.metrics.outcome import VariantOutcome
+from registry.metrics.pride import ALPHA, estimation_set
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
+from registry.results.designs import design_of
+from registry.results.errata import Correction
+from registry.results.intervals import Array, base_metrics, question_values
+from registry.results.pride import compute_pride
+from registry.tables import (
+    Evaluation,
+    EvaluationQuestion,
+    Prediction,
+    Question,
+    QuestionOption,
+    QuestionPride,
+    QuestionScore,
+)
+
+_CHUNK: Final = 500
+
+# What a metric looks at. The corrected file's prompts have to be the same as those that were asked.
+_ORIGINAL, _OWN, _SHOWN = "the original order", "orders of the question's own options", "altered options"
+_KEYLESS: Final = ("fluctuation_rate", "score", "entropy", "choice_sensitivity", "choice_sensitivity_normalized")
+"""Metrics that do not ask which option is right: under any key they are those of the prompts that were asked."""
+_LOOKS_AT: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys((metric.name for metric in permutation.METRICS), (_ORIGINAL, _OWN)),
+    **dict.fromkeys((metric.name for metric in probability.METRICS), (_OWN,)),
+    **dict.fromkeys((metric.name for metric in runs.METRICS), (_ORIGINAL, _OWN)),
+    **dict.fromkeys((metric.name for metric in cora.METRICS), (_ORIGINAL, _SHOWN)),
+    **dict.fromkeys((metric.name for metric in npsq.METRICS), (_ORIGINAL,)),
+    "pride_accuracy": (_ORIGINAL, _OWN),
+    "accuracy": (_ORIGINAL,),
+    **dict.fromkeys(_KEYLESS, ()),
+}
+_EVERYTHING: Final = (_ORIGINAL, _OWN, _SHOWN)
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """An evaluation under a correction.
+
+    question_ids: of the questions that it has, ascending. values: metric to (questions,), NaN where undefined and for
+    questions left out. unknown: metric to why it cannot be said; its values are NaN.
+    """
+
+    session: Session
+    evaluation: Evaluation
+    correction: Correction
+    question_ids: tuple[int, ...]
+    values: Mapping[str, Array]
+    unknown: Mapping[str, str]
+
+    @cached_property
+    def _runs(self) -> tuple[Runs, int]:
+        found = answers_in_runs(self.session, self.evaluation, self.question_ids, self.correction)
+        return runs_over(found)
+
+    def metrics(self) -> dict[str, tuple[float | None, int]]:
+        """Every metric's value, and over how many questions it is taken."""
+        found: dict[str, tuple[float | None, int]] = {}
+        for name, metric in METRICS.items():
+            if name in self.unknown:
+                found[name] = (None, 0)
+            elif metric.over_runs is not None:
+                of_orders, tested = self._runs
+                found[name] = (metric.over_runs(of_orders), tested)
+            else:
+                base = np.stack([self.values[part] for part in base_metrics(name)])
+                both = base[:, ~np.isnan(base).any(axis=0)]
+                means = [mean_of_defined(row.tolist())[0] for row in both]
+                function = metric.of_two_means
+                found[name] = (means[0] if function is None else function.value(*means), both.shape[1])
+        return found
+
+    @property
+    def questions(self) -> int:
+        """How many questions count."""
+        return len(set(self.question_ids) - self.correction.left_out)
+
+    def per_question(self) -> dict[str, dict[str, float | None]]:
+        """Every metric of each question that counts, by its external id."""
+        names = {row.id: row.external_id for row in _questions(self.session, self.question_ids)}
+        return {
+            names[question_id]: {
+                name: None if np.isnan(column[place]) else float(column[place]) for name, column in self.values.items()
+            }
+            for place, question_id in enumerate(self.question_ids)
+            if question_id not in self.correction.left_out
+        }
+
+    @property
+    def counting(self) -> dict[str, Array]:
+        """`values` over the questions that count alone: what intervals are resampled from."""
+        kept = np.array([one not in self.correction.left_out for one in self.question_ids], dtype=np.bool_)
+        return {name: column[kept] for name, column in self.values.items()}
+
+
+def rescored(session: Session, evaluation: Evaluation, correction: Correction) -> Rescored:
+    """A sealed evaluation under a correction."""
+    ids = tuple(
+        session.scalars(
+            select(QuestionScore.question_id)
+            .where(QuestionScore.evaluation_id == evaluation.id)
+            .order_by(QuestionScore.question_id)
+        )
+    )
+    values, unknown = corrected_values(session, evaluation, ids, correction)
+    return Rescored(session, evaluation, correction, ids, values, unknown)
+
+
+def corrected_values(
+    session: Session, evaluation: Evaluation, question_ids: Sequence[int], correction: Correction
+) -> tuple[dict[str, Array], dict[str, str]]:
+    """What `question_values` gives, under a correction, and metric to why it cannot be said."""
+    values = question_values(session, evaluation.id, question_ids)
+    asked = set(question_ids)
+    answers = {key: answer for key, answer in correction.answers.items() if key in asked}
+    left_out = correction.left_out & asked
+    if not answers and not left_out:
+        return values, {}
+    unknown = unknown_metrics(session, evaluation, Correction(left_out, answers))
+    places = {question_id: place for place, question_id in enumerate(question_ids)}
+    for question_id, outcomes in _outcomes(session, evaluation, answers).items():
+        place = places[question_id]
+        for name in QUESTION_METRICS:
+            function = METRICS[name].per_question
+            if function is None or name in unknown or _never(values[name][place], name):
+                continue
+            found = function(outcomes)
+            values[name][place] = np.nan if found is None else found
+    if "pride_accuracy" not in unknown:
+        values["pride_accuracy"] = _pride(session, evaluation, question_ids, correction)
+    gone = [places[question_id] for question_id in left_out]
+    for name in values:
+        values[name][gone] = np.nan
+        if name in unknown:
+            values[name][:] = np.nan
+    return values, unknown
+
+
+_NEEDS_LOGPROBS: Final = {"accuracy_normalized", "npsq_accuracy", "choice_only_accuracy"}
+
+
+def _never(published: float, name: str) -> bool:
+    """Whether a metric is undefined under every key, since what it needs was not stored when the answer was scored."""
+    return name in _NEEDS_LOGPROBS and bool(np.isnan(published))
+
+
+def _pride(session: Session, evaluation: Evaluation, question_ids: Sequence[int], correction: Correction) -> Array:
+    """PriDe as of the corrected file; where questions are left out, others may be in its estimation set."""
+    nothing = np.full(len(question_ids), np.nan)
+    of = QuestionPride
+    known = session.scalar(select(func.count()).select_from(of).where(of.evaluation_id == evaluation.id))
+    if not known:
+        return nothing
+    of_version = Question.benchmark_version_id == evaluation.benchmark_version_id
+    query = select(Question.id, Question.external_id).where(of_version, ~Question.few_shot)
+    names: dict[int, str] = {row.id: row.external_id for row in session.execute(query)}
+    found = compute_pride(session, evaluation.id, correction=correction).answers
+    for place, question_id in enumerate(question_ids):
+        answer = found.get(names[question_id])
+        if answer is not None and answer.correct is not None:
+            nothing[place] = float(answer.correct)
+    return nothing
+
+
+# Which prompts the corrected file would have shown
+
+
+def unknown_metrics(session: Session, evaluation: Evaluation, correction: Correction) -> dict[str, str]:
+    """Metric to why it cannot be known under a correction without asking the model again."""
+    of = EvaluationQuestion
+    asked = set(session.scalars(select(of.question_id).where(of.evaluation_id == evaluation.id)))
+    answers = {key: answer for key, answer in correction.answers.items() if key in asked}
+    left_out = correction.left_out & asked
+    if not answers and not left_out:
+        return {}
+    if design_of(evaluation) is not None:
+        reason = "the evaluation asked as many questions as a precision by the published keys needed"
+        return dict.fromkeys(METRICS, reason)
+    if not answers:
+        return {}
+    if evaluation.stopped_for is not None:
+        return dict.fromkeys(METRICS, "each question was asked until it was decided by the published keys")
+    differ: dict[str, set[str]] = {}
+    for question in _questions(session, answers):
+        same = _same_prompts(session, evaluation, question, answers[question.id])
+        for what in _EVERYTHING:
+            if what not in same:
+                differ.setdefault(what, set()).add(question.external_id)
+    prior = differ.get(_OWN, set()) & _estimated_from(session, evaluation, left_out) if _OWN in differ else set()
+    kind = evaluation.variant_set.kind
+    unknown = {}
+    for name in METRICS:
+        looks_at = _LOOKS_AT.get(name, _EVERYTHING)
+        if name == "pride_accuracy" and not prior:
+            looks_at = (_ORIGINAL,)
+        questions = set().union(*(differ.get(what, set()) for what in looks_at))
+        if questions:
+            listed = ", ".join(sorted(questions)[:3]) + (", …" if len(questions) > 3 else "")
+            unknown[name] = (
+                f"with the corrected key, variants {kind} show other prompts, which the model was not asked ({listed})"
+            )
+    return unknown
+
+
+def _questions(session: Session, ids: Iterable[int]) -> list[Question]:
+    listed = sorted(ids)
+    return [
+        question
+        for start in range(0, len(listed), _CHUNK)
+        for question in session.scalars(select(Question).where(Question.id.in_(listed[start : start + _CHUNK])))
+    ]
+
+
+def _estimated_from(session: Session, evaluation: Evaluation, left_out: Collection[int]) -> set[str]:
+    """The questions that PriDe's prior is estimated from without those left out, by external id."""
+    groups: dict[int, list[str]] = {}
+    query = (
+        select(Question.id, Question.external_id, Question.n_options)
+        .join(QuestionScore, QuestionScore.question_id == Question.id)
+        .where(QuestionScore.evaluation_id == evaluation.id, QuestionScore.variants > 0)
+    )
+    for question_id, name, n_options in session.execute(query):
+        if question_id not in left_out:
+            groups.setdefault(n_options, []).append(name)
+    return {name for names in groups.values() for name in estimation_set(names, ALPHA)}
+
+
+def _same_prompts(session: Session, evaluation: Evaluation, question: Question, answer: int) -> set[str]:
+    """What of the prompts of one question is the same whichever of the two options is right."""
+    variant_set = evaluation.variant_set
+    if variant_set.kind == "imported":
+        return _imported(session, evaluation, question)
+    definition = VariantSetDefinition(variant_set.kind, variant_set.parameters)
+    before, after = (
+        definition.variants(QuestionShape(question.external_id, question.n_options, key))
+        for key in (question.answer, answer)
+    )
+    if before == after:
+        return set(_EVERYTHING)
+    same, L = set(), question.n_options
+    own = [[one for one in variants if one.question_shown and one.own_options(L)] for variants in (before, after)]
+    if own[0] == own[1] and _tested(before) == _tested(after):
+        same.add(_OWN)
+    originals = [next((one for one in variants if one.unchanged(L)), None) for variants in (before, after)]
+    # Where there is no original, its metrics look at the first of the question's own orders.
+    if originals[0] == originals[1] and (originals[0] is not None or _OWN in same):
+        same.add(_ORIGINAL)
+    return same
+
+
+def _tested(variants: Sequence[VariantShown]) -> bool:
+    return len({(one.order, one.labels) for one in variants if one.question_shown}) > 1
+
+
+def _imported(session: Session, evaluation: Evaluation, question: Question) -> set[str]:
+    """Recorded orders are what they are; whether options were dropped or inserted around a key, nobody has recorded."""
+    altered = select(func.count()).where(
+        Prediction.evaluation_id == evaluation.id,
+        Prediction.question_id == question.id,
+        Prediction.question_shown,
+        ~Prediction.own_options,
+    )
+    return {_ORIGINAL, _OWN} if session.scalar(altered) else set(_EVERYTHING)
+
+
+# Answers
+
+
+def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, int]) -> dict[int, list[VariantOutcome]]:
+    """Question to the outcomes of its prompts under another key."""
+    ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
+    relabelled = evaluation.variant_set.kind == "relabel"
+    marked = evaluation.variant_set.kind != "answer-moving"
+    inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
+    for start in range(0, len(ids), _CHUNK):
+        part = ids[start : start + _CHUNK]
+        lengths: dict[int, dict[int, int]] = {}
+        of = QuestionOption
+        for question_id, ordinal, text in session.execute(
+            select(of.question_id, of.ordinal, of.text).where(of.question_id.in_(part))
+        ):
+            lengths.setdefault(question_id, dict(inserted))[ordinal] = len(text.encode())
+        query = select(Prediction).where(Prediction.evaluation_id == evaluation.id, Prediction.question_id.in_(part))
+        for row in session.scalars(query.order_by(Prediction.question_id, Prediction.variant)):
+            # The labels tell apart what the view question_statistics takes for distinct prompts.
+            labels = str(row.variant) if relabelled else "=" if marked and row.unchanged else None
+            found.setdefault(row.question_id, []).append(
+                VariantOutcome(
+                    variant=row.variant,
+                    option=row.chosen_option,
+                    answer=answers[row.question_id],
+                    order=tuple(row.shown),
+                    probabilities=None if row.label_probabilities is None else tuple(row.label_probabilities),
+                    logprobs=None if row.label_logprobs is None else tuple(row.label_logprobs),
+                    logprobs_without_question=None
+                    if row.logprobs_without_question is None
+                    else tuple(row.logprobs_without_question),
+                    option_bytes=tuple(lengths[row.question_id].get(option, 1) for option in row.shown),
+                    original=row.unchanged,
+                    question_shown=row.question_shown,
+                    own_options=row.own_options,
+                    labels=labels,
+                )
+            )
+            session.expunge(row)
+    return found
+
+
+class RunAnswer(NamedTuple):
+    """An answer that counts in the run of its variant. unchanged: its prompt is the benchmark's question as it is."""
+
+    question_id: int
+    variant: int
+    correct: bool
+    unchanged: bool
+
+
+def answers_in_runs(
+    session: Session, evaluation: Evaluation, question_ids: Sequence[int], correction: Correction
+) -> Iterator[RunAnswer]:
+    """The answers of the runs over these questions, under a correction.
+
+    Questions that were asked in fewer than two distinct prompts are in no run.
+    """
+    wanted, p = set(question_ids) - correction.left_out, Prediction
+    query = (
+        select(p.question_id, p.variant, p.correct, p.chosen_option, p.unchanged)
+        .join(
+            QuestionScore,
+            (QuestionScore.evaluation_id == p.evaluation_id) & (QuestionScore.question_id == p.question_id),
+        )
+        .where(p.evaluation_id == evaluation.id, p.own_options, p.question_shown, QuestionScore.distinct_prompts > 1)
+    )
+    for question_id, variant, correct, option, unchanged in session.execute(query):
+        if question_id in wanted:
+            answer = correction.answers.get(question_id)
+            yield RunAnswer(question_id, variant, correct if answer is None else option == answer, unchanged)
+
+
+def runs_over(answers: Iterable[RunAnswer]) -> tuple[Runs, int]:
+    """The runs that answers make, and how many questions they are over."""
+    hits: dict[int, list[int]] = {}
+    unchanged: dict[int, bool] = {}
+    tested: set[int] = set()
+    for answer in answers:
+        tested.add(answer.question_id)
+        hits.setdefault(answer.variant, []).append(int(answer.correct))
+        unchanged[answer.variant] = unchanged.get(answer.variant, True) and answer.unchanged
+    accuracies = {variant: sum(values) / len(values) for variant, values in sorted(hits.items())}
+    return Runs(accuracies, min((variant for variant, same in unchanged.items() if same), default=None)), len(tested)
