@@ -11,6 +11,7 @@ from sqlalchemy import Double, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
+from registry.prompting.variants import only_orders
 from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore, VariantSet
 
 ASKED: Final = ("distinct_prompts_min", "distinct_prompts_max", "variants_max", "orders_only", "chance")
@@ -21,7 +22,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     """The columns ASKED of an evaluation, over its questions as they are stored.
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
-    that show one. orders_only: no prompt alters options or labels. chance: accuracy of guessing, the mean of
+    that show one. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of
     1 / number of options. Each is None where nothing is stored.
     """
     score = QuestionScore
@@ -53,7 +54,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     )
     found = dict(row)
     own_only = found.pop("own_only")
-    return found | {"orders_only": None if own_only is None else bool(own_only) and kind != "relabel"}
+    return found | {"orders_only": None if own_only is None else bool(own_only) and only_orders(kind or "")}
 
 
 def distinct_prompts(row: Mapping[str, Any]) -> dict[str, int | None]:
