@@ -1,6 +1,6 @@
 """What moves an accuracy: the order of the options, the wording, noise, or asking again.
 
-A balanced design asks every question in every combination of the levels of some axes. Let y be 1 for a right answer and 0
+A balanced design asks every question in every combination of the levels of some axes. Let y be 1 for a right answer, 0
 for another, by question and level of each axis. For a set S of axes, e(S) is what a question's levels of S do to its y
 together: y averaged over all other axes, less what every smaller set explains. With f(S) = Π over S of (levels − 1):
 

@@ -40,11 +40,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was answered to each question in each cell: whether it is right, and the option."""
+    """What was answered to each question in each cell: whether it is right, and the option.
+
+    designed: how many cells each question has in the full design, asked or not.
+    """
 
     evaluations: tuple[int, ...]
     axes: tuple[Axis, ...]
     of_question: dict[int, dict[Cell, tuple[bool, int | None]]]
+    designed: dict[int, int]
 
     def cells(self) -> tuple[frozenset[Cell], list[int]]:
         """The cells that the most questions were asked in (if equal, the most cells), and these questions by id."""
@@ -156,13 +160,15 @@ def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
     place_of = {number: place for place, number in enumerate(replicates)}
     levels: dict[int, dict[int, Cell]] = {}
     found: dict[int, dict[Cell, tuple[bool, int | None]]] = {}
+    designed: dict[int, int] = {}
     for row in session.execute(query):
         if row.n_options not in levels:
             levels[row.n_options] = _levels(session, definition, row)
         cell = (*levels[row.n_options][row.variant], place_of[row.evaluation_id])
         found.setdefault(row.question_id, {})[cell] = (row.correct, row.chosen_option)
+        designed[row.question_id] = len(levels[row.n_options]) * len(replicates)
     axes = [*_axes(session, evaluation, definition, levels), Axis(REPEATS, None, dict(enumerate(map(str, replicates))))]
-    return Answers(tuple(replicates), tuple(axes), found)
+    return Answers(tuple(replicates), tuple(axes), found, designed)
 
 
 def _replicates(session: Session, evaluation: Evaluation) -> list[int]:

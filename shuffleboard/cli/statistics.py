@@ -150,6 +150,58 @@ def axes(evaluation_id: int, as_json: bool) -> None:
         click.echo(f"  {name:32} {value:.6f}")
 
 
+@statistics.command("wordings")
+@click.argument("evaluation_id", type=int)
+@click.option("--axis", default=None, help="Whose levels are taken, such as order.  [default: the wording's]")
+@table_options
+@json_option
+def wordings(evaluation_id: int, axis: str | None, as_json: bool) -> None:
+    """Show the accuracy over wordings: its 5 %, 50 % and 95 % quantiles.
+
+    They are exact where every question was asked in every wording. Where only a sample of the cells was asked, as under
+    'wording*sample:cells=2', they are estimated, with their standard error.
+    """
+    from registry.studies.wordings import wordings_document
+
+    with read_session(engine_of(settings_of())) as session:
+        document = wordings_document(session, evaluation_id, axis)
+    if as_json:
+        print_json(document)
+        return
+    how = "exact" if document["exact"] else f"estimated from {100 * document['asked_share']:.0f} % of the cells"
+    click.echo(f"{document['axis']}: {len(document['levels'])} levels, {document['questions']} questions, {how}")
+    rows = [{**level, "accuracy": f"{level['accuracy']:.4f}"} for level in document["levels"]]
+    print_table(rows, {"level": "Level", "name": "Name", "accuracy": "Accuracy", "answers": "Answers"}, "no level")
+    for quantile in document["quantiles"]:
+        error = "" if document["exact"] else f" ± {quantile['standard_error']:.4f}"
+        click.echo(f"{100 * quantile['level']:4.0f} %  {quantile['value']:.4f}{error}")
+
+
+@statistics.command("consistency")
+@click.argument("evaluation_id", type=int)
+@json_option
+def consistency(evaluation_id: int, as_json: bool) -> None:
+    """Show SCORE's consistency rate, as it is defined and as lm-evaluation-harness computes it.
+
+    The first is the metric score: the share of pairs of a question's answers that are equal. The harness counts pairs
+    of all questions together, and two texts without an answer as equal where they are the same text.
+    """
+    from registry.studies.wordings import consistency_document
+
+    with read_session(engine_of(settings_of())) as session:
+        document = consistency_document(session, evaluation_id)
+    if as_json:
+        print_json(document)
+        return
+    for label, name in (
+        ("consistency rate", "consistency_rate"),
+        ("as the harness's page prints it", "printed"),
+        ("as the harness computes it", "harness"),
+        ("the harness, of orders", "harness_options"),
+    ):
+        click.echo(f"  {label:32} {show(document[name])}")
+
+
 def _points(interval: list[float] | None) -> str | None:
     return None if interval is None else " … ".join(f"{100 * bound:.1f}" for bound in interval)
 
