@@ -94,7 +94,9 @@ def _share(total: float, number: float) -> float:
 
 
 _WORDING_SDS: Final = np.arange(0.005, 0.3, 0.005)
-"""Standard deviations of the wordings' effects that are weighed against each other, all equally likely beforehand."""
+"""Standard deviations of the wordings' effects that are weighed against each other."""
+_USUAL_SD: Final = 0.05
+"""They are half-normal with this scale beforehand: SCORE found accuracies over ten wordings up to 10 points apart."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,9 @@ def _effects_given(precision: Floats, pull: Floats) -> list[_Effects]:
         whole[1:, 1:] += np.eye(wordings) / sd**2
         covariance = np.linalg.inv(whole)
         mean = covariance @ pull
-        likelihoods.append(0.5 * float(pull @ mean) - wordings * np.log(sd) - 0.5 * np.linalg.slogdet(whole)[1])
+        beforehand = -0.5 * (sd / _USUAL_SD) ** 2
+        likelihood = 0.5 * float(pull @ mean) - wordings * np.log(sd) - 0.5 * np.linalg.slogdet(whole)[1]
+        likelihoods.append(beforehand + likelihood)
         found.append((mean, np.linalg.cholesky(covariance)))
     weights = np.exp(np.array(likelihoods) - max(likelihoods))
     weights /= weights.sum()
@@ -158,4 +162,4 @@ def _completed(right: Floats, asked: Floats, cells: int, draws: int, seed: int) 
         unseen = (effects[:, :1] + effects[:, 1:]) * left.sum(axis=0) + of_question @ left
         unseen += generator.standard_normal((number, wordings)) * np.sqrt(rest * left.sum(axis=0))
         chunks.append((right.sum(axis=0) + unseen) / (cells * questions))
-    return np.clip(np.concatenate(chunks), 0.0, 1.0)
+    return np.asarray(np.clip(np.concatenate(chunks), 0.0, 1.0))

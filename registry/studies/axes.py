@@ -138,12 +138,12 @@ def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
     """
     evaluation = find_sealed(session, evaluation_id)
     definition = stored_variants(evaluation.variant_set)
+    replicates = replicates_of(session, evaluation_id)
     if definition.kind == "imported":
         raise UsageError(
             f"evaluation {evaluation_id} has orders that were recorded elsewhere, which are no axes; see: shuffleboard "
             f"statistics noise {evaluation_id}"
         )
-    replicates = _replicates(session, evaluation)
     query = (
         select(
             Prediction.evaluation_id,
@@ -171,8 +171,9 @@ def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
     return Answers(tuple(replicates), tuple(axes), found, designed)
 
 
-def _replicates(session: Session, evaluation: Evaluation) -> list[int]:
-    """The evaluation and its sealed replicates that stand, the oldest first."""
+def replicates_of(session: Session, evaluation_id: int) -> list[int]:
+    """A sealed evaluation and its sealed replicates that stand, the oldest first."""
+    evaluation = session.get_one(Evaluation, evaluation_id)
     same = select(Evaluation.id).where(
         Evaluation.specification_digest == evaluation.specification_digest, Evaluation.seal.is_not(None), stands()
     )

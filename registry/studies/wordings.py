@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
 from registry.lookups import find_sealed
+from registry.prompting.variants import move_to
 from registry.studies.axes import Answers, Axis, answers_by_axis
 from registry.tables import Evaluation, Generation, Prediction, Question
 
@@ -27,7 +28,8 @@ def wordings_document(session: Session, evaluation_id: int, axis: str | None = N
     axis: whose levels stand for the wordings, such as `order`; None: the wording's own, else the first other.
     Raises NotFoundError, QueueError for one that is not sealed, and UsageError where nothing was varied on that axis.
     """
-    from registry.statistics.quantiles import DRAWS, SEED, wording_quantiles
+    from registry.statistics.bootstrap import SEED
+    from registry.statistics.quantiles import DRAWS, wording_quantiles
 
     answers = answers_by_axis(session, evaluation_id)
     place, chosen = _axis(answers, evaluation_id, axis)
@@ -100,9 +102,9 @@ def consistency_document(session: Session, evaluation_id: int) -> dict[str, Any]
     is the metric `score`. printed: the sum as the harness's page prints it, over ordered pairs, which reaches 2.
     harness: as its program computes prompt consistency, over all pairs of all questions together, answers compared as
     texts: two answers without a label are equal where they are the same text. harness_options: as it computes it for
-    orders, under `answer-moving` alone: a letter counts as the right option's original letter where it is that letter
-    or the one that the right option was moved to, so that two different options are equal. Raises NotFoundError, and
-    QueueError for one that is not sealed.
+    orders, where they are those of `answer-moving`: a letter counts as the right option's original letter where it is
+    that letter or the one that the right option was moved to, so that two different options are equal. Raises
+    NotFoundError, and QueueError for one that is not sealed.
     """
     evaluation = find_sealed(session, evaluation_id)
     rows = _answers(session, evaluation_id)
@@ -142,6 +144,7 @@ def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
             Prediction.variant,
             Prediction.chosen_option,
             Prediction.chosen_position,
+            Prediction.shown,
             Question.answer,
             Generation.text,
         )
@@ -162,11 +165,16 @@ def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
 
 
 def _harness_options(evaluation: Evaluation, rows: Mapping[int, Sequence[Any]]) -> float | None:
-    if evaluation.variant_set.kind != "answer-moving":
+    moves = {key: [row for row in question if row.variant > 0] for key, question in rows.items()}
+    if evaluation.variant_set.kind not in ("answer-moving", "imported") or not all(
+        row.variant <= len(row.shown)
+        and tuple(row.shown) == move_to(range(len(row.shown)), row.answer, row.variant - 1)
+        for moved in moves.values()
+        for row in moved
+    ):
         return None
     equal = pairs = 0
-    for question in rows.values():
-        moved = [row for row in question if row.variant > 0]
+    for moved in moves.values():
         letters = [_mapped_back(row) for row in moved]
         equal += _equal_pairs(letters)
         pairs += len(moved) * (len(moved) - 1) // 2
