@@ -27,12 +27,12 @@ from werkzeug.exceptions import TooManyRequests
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.wrappers import Response as AnyResponse
 
-from registry.account_tables import Account
 from registry.db import read_session, write_session
 from registry.errors import AuthenticationError, ForbiddenError, UsageError
 from registry.people import accounts
 from registry.people.accounts import Viewer
 from registry.settings import Settings
+from registry.tables.accounts import Account
 from registry.untrusted import check
 from web import links, problems
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Engine, func, select, update
 from sqlalchemy.orm import Session
 
-from registry.account_tables import Account, Submission, SubmissionEvaluation
 from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, read_session, write_session
@@ -26,6 +25,7 @@ from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
 from registry.settings import Settings
 from registry.tables import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Suite
+from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 
 MAX_NOTE: Final = 2000
 MAX_OPEN: Final = 20

@@ -8,8 +8,8 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.account_tables import Notice, Webhook, WebhookDelivery
 from registry.tables import Evaluation
+from registry.tables.accounts import Notice, Webhook, WebhookDelivery
 
 KINDS: Final[dict[str, str]] = {
     "submission.requested": "A model was submitted for evaluation.",

@@ -21,7 +21,6 @@ from sqlalchemy import Engine, Select, select, update
 from sqlalchemy.orm import Session
 
 from registry import __version__
-from registry.account_tables import Account, Notice, Webhook, WebhookDelivery
 from registry.db import MAX_ROW_ID, changed_one, database_now, read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.logs import log
@@ -29,6 +28,7 @@ from registry.notices import KINDS, TEST
 from registry.notices.addresses import allowed_hosts, checked_addresses, parse_url, port_of
 from registry.people.accounts import Viewer, record
 from registry.settings import Settings
+from registry.tables.accounts import Account, Notice, Webhook, WebhookDelivery
 
 MAX_ATTEMPTS: Final = 8
 FIRST_WAIT_S: Final = 30.0

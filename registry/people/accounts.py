@@ -19,11 +19,11 @@ from argon2.exceptions import InvalidHashError, VerificationError
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from registry.account_tables import Account, ApiToken, AuditEvent, BrowserSession
 from registry.db import database_now
 from registry.errors import AuthenticationError, ForbiddenError, NotFoundError, UsageError
 from registry.names import check_name
 from registry.schema.audiences import Audience
+from registry.tables.accounts import Account, ApiToken, AuditEvent, BrowserSession
 
 ROLES: Final = ("reader", "submitter", "maintainer", "admin")
 """From the least to the most that may be done."""

@@ -13,9 +13,9 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from registry.db import changed_one, database_now
-from registry.provider_tables import ProviderBatch, ProviderCall
 from registry.providers import budgets, calls
 from registry.tables import EvaluationQuestion
+from registry.tables.providers import ProviderBatch, ProviderCall
 
 
 @dataclass(frozen=True)

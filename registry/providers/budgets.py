@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from registry.account_tables import Account, Submission, SubmissionEvaluation
 from registry.errors import NotFoundError, QueueError, UsageError
-from registry.provider_tables import BUDGET_KINDS, Budget, ProviderCall
 from registry.tables import Evaluation
+from registry.tables.accounts import Account, Submission, SubmissionEvaluation
+from registry.tables.providers import BUDGET_KINDS, Budget, ProviderCall
 
 Subject = tuple[str, str]
 """Kind and subject of a budget."""

@@ -12,9 +12,9 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from registry.db import database_now
-from registry.provider_tables import ProviderBatch, ProviderCall
 from registry.providers import budgets
 from registry.tables import Shard
+from registry.tables.providers import ProviderBatch, ProviderCall
 
 Key = tuple[int, int]
 """Question id and variant."""

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, insert_ignoring
-from registry.provider_tables import RateLimit
+from registry.tables.providers import RateLimit
 
 WINDOW_SECONDS: Final = 60.0
 BURST_SECONDS: Final = 1.0

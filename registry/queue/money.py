@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.provider_tables import ProviderCall
 from registry.providers.prices import load_prices
 from registry.revisions.endpoints import find_endpoint, load_endpoints
 from registry.settings import Settings
 from registry.tables import Evaluation
+from registry.tables.providers import ProviderCall
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry import notices
-from registry.account_tables import Notice
 from registry.db import database_now
 from registry.queue.claims import Claim, fail
 from registry.settings import Settings
 from registry.tables import Evaluation, Shard, Worker
+from registry.tables.accounts import Notice
 
 TIMES_AS_LONG: Final = 10
 """How many times as long as a whole shard should take it may go without progress."""

@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.provider_tables import ProviderCall
 from registry.providers.prices import load_prices
 from registry.results.selectables import Row, evaluation_costs, rows_of
 from registry.settings import Settings
+from registry.tables.providers import ProviderCall
 
 
 def cost_document(session: Session, evaluation_id: int, settings: Settings) -> dict[str, Any] | None:

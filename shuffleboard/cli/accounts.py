@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 from sqlalchemy import select
 
-from registry.account_tables import Account, ApiToken, AuditEvent
 from registry.db import MAX_ROW_ID, read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.people import accounts as people
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
+from registry.tables.accounts import Account, ApiToken, AuditEvent
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.tables import print_table, table_options
 

@@ -5,9 +5,9 @@ from sqlalchemy import select
 
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError
-from registry.provider_tables import BUDGET_KINDS, Budget
 from registry.providers.budgets import budget_document, set_budget
 from registry.providers.prices import load_prices
+from registry.tables.providers import BUDGET_KINDS, Budget
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.tables import print_table, table_options
 

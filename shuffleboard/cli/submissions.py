@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from registry.account_tables import SUBMISSION_STATES
 from registry.boards.submissions import (
     approve,
     find_submission,
@@ -18,6 +17,7 @@ from registry.boards.submissions import (
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.people.accounts import OPERATOR
 from registry.tables import QUEUES
+from registry.tables.accounts import SUBMISSION_STATES
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.models import inspect_here

@@ -22,12 +22,12 @@ from sqlalchemy import Engine, update
 from werkzeug.datastructures import ImmutableMultiDict
 from werkzeug.test import TestResponse
 
-from registry.account_tables import Account
 from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import read_session, write_session
 from registry.people.accounts import ROLES, create_account, find_account, viewer_of_account
 from registry.settings import Settings
 from registry.studies.published import load_published
+from registry.tables.accounts import Account
 from tests.web.accounts import PASSWORD, add_account, bearer, csrf_of, signed_in, token_of
 from tests.web.conftest import Site
 from tests.web.seed import seed

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from registry.account_tables import Submission, SubmissionEvaluation
 from registry.db import get_engine, read_session, write_session
 from registry.errors import ModelError, ProtocolError, UsageError
 from registry.people.accounts import create_account
-from registry.provider_tables import Budget, ProviderCall
 from registry.providers.budgets import set_budget
 from registry.providers.calls import DIED
 from registry.providers.prices import load_prices
@@ -23,6 +21,8 @@ from registry.queue.evaluations import EvaluationRequest, move, submit
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import get_settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard
+from registry.tables.accounts import Submission, SubmissionEvaluation
+from registry.tables.providers import Budget, ProviderCall
 from tests import provider_worker
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.population import add_benchmark, question

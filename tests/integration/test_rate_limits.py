@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from registry.db import get_engine, read_session, write_session
-from registry.provider_tables import RateLimit
 from registry.providers.limits import WINDOW_SECONDS, Limits, held_for, hold, place, refund, reserve
 from registry.revisions.endpoints import Endpoint
+from registry.tables.providers import RateLimit
 from workers.endpoint.pacing import exhausted_for, stated_limits
 from workers.pace import SharedPace
 

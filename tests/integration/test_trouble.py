@@ -19,7 +19,6 @@ from sqlalchemy import Engine, select, text, update
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
-from registry.account_tables import Notice
 from registry.db import get_engine, read_session, write_session
 from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
@@ -28,6 +27,7 @@ from registry.queue import claims, stalls
 from registry.queue.shards import ShardPrompt
 from registry.settings import Settings
 from registry.tables import Shard, Worker
+from registry.tables.accounts import Notice
 from tests.chaos import trips
 from tests.chaos.processes import Worker as Process
 from tests.commands import PATIENCE_S, ROOT, command_process, eventually, fake_worker, terminate

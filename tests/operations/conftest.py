@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, select
 
-from registry.account_tables import (
+from registry.db import get_engine, write_session
+from registry.digests import sha256_text
+from registry.proof.withdrawals import withdraw
+from registry.queue import claims
+from registry.queue.evaluations import EvaluationRequest, submit
+from registry.schema.audiences import dispose
+from registry.tables import EvaluationQuestion, Model
+from registry.tables.accounts import (
     Account,
     ApiToken,
     AuditEvent,
@@ -23,14 +30,7 @@ from registry.account_tables import (
     Webhook,
     WebhookDelivery,
 )
-from registry.db import get_engine, write_session
-from registry.digests import sha256_text
-from registry.proof.withdrawals import withdraw
-from registry.provider_tables import Budget, ProviderBatch, ProviderCall, RateLimit
-from registry.queue import claims
-from registry.queue.evaluations import EvaluationRequest, submit
-from registry.schema.audiences import dispose
-from registry.tables import EvaluationQuestion, Model
+from registry.tables.providers import Budget, ProviderBatch, ProviderCall, RateLimit
 from tests.migration.next_revision import drafted, next_schema
 from tests.proof.population import populate
 from tests.services import OutsidePostgres, PostgresServer, copy_database, postgres_execute

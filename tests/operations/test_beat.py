@@ -17,13 +17,13 @@ from redis import Redis
 from sqlalchemy import Engine, select, update
 from structlog.testing import capture_logs
 
-from registry.account_tables import Notice
 from registry.db import database_now, get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.maintenance import Maintenance
 from registry.queue import claims
 from registry.settings import Settings
 from registry.tables import Shard, Worker
+from registry.tables.accounts import Notice
 from registry.verification import verify_evaluation
 from shuffleboard.cli.beat import alive
 from tests.commands import eventually, shuffleboard_process, terminate

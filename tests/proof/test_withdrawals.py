@@ -3,7 +3,6 @@
 import pytest
 from sqlalchemy import Engine, select, text
 
-from registry.account_tables import Notice
 from registry.boards.reading import board_rows, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import submit_suite
@@ -18,6 +17,7 @@ from registry.queue.shards import shard_prompts
 from registry.results.leaderboard import leaderboard_page
 from registry.results.reports import evaluation_metrics
 from registry.tables import ChainLink, EngineFingerprint, Evaluation, Shard, Withdrawal
+from registry.tables.accounts import Notice
 from registry.verification import verify_all
 from tests.proof.commands import run
 from tests.proof.population import Population, submit_and_score

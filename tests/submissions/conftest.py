@@ -9,7 +9,6 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
 
-from registry.account_tables import Account, AuditEvent, Notice
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import ModelRequest, request_submission
@@ -18,6 +17,7 @@ from registry.digests import sha256_text
 from registry.people.accounts import ROLES, Viewer, create_account, find_account, set_password, viewer_of_account
 from registry.revisions.store import ModelFiles
 from registry.settings import Settings
+from registry.tables.accounts import Account, AuditEvent, Notice
 from tests.fake_scorer import FakeScorer
 from tests.population import add_benchmark, question
 from tests.web.accounts import PASSWORD, signed_in, token_of

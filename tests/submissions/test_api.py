@@ -13,7 +13,6 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, select, update
 from werkzeug.serving import make_server
 
-from registry.account_tables import AuditEvent
 from registry.db import read_session, write_session
 from registry.errors import (
     AuthenticationError,
@@ -25,6 +24,7 @@ from registry.errors import (
 )
 from registry.settings import Settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
+from registry.tables.accounts import AuditEvent
 from shuffleboard import Client
 from tests.population import question, write_lines
 from tests.submissions.conftest import FILES, HUB, actions, work

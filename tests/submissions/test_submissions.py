@@ -8,7 +8,6 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
 
-from registry.account_tables import Submission, SubmissionEvaluation
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import (
@@ -34,6 +33,7 @@ from registry.queue.hints import hints_of
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Shard
+from registry.tables.accounts import Submission, SubmissionEvaluation
 from tests.submissions.conftest import FILES, HUB, actions, ask, notices, viewer, work
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select, update
 
-from registry.account_tables import Account, Notice, Webhook, WebhookDelivery
 from registry.benchmarks import set_visibility
 from registry.db import database_now, read_session, write_session
 from registry.errors import NotFoundError, UsageError
@@ -34,6 +33,7 @@ from registry.notices.webhooks import (
 )
 from registry.people.accounts import OPERATOR
 from registry.settings import Settings
+from registry.tables.accounts import Account, Notice, Webhook, WebhookDelivery
 from tests.scripted_server import Answer, ScriptedServer, scripted_server
 from tests.submissions.conftest import ask, viewer
 

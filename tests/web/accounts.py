@@ -8,9 +8,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
 
-from registry.account_tables import AuditEvent
 from registry.db import read_session, write_session
 from registry.people.accounts import ROLES, create_account, find_account, issue_token, scopes_of
+from registry.tables.accounts import AuditEvent
 
 PASSWORD = "correct horse battery"
 

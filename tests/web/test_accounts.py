@@ -10,11 +10,11 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select, update
 
-from registry.account_tables import Account, ApiToken, BrowserSession
 from registry.db import get_engine, read_session, write_session
 from registry.errors import UsageError
 from registry.people import accounts
 from registry.settings import Settings
+from registry.tables.accounts import Account, ApiToken, BrowserSession
 from tests.web.accounts import (
     PASSWORD,
     add_account,
@@ -466,7 +466,7 @@ def test_forwarded_addresses_hold_only_behind_a_trusted_proxy(database: str, eng
             headers={"X-Forwarded-For": "192.0.2.7"},
         )
         with read_session(engine) as session:
-            from registry.account_tables import AuditEvent
+            from registry.tables.accounts import AuditEvent
 
             newest = session.scalars(select(AuditEvent).order_by(AuditEvent.id.desc()).limit(1)).one()
             assert newest.address == wanted

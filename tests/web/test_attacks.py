@@ -15,10 +15,10 @@ from flask import Flask
 from sqlalchemy import Engine, func, select, text
 from sqlalchemy.exc import DBAPIError
 
-from registry.account_tables import AuditEvent
 from registry.db import get_engine, read_session
 from registry.settings import Settings
 from registry.tables import Base
+from registry.tables.accounts import AuditEvent
 from tests.submissions.conftest import fill
 from tests.web.accounts import bearer, refusals, token_of
 from web import create_app

@@ -7,8 +7,8 @@ import pytest
 from flask import Flask
 from sqlalchemy import Engine, select, text
 
-from registry.account_tables import Account, SavedQuery
 from registry.db import get_engine, read_session
+from registry.tables.accounts import Account, SavedQuery
 from tests.sql.conftest import Asked, asked, postgresql_asked, sqlite_asked
 from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
 from web import create_app

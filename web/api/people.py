@@ -7,12 +7,12 @@ from flask import Response
 from pydantic import Field
 from sqlalchemy import func, select
 
-from registry.account_tables import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
 from registry.api import documents
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError
 from registry.people import accounts
 from registry.schema.public_sql import as_json
+from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, SavedQuery
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import AccountName, Slug, TokenId

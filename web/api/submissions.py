@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from flask import Response, request
 from pydantic import Field
 
-from registry.account_tables import SUBMISSION_STATES, Account
 from registry.api import documents
 from registry.boards.submissions import (
     ModelRequest,
@@ -29,6 +28,7 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
+from registry.tables.accounts import SUBMISSION_STATES, Account
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
 from web.api.paths import SubmissionId, WebhookId

@@ -5,10 +5,10 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.account_tables import OUTCOMES, Account, ApiToken, AuditEvent, Role
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.people import accounts
+from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, Role
 from web import parameters
 from web.identity import engine, record, viewer
 from web.paging import paged

@@ -9,10 +9,10 @@ from flask import Blueprint, make_response, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import or_, select
 
-from registry.account_tables import Notice, Submission
 from registry.db import read_session
 from registry.results.selectables import Row
 from registry.tables import Evaluation
+from registry.tables.accounts import Notice, Submission
 from web import addresses, queries
 from web.identity import engine, viewer
 from web.parameters import Query, read

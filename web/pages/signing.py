@@ -7,10 +7,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 from werkzeug.exceptions import TooManyRequests
 
-from registry.account_tables import Account, ApiToken
 from registry.db import database_now, read_session, write_session
 from registry.errors import AuthenticationError, NotFoundError, UsageError
 from registry.people import accounts
+from registry.tables.accounts import Account, ApiToken
 from web import links, parameters, throttle
 from web.identity import SignedIn, engine, limited, record, settings_of, viewer
 

@@ -13,13 +13,13 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from registry.account_tables import Account, SavedQuery
 from registry.db import database_now, read_session, write_session
 from registry.errors import DatabaseError, ForbiddenError, NotFoundError, QueryRefusedError, UsageError
 from registry.people.accounts import Viewer
 from registry.schema.audiences import Audience
 from registry.schema.public_sql import QueryResult, as_csv, as_json, checked, documented_views, run_query
 from registry.schema.public_sql.runner import dialect_of
+from registry.tables.accounts import Account, SavedQuery
 from web import parameters
 from web.identity import QUERIES, engine, limited, record, settings_of, viewer
 

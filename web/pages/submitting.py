@@ -6,7 +6,6 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
-from registry.account_tables import SUBMISSION_STATES, Account
 from registry.boards.store import current_boards, suite_definition
 from registry.boards.submissions import (
     MAX_NOTE,
@@ -38,6 +37,7 @@ from registry.results.selectables import Row
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
 from registry.tables import QUEUES, Evaluation, Suite
+from registry.tables.accounts import SUBMISSION_STATES, Account
 from web import parameters, queries
 from web.identity import engine, settings_of, viewer
 from web.parameters import Arguments

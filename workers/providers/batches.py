@@ -14,11 +14,11 @@ from sqlalchemy import Engine
 
 from registry.db import read_session, write_session
 from registry.logs import log
-from registry.provider_tables import ProviderBatch
 from registry.providers import batches, budgets, calls
 from registry.providers.batches import Failure
 from registry.providers.prices import Price
 from registry.settings import Settings
+from registry.tables.providers import ProviderBatch
 from workers.asking import ShouldStop
 from workers.endpoint.engine import STOP_SECONDS
 from workers.errors import EngineError, InterruptedScoringError

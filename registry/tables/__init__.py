@@ -24,9 +24,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from registry import account_tables as _account_models  # noqa: F401 - its tables belong to the same metadata
-from registry import provider_tables as _provider_models  # noqa: F401 - these as well
 from registry.db import Base, Digest, DoubleArray, JsonDocument, RowId, SmallIntArray, UtcDateTime, database_now
+from registry.tables import accounts as _accounts  # noqa: F401 - its tables belong to the same metadata
+from registry.tables import providers as _providers  # noqa: F401 - these as well
+from registry.tables.checks import one_of
 
 VISIBILITIES = ("public", "members", "hidden")
 MODEL_KINDS = ("huggingface", "gguf", "openai", "external")
@@ -36,11 +37,6 @@ SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
 WITHDRAWAL_KINDS = ("withdrawn", "superseded")
 LINK_KINDS = ("seal", "withdrawal", "snapshot")
 QUEUES = ("cpu", "gpu", "match")
-
-
-def _one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
-    listed = ", ".join(f"'{value}'" for value in values)
-    return CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
 def _between(column: str, low: float, high: float) -> CheckConstraint:
@@ -69,7 +65,7 @@ class BenchmarkVersion(Base):
     __table_args__ = (
         UniqueConstraint("benchmark_id", "version"),
         UniqueConstraint("benchmark_id", "content_digest"),
-        _one_of("visibility", VISIBILITIES),
+        one_of("visibility", VISIBILITIES),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -151,8 +147,8 @@ class ModelRevision(Base):
     __tablename__ = "model_revision"
     __table_args__ = (
         UniqueConstraint("model_id", "number"),
-        _one_of("kind", MODEL_KINDS),
-        _one_of("state", REVISION_STATES),
+        one_of("kind", MODEL_KINDS),
+        one_of("state", REVISION_STATES),
     )
 
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -266,7 +262,7 @@ class Evaluation(Base):
     __tablename__ = "evaluation"
     __table_args__ = (
         UniqueConstraint("specification_digest", "replicate"),
-        _one_of("state", EVALUATION_STATES),
+        one_of("state", EVALUATION_STATES),
         CheckConstraint("(seal IS NULL) = (sealed_at IS NULL)", name="sealed"),
         Index("ix_evaluation_state", "state"),
         # The leaderboard: which evaluations can be compared, and whether a newer replicate stands for one.
@@ -337,8 +333,8 @@ class Shard(Base):
     __tablename__ = "shard"
     __table_args__ = (
         UniqueConstraint("evaluation_id", "ordinal"),
-        _one_of("state", SHARD_STATES),
-        _one_of("queue", QUEUES),
+        one_of("state", SHARD_STATES),
+        one_of("queue", QUEUES),
         CheckConstraint("(state = 'leased') = (lease_until IS NOT NULL)", name="lease"),
         Index("ix_shard_state_queue", "state", "queue"),
     )
@@ -577,7 +573,7 @@ class Withdrawal(Base):
 
     __tablename__ = "withdrawal"
     __table_args__ = (
-        _one_of("kind", WITHDRAWAL_KINDS),
+        one_of("kind", WITHDRAWAL_KINDS),
         CheckConstraint("(kind = 'superseded') = (superseded_by IS NOT NULL)", name="superseded_by"),
         CheckConstraint("reason <> ''", name="reason"),
     )
@@ -600,7 +596,7 @@ class ChainLink(Base):
     """
 
     __tablename__ = "chain_link"
-    __table_args__ = (_one_of("kind", LINK_KINDS), CheckConstraint("position >= 1", name="position"))
+    __table_args__ = (one_of("kind", LINK_KINDS), CheckConstraint("position >= 1", name="position"))
 
     position: Mapped[int] = mapped_column(RowId, primary_key=True, autoincrement=False)
     kind: Mapped[str] = mapped_column(Text)

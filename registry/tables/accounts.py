@@ -20,15 +20,11 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from registry.db import Base, Digest, JsonDocument, RowId, UtcDateTime, database_now
+from registry.tables.checks import one_of
 
 SUBMISSION_STATES: Final = ("requested", "approved", "rejected", "withdrawn")
 DELIVERY_STATES: Final = ("waiting", "delivered", "failed")
 OUTCOMES: Final = ("done", "refused")
-
-
-def _one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
-    listed = ", ".join(f"'{value}'" for value in values)
-    return CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
 class Role(Base):
@@ -108,7 +104,7 @@ class AuditEvent(Base):
 
     __tablename__ = "audit_event"
     __table_args__ = (
-        _one_of("outcome", OUTCOMES),
+        one_of("outcome", OUTCOMES),
         Index("ix_audit_event_at", "at"),
         Index("ix_audit_event_account_id", "account_id"),
     )
@@ -139,7 +135,7 @@ class Submission(Base):
 
     __tablename__ = "submission"
     __table_args__ = (
-        _one_of("state", SUBMISSION_STATES),
+        one_of("state", SUBMISSION_STATES),
         CheckConstraint("(state IN ('approved', 'rejected')) = (decided_at IS NOT NULL)", name="decided"),
         Index("ix_submission_state", "state"),
     )
@@ -231,7 +227,7 @@ class WebhookDelivery(Base):
     """A notice to be sent to a webhook. `attempts` is raised before each; `not_before`: when the next may be made."""
 
     __tablename__ = "webhook_delivery"
-    __table_args__ = (_one_of("state", DELIVERY_STATES), Index("ix_webhook_delivery_state", "state", "not_before"))
+    __table_args__ = (one_of("state", DELIVERY_STATES), Index("ix_webhook_delivery_state", "state", "not_before"))
 
     webhook_id: Mapped[int] = mapped_column(ForeignKey("webhook.id"), primary_key=True)
     notice_id: Mapped[int] = mapped_column(ForeignKey("notice.id"), primary_key=True)

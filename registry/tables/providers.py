@@ -21,16 +21,12 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from registry.db import Base, RowId, UtcDateTime, database_now
+from registry.tables.checks import one_of
 
 CALL_STATES: Final = ("begun", "answered", "failed", "forgotten")
 CALL_OUTCOMES: Final = ("complete", "cut-off", "refused", "filtered")
 BATCH_STATES: Final = ("written", "sent", "submitted", "ended")
 BUDGET_KINDS: Final = ("evaluation", "submission", "account")
-
-
-def _one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
-    listed = ", ".join(f"'{value}'" for value in values)
-    return CheckConstraint(f"{column} IN ({listed})", name=column)
 
 
 class RateLimit(Base):
@@ -59,8 +55,8 @@ class ProviderCall(Base):
         ForeignKeyConstraint(
             ["evaluation_id", "question_id"], ["evaluation_question.evaluation_id", "evaluation_question.question_id"]
         ),
-        _one_of("state", CALL_STATES),
-        _one_of("outcome", CALL_OUTCOMES),
+        one_of("state", CALL_STATES),
+        one_of("outcome", CALL_OUTCOMES),
         CheckConstraint("(state = 'answered') = (text IS NOT NULL)", name="text"),
         Index("ix_provider_call_prompt", "evaluation_id", "question_id", "variant"),
         # A prompt has one answer.
@@ -112,7 +108,7 @@ class ProviderBatch(Base):
 
     __tablename__ = "provider_batch"
     __table_args__ = (
-        _one_of("state", BATCH_STATES),
+        one_of("state", BATCH_STATES),
         CheckConstraint("state <> 'submitted' OR remote_id IS NOT NULL", name="remote_id"),
         # A shard waits for one batch at a time.
         Index(
@@ -142,7 +138,7 @@ class Budget(Base):
     """What an evaluation, a submission or an account's evaluations may cost, in the price list's currency."""
 
     __tablename__ = "budget"
-    __table_args__ = (_one_of("kind", BUDGET_KINDS), CheckConstraint("amount >= 0", name="amount"))
+    __table_args__ = (one_of("kind", BUDGET_KINDS), CheckConstraint("amount >= 0", name="amount"))
 
     kind: Mapped[str] = mapped_column(Text, primary_key=True)
     subject: Mapped[str] = mapped_column(Text, primary_key=True)

@@ -1,0 +1,9 @@
+"""Constraints that several tables share."""
+
+from sqlalchemy import CheckConstraint
+
+
+def one_of(column: str, values: tuple[str, ...]) -> CheckConstraint:
+    """A constraint named after the column: its value is one of `values`, or null."""
+    listed = ", ".join(f"'{value}'" for value in values)
+    return CheckConstraint(f"{column} IN ({listed})", name=column)
