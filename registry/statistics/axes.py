@@ -240,7 +240,9 @@ class _Columns:
         together = np.stack([((counts @ block) ** 2).sum(axis=1) for block in self._blocks], axis=1)
         same = counts**2 @ self._squares
         pairs = drawn**2 - (counts**2).sum(axis=1, keepdims=True)
-        return _Moments((together - same) / pairs, own, counts @ self._plain / drawn)
+        with np.errstate(invalid="ignore"):  # 0/0: one question was drawn every time
+            shared = (together - same) / pairs
+        return _Moments(shared, own, counts @ self._plain / drawn)
 
 
 def _counts(questions: int, resamples: int, seed: int) -> Iterator[Floats]:

@@ -78,7 +78,7 @@ def axes_document(session: Session, evaluation_id: int) -> dict[str, Any]:
             f"evaluation {evaluation_id} was asked in one variant, once; submit it with other --variants, such as "
             "'cyclic*wording', or with --replicate"
         )
-    if len(cells) != math.prod(map(len, levels)):
+    if any(answers.designed[question_id] != len(cells) for question_id in questions):
         raise UsageError(
             f"evaluation {evaluation_id} was asked in a sample of the cells; components need all of them: leave out "
             "'*sample', or see: shuffleboard statistics wordings"

@@ -24,8 +24,8 @@ def product(own):
 
 def test_the_page_says_what_moves_the_accuracy_and_the_json_has_the_same(own, product):
     text = text_of(own.client.get(f"/evaluations/{product}"))
-    assert "The order moves it by 0.0 points, the wording by 57.7 points." in text
-    assert "5 % quantile 0.0 %, 50 % quantile 100.0 %, 95 % quantile 100.0 %." in text
+    assert "The order moves it by 0.0 points , the wording by 57.7 points ." in text
+    assert "50&#8239;% quantile 100.0 %" in text
     assert "question first 0.0 %" in text
     document = own.client.get(f"/api/v1/evaluations/{product}").json
     assert [axis["axis"] for axis in document["axes"]["axes"]] == ["order", "wording"]
