@@ -5,7 +5,6 @@ one more. What is computed: registry/statistics/axes.py.
 """
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from string import Formatter
 from typing import Any, Final
 
 from registry.errors import VariantError
@@ -92,8 +93,8 @@ def read_templates(path: Path) -> dict[str, Any]:
 
 
 def templates_of(content: Mapping[str, Any]) -> tuple[Template, ...]:
-    """The templates of checked content."""
-    return tuple(Template(**template) for template in content["template"])
+    """The templates of stored content, checked again: it may have come with an archive of somebody else's."""
+    return tuple(Template(**template) for template in checked(content, "templates")["template"])
 
 
 def checked(document: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -137,9 +138,13 @@ def _checked_template(document: Any, where: str) -> dict[str, str]:
 def _check_placeholders(key: str, value: str, where: str) -> None:
     allowed = _PLACEHOLDERS.get(key, set())
     try:
-        value.format(**dict.fromkeys(allowed, ""))
-    except (KeyError, IndexError, ValueError):
+        fields = [part[1:] for part in Formatter().parse(value) if part[1] is not None]
+        # Nothing but a name: a width, or an attribute, could be made to exhaust whoever builds the prompt.
+        valid = all(name in allowed and not spec and not conversion for name, spec, conversion in fields)
+    except ValueError:
+        valid = False
+    if not valid:
         listed = ", ".join(f"{{{name}}}" for name in sorted(allowed)) or "none"
         raise VariantError(
             f"{where}: {key} = {value!r}; it may have these placeholders: {listed}, and {{{{ or }}}} for a brace"
-        ) from None
+        )
