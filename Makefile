@@ -15,7 +15,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-scoring bench-import bench-statistics bench-precision bench-web bench-db bench-gpu screenshots check format constraints clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-gpu screenshots check format constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,10 +90,10 @@ docs: setup ## Write the generated pages of docs/ again and build the site into 
 migration: setup ## Draft a migration: what changed of tables, views, triggers, audiences (MESSAGE="Add ...")
 	$(BIN)/python -m migrations.draft "$(MESSAGE)"
 
-bench: bench-statistics bench-scoring ## Measure: bootstrap and scoring, as ratios in one run
+bench: bench-statistics bench-peers ## Measure: bootstrap and scoring, as ratios in one run
 
-bench-scoring: setup peer ## Score the same prompts by the trie, plain batches and lm-evaluation-harness (ARGS=...)
-	$(BIN)/python -m tests.bench.bench_scoring $(ARGS)
+bench-peers: setup peer $(VLLM)/.installed ## Score the same prompts by the trie, lm-evaluation-harness, vLLM and llama.cpp: 4 GB, 20 minutes (ARGS=...)
+	$(BIN)/python -m tests.bench.bench_peers $(ARGS)
 
 bench-statistics: setup ## Time the bootstrap against its plain form
 	$(BIN)/python -m tests.bench.bench_statistics
@@ -101,7 +101,7 @@ bench-statistics: setup ## Time the bootstrap against its plain form
 bench-precision: setup ## Replay evaluations that stop at a stated precision (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_precision $(ARGS)
 
-bench-import: setup services ## Import a million predictions into both databases
+bench-import: setup services ## Import letters of 26 models and a million predictions into both databases (ARGS=...)
 	$(BIN)/python -m tests.bench.bench_import $(ARGS)
 
 bench-web: setup services ## Time the pages on 500 models × 60 benchmarks (ARGS=...)

@@ -8,7 +8,7 @@ import atexit
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    ColumnElement,
     Connection,
     CursorResult,
     DateTime,
@@ -30,6 +31,7 @@ from sqlalchemy import (
     SmallInteger,
     Text,
     Update,
+    bindparam,
     create_engine,
     event,
     func,
@@ -39,7 +41,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.orm import DeclarativeBase, Session
+from sqlalchemy.orm import DeclarativeBase, InstrumentedAttribute, Session
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.expression import FunctionElement
 from sqlalchemy.types import TypeDecorator, TypeEngine
@@ -343,6 +345,14 @@ def read_session(engine: Engine) -> Iterator[Session]:
         if engine.dialect.name == "postgresql":
             session.connection(execution_options={"postgresql_readonly": True})
         yield session
+
+
+def among(column: ColumnElement[int] | InstrumentedAttribute[int], ids: Collection[int]) -> ColumnElement[bool]:
+    """`column IN (ids)` with the numbers written out: of thousands of parameters, binding takes longer than the query.
+
+    It also keeps them out of what a database allows of parameters (32,766 on SQLite as it comes).
+    """
+    return column.in_(bindparam(None, list(ids), BigInteger(), unique=True, expanding=True, literal_execute=True))
 
 
 def changed_one(session: Session, statement: Update) -> bool:

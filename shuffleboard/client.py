@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what the server answers; reading it takes the server's libr
         BenchmarkVersion,
         Board,
         ChangedVisibility,
+        Contamination,
         DeliveryOutcome,
         Estimate,
         EvaluationDocument,
@@ -104,6 +105,7 @@ class Asked(TypedDict, total=False):
     """What to evaluate: `benchmark` and `variants` with their filters, or a suite, or a board.
 
     benchmarks: what a suite's * stands for. subjects, limit, options: only such questions of the benchmark.
+    budget: what a provider may charge for each evaluation.
     """
 
     benchmark: str
@@ -117,6 +119,7 @@ class Asked(TypedDict, total=False):
     subjects: Sequence[str]
     options: int
     priority: int
+    budget: float | None
     queue: Literal["cpu", "gpu"]
     replicate: bool
 
@@ -252,6 +255,10 @@ class Client:
         """Where an evaluation's numbers come from."""
         return cast("Provenance", self._get(f"evaluations/{evaluation_id}/provenance"))
 
+    def contamination(self, evaluation_id: int) -> Contamination:
+        """Whether the order in which the benchmark was published stands out among those that were asked."""
+        return cast("Contamination", self._get(f"evaluations/{evaluation_id}/contamination"))
+
     def verify(self, evaluation_id: int) -> Verification:
         """Has the registry recompute what it stores of a sealed evaluation; needs the scope `maintain`."""
         return cast("Verification", self._get(f"evaluations/{evaluation_id}/verification"))
@@ -289,7 +296,7 @@ class Client:
         return cast("Submission", self._send("POST", "submissions", {"suite": suite, **model}))
 
     def estimate_submission(self, submission_id: int) -> SubmissionEstimate:
-        """What a submission would cost, for maintainers."""
+        """What a submission would cost, for its submitter and for maintainers."""
         return cast("SubmissionEstimate", self._get(f"submissions/{submission_id}/estimate"))
 
     def approve_submission(
@@ -299,9 +306,10 @@ class Client:
         reason: str | None = None,
         queue: Literal["cpu", "gpu"] = "cpu",
         priority: int = 0,
+        budget: float | None = None,
     ) -> Submission:
-        """Registers the model and queues what the suite still needs of it."""
-        body = {"reason": reason, "queue": queue, "priority": priority}
+        """Registers the model and queues what the suite still needs of it; budget: what providers may charge for it."""
+        body = {"reason": reason, "queue": queue, "priority": priority, "budget": budget}
         return cast("Submission", self._send("POST", f"submissions/{submission_id}/approve", body))
 
     def reject_submission(self, submission_id: int, reason: str) -> Submission:

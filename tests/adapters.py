@@ -1,14 +1,21 @@
 """Low-rank adapters, trained for a moment with PEFT."""
 
+import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
+from sqlalchemy import Engine, select
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from registry.db import read_session
+from registry.queue.shards import prompts_of
+from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 
 TEXT = "Question: Which is the capital of France?\nA. Lyon\nB. Paris\nC. Nice\nAnswer: A"
 
@@ -19,17 +26,20 @@ def peft_itself(model: Any, folder: Path) -> Any:
         return PeftModel.from_pretrained(model, folder).eval()
 
 
-def train_adapter(folder: Path, base: Path, *, steps: int = 4, rate: float = 0.02, **options: Any) -> Path:
-    """Writes an adapter of the model in `base`, trained on one text, into `folder`."""
-    tokens = torch.tensor([AutoTokenizer.from_pretrained(base)(TEXT)["input_ids"]])
-    save_adapter(folder, AutoModelForCausalLM.from_pretrained(base), tokens, steps=steps, rate=rate, **options)
+def train_adapter(
+    folder: Path, base: Path, texts: Sequence[str] = (TEXT,), *, steps: int = 4, rate: float = 0.02, **options: Any
+) -> Path:
+    """Writes an adapter of the model in `base`, trained on texts in turn, into `folder`."""
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    tokens = [torch.tensor([tokenizer(text)["input_ids"]]) for text in texts]
+    save_adapter(folder, AutoModelForCausalLM.from_pretrained(base), *tokens, steps=steps, rate=rate, **options)
     return folder
 
 
 def save_adapter(
-    folder: Path, model: Any, tokens: torch.Tensor, *, steps: int = 4, rate: float = 0.02, **options: Any
+    folder: Path, model: Any, *texts: torch.Tensor, steps: int = 4, rate: float = 0.02, **options: Any
 ) -> None:
-    """Trains an adapter of a model, which is changed, on tokens (1, length) and writes it."""
+    """Trains an adapter of a model, which is changed, on texts' tokens (1, length), one a step, and writes it."""
     given: dict[str, Any] = {"r": 4, "lora_alpha": 8, "target_modules": ["q_proj", "v_proj", "down_proj"]} | options
     with torch.random.fork_rng(), _without_remarks():
         torch.manual_seed(0)
@@ -37,11 +47,35 @@ def save_adapter(
     adapted.train()
     trained = [parameter for parameter in adapted.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=rate)
-    for _ in range(steps):
+    for tokens in itertools.islice(itertools.cycle(texts), steps):
         adapted(input_ids=tokens, labels=tokens).loss.backward()
         optimiser.step()
         optimiser.zero_grad()
     adapted.save_pretrained(folder)
+
+
+def check_against_peft(engine: Engine, evaluation_id: int, base: Path, adapter: Path, tolerance: float) -> int:
+    """Compares what a worker stored of each label with PEFT's own forward pass; returns how many prompts there were."""
+    model = peft_itself(AutoModelForCausalLM.from_pretrained(base), adapter)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    with read_session(engine) as session:
+        evaluation = session.get_one(Evaluation, evaluation_id)
+        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
+        questions = session.scalars(select(Question).where(Question.id.in_(asked))).all()
+        items = list(prompts_of(session, evaluation, list(questions)))
+        found = {
+            (row.question_id, row.variant): row.label_logprobs
+            for row in session.scalars(select(Prediction).where(Prediction.evaluation_id == evaluation_id))
+        }
+    assert len(items) == len(found)
+    for item in items:
+        context = tokenizer(item.prompt.text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            logprobs = model(context).logits[0, -1].log_softmax(-1)
+        labels = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in item.prompt.continuations]
+        stored = found[item.question_id, item.variant.ordinal]
+        assert stored == pytest.approx(logprobs[labels].tolist(), abs=tolerance)
+    return len(items)
 
 
 @contextmanager

@@ -1,11 +1,14 @@
 """A llama.cpp server as a process of its own, from the package xllamacpp, for tests that ask a real endpoint.
 
-    python -m tests.llama_server FILE.gguf [--exact]
+    python -m tests.llama_server FILE.gguf [--exact] [--context 2048] [--threads 1]
 
 Its address goes to stdout once it answers. `--exact` computes with a float32 cache and without fused attention, so that
 what is left of a difference is the weights' precision. A key that requests must carry is taken from LLAMA_SERVER_KEY.
+Of threads it has one unless the machine is alone: they wait by spinning, and on a busy machine two of them take a hundred
+times as long.
 """
 
+import argparse
 import os
 import subprocess
 import sys
@@ -24,16 +27,21 @@ MODEL = "SmolLM2-135M-Instruct"
 def main() -> None:
     import xllamacpp
 
-    path, *flags = sys.argv[1:]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("path")
+    parser.add_argument("--exact", action="store_true")
+    parser.add_argument("--context", type=int, default=2048)
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args()
     params = xllamacpp.CommonParams()
-    params.model.path = path
+    params.model.path = given.path
     params.model_alias = {MODEL}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
-    params.n_ctx = 2048
-    # One thread: OpenMP's threads wait by spinning, and on a busy machine two of them take a hundred times as long.
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
-    if "--exact" in flags:
+    params.n_ctx = given.context
+    params.cache_ram_mib = 0  # beside the states in use: prompts of an earlier request are not kept
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = given.threads
+    if given.exact:
         params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
         params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     if "LLAMA_SERVER_KEY" in os.environ:
@@ -46,6 +54,13 @@ def main() -> None:
 @contextmanager
 def llama_server(path: Path, *flags: str, key: str | None = None) -> Iterator[str]:
     """The address of a server of its own, with the path /v1; killed at the end."""
+    with llama_process(path, *flags, key=key) as (url, _):
+        yield url
+
+
+@contextmanager
+def llama_process(path: Path, *flags: str, key: str | None = None) -> Iterator[tuple[str, int]]:
+    """The same, with the server's process id."""
     environment = os.environ | with_library("gomp") | ({"LLAMA_SERVER_KEY": key} if key else {})
     command = [sys.executable, "-m", "tests.llama_server", str(path), *flags]
     with subprocess.Popen(
@@ -55,13 +70,16 @@ def llama_server(path: Path, *flags: str, key: str | None = None) -> Iterator[st
             assert process.stdout is not None
             address = process.stdout.readline().strip()
             assert address, f"the server did not start; run it by hand: {' '.join(command)}"
-            yield f"{address}/v1"
+            yield f"{address}/v1", process.pid
         finally:
             process.kill()
 
 
-def write_float32(source: Path, target: Path) -> None:
-    """Writes a GGUF file again with all of its tensors dequantised to float32, as the local engine computes with."""
+def write_dequantised(source: Path, target: Path, dtype: str = "float32") -> None:
+    """Writes a GGUF file again with its tensors dequantised, as the local engine computes with.
+
+    dtype: `float32`, or `bfloat16` for its matrices; vectors stay float32, since llama.cpp has no other.
+    """
     import gguf
     import numpy as np
 
@@ -72,9 +90,15 @@ def write_float32(source: Path, target: Path) -> None:
             kind = entry.types[0]
             items = entry.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
             writer.add_key_value(name, entry.contents(), kind, items)
-    writer.add_file_type(gguf.LlamaFileType.ALL_F32)
+    narrow = dtype == "bfloat16"
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_BF16 if narrow else gguf.LlamaFileType.ALL_F32)
     for tensor in reader.tensors:
-        writer.add_tensor(tensor.name, gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32))
+        wide = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        if narrow and wide.ndim > 1:
+            kind = gguf.GGMLQuantizationType.BF16
+            writer.add_tensor(tensor.name, gguf.quants.quantize(wide, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(tensor.name, wide)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

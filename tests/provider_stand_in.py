@@ -35,7 +35,10 @@ MANNERS = ("answer", "refuse", "filter", "cut")
 
 @dataclass
 class StandIn:
-    """share: of prompts that are not simply answered, in sixteenths. storm: statuses that the next requests get.
+    """The forms are those that the installed versions of the providers' libraries describe.
+
+    share: of prompts that are not simply answered, in sixteenths. storm: statuses that the next requests get, whose
+    bodies are no answer.
 
     ledger: what was charged, by prompt. arrivals: when requests came, by this process's clock.
     looks: how often somebody looks at a batch before it has ended. fates: of the next batches, see `Batch`; then they
@@ -165,6 +168,7 @@ def _anthropic(manner: str, served: str) -> dict[str, Any]:
             "cache_read_input_tokens": CACHED_TOKENS,
             "cache_creation_input_tokens": 0,
             "output_tokens": WRITTEN_TOKENS,
+            "output_tokens_details": {"thinking_tokens": THOUGHT_TOKENS},
         },
     }
 
@@ -190,7 +194,9 @@ def _google(manner: str, served: str) -> dict[str, Any]:
 def _bedrock(manner: str, _served: str) -> dict[str, Any]:
     return {
         "output": {"message": {"role": "assistant", "content": [{"text": _text(manner)}]}},
-        "stopReason": {"refuse": "refusal", "filter": "content_filtered", "cut": "max_tokens"}.get(manner, "end_turn"),
+        "stopReason": {"refuse": "guardrail_intervened", "filter": "content_filtered", "cut": "max_tokens"}.get(
+            manner, "end_turn"
+        ),
         "usage": {
             "inputTokens": PROMPT_TOKENS - CACHED_TOKENS,
             "outputTokens": WRITTEN_TOKENS,
@@ -316,6 +322,8 @@ class _Desk:
         return {
             "id": batch.id,
             "object": "batch",
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
             "created_at": int(time.time()),
             "metadata": batch.metadata,
             "status": status if ended else "in_progress",

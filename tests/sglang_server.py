@@ -1,22 +1,31 @@
 """A stand-in for SGLang's server, with the model of `tests/vllm_server.py`.
 
-The forms are those that its documentation and tests show; no real one was asked, since it needs a GPU. Its own route,
-/generate, takes `token_ids_logprob`, and lists [log-probability, number, text] under `meta_info`. Of a prompt it lists
-the tokens from `logprob_start_len` on, the first of them without a log-probability.
+Written from the source of SGLang 0.5.23; no real one was asked, since it needs a GPU. Its own route, /generate, lists
+[log-probability, number, text] under `meta_info`, with null for the text: of the prompt from `logprob_start_len` on,
+the first of these tokens without a log-probability; of the written token; and of those of `token_ids_logprob`. The
+cache is read up to `logprob_start_len`. Of the prompt's tokens the last of the vocabulary is listed as 0, since images
+have larger numbers. With priorities, /metrics has the queue twice: of each and of all.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from tests.scripted_server import Answer, Asked
 from tests.vllm_server import HEADERS, VllmServer, Words
 
+VERSION: Final = "0.5.23"
+VOCABULARY_SIZE: Final = 32_000
+
 
 @dataclass
 class SglangServer:
-    """Answers as `sglang.launch_server` would; to be given to `scripted_server`."""
+    """Answers as `sglang.launch_server` would; to be given to `scripted_server`.
 
+    waiting: requests in its queue; None: it was started without `--enable-metrics`.
+    """
+
+    waiting: int | None = None
     seen: set[tuple[int, ...]] = field(default_factory=set)
 
     def __call__(self, asked: Asked) -> Answer:
@@ -25,35 +34,60 @@ class SglangServer:
             ids = Words.ids(asked.document["prompt"])
             return Answer({"tokens": ids, "count": len(ids), "max_model_len": 4096}, headers=HEADERS)
         if asked.path == "/generate":
-            return Answer(self._generate(asked.document), headers=HEADERS)
+            return self._generate(asked.document)
+        if asked.path == "/server_info":
+            return Answer({"tp_size": 1, "internal_states": [{}], "version": VERSION}, headers=HEADERS)
+        if asked.path == "/metrics" and self.waiting is not None:
+            return Answer(figures(self.waiting).encode(), headers=HEADERS)
         if asked.path in ("/v1/models", "/v1/completions"):
             return VllmServer(owner="sglang")(asked)
         return Answer({"detail": "Not Found"}, 404, HEADERS)
 
-    def _generate(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def _generate(self, request: Mapping[str, Any]) -> Answer:
         ids: list[int] = request["input_ids"]
+        start, written = request.get("logprob_start_len", -1), request["sampling_params"]["max_new_tokens"]
+        if start > len(ids):
+            return Answer({"error": {"message": f"req.logprob_start_len={start} is higher than …"}}, 400, HEADERS)
         tokens = [Words.numbered[number] for number in ids]
-        start = request.get("logprob_start_len", len(ids) - 1)
-        listed = [[None, ids[start], None]] + [
-            [Words.logprob("".join(tokens[:place]), tokens[place]), ids[place], None]
-            for place in range(start + 1, len(ids))
+        # Without a start, only the tokens that are written have log-probabilities.
+        begin = len(ids) if start == -1 else start
+        listed = [
+            [
+                None if place == begin else Words.logprob("".join(tokens[:place]), tokens[place]),
+                ids[place] if ids[place] < VOCABULARY_SIZE - 1 else 0,
+                None,
+            ]
+            for place in range(begin, len(ids))
         ]
-        text = "".join(tokens)
-        chosen = [
-            [Words.logprob(text, Words.numbered[number]), number, None]
-            for number in request.get("token_ids_logprob", [])
-        ]
-        cached = max((length for length in range(start + 1) if tuple(ids[:length]) in self.seen), default=0)
+        text, chosen = "".join(tokens), request.get("token_ids_logprob")
+        most_cached = len(ids) - 1 if start == -1 else min(len(ids) - 1, start)
+        cached = max((length for length in range(most_cached + 1) if tuple(ids[:length]) in self.seen), default=0)
         self.seen |= {tuple(ids[:length]) for length in range(1, len(ids) + 1)}
-        return {
-            "text": "",
-            "meta_info": {
-                "id": "1",
-                "finish_reason": {"type": "length", "length": 1},
-                "prompt_tokens": len(ids),
-                "completion_tokens": request["sampling_params"]["max_new_tokens"],
-                "cached_tokens": cached,
-                "input_token_logprobs": listed,
-                "output_token_ids_logprobs": [chosen],
-            },
+        after = Words.logprobs(text)
+        best = max(after, key=after.__getitem__)
+        meta: dict[str, Any] = {
+            "id": "1",
+            "finish_reason": {"type": "length", "length": written},
+            "prompt_tokens": len(ids),
+            "weight_version": "default",
+            "num_retractions": 0,
+            "input_token_logprobs": listed,
+            "output_token_logprobs": [[after[best], Words.numbered.index(best), None]] * written,
+            "output_token_logprobs_length": written,
         }
+        if chosen:
+            meta["input_token_ids_logprobs"] = []
+            meta["output_token_ids_logprobs"] = [
+                [[Words.logprob(text, Words.numbered[number]), number, None] for number in chosen]
+            ] * written
+        meta |= {"reasoning_tokens": 0, "completion_tokens": written, "cached_tokens": cached, "e2e_latency": 0.01}
+        return Answer({"text": best * written, "output_ids": [], "meta_info": meta}, headers=HEADERS)
+
+
+def figures(waiting: int) -> str:
+    """What /metrics says of a queue, with two priorities."""
+    labels = 'engine_type="unified",model_name="tiny",tp_rank="0",pp_rank="0"'
+    lines = [("", waiting), ("0", waiting), ("1", 0)]
+    return "".join(
+        f'sglang:num_queue_reqs{{{labels},priority="{priority}"}} {value:.1f}\n' for priority, value in lines
+    )

@@ -64,8 +64,11 @@ class _Id(IntegerConverter):
     regex = r"[0-9]{1,18}"
 
 
-def create_app(settings: Settings | None = None, *, database_url: str | None = None) -> Flask:
-    """The WSGI application, over `database_url` or the database of the settings. Connects at the first request."""
+def create_app(settings: Settings | None = None, *, database_url: str | None = None, keep_pages: bool = True) -> Flask:
+    """The WSGI application, over `database_url` or the database of the settings. Connects at the first request.
+
+    keep_pages: whether a page that was made once is served again while nothing was written.
+    """
     app = Flask(__name__, static_folder="static", template_folder="templates")
     settings = settings or get_settings()
     if database_url is not None:
@@ -86,7 +89,8 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     responses.install(app)
     identity.install(app, settings)
     frame.install(app, settings)
-    kept.install(app)
+    if keep_pages:
+        kept.install(app)
     apart = (api.blueprint, frame.blueprint, prometheus.blueprint, reference.blueprint)
     for blueprint in (*apart, *dict.fromkeys(page.blueprint for page in _PAGES)):
         app.register_blueprint(blueprint)

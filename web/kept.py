@@ -61,6 +61,7 @@ ENDPOINTS: Final = frozenset(
         "pages.model",
         "pages.models",
         "pages.question",
+        "proof.contamination_page",
         "proof.drift",
         "proof.provenance",
         "proof.withdrawn",
@@ -215,7 +216,10 @@ def _end_turn(_error: BaseException | None) -> None:
 
 def _keep(response: Response) -> Response:
     """Keeps the page that was just made. Runs before the headers that belong to one request are added."""
-    if "keep_as" not in g or "keep_not" in g or response.status_code != HTTPStatus.OK or response.is_streamed:
+    if response.is_streamed:
+        _end_turn(None)  # who reads it slowly keeps nobody waiting
+        return response
+    if "keep_as" not in g or "keep_not" in g or response.status_code != HTTPStatus.OK:
         return response
     if "csrf_token" in g or "Set-Cookie" in response.headers or response.direct_passthrough:
         return response

@@ -74,6 +74,20 @@ class MetricList(TypedDict):
 # Evaluations
 
 
+class Wait(TypedDict):
+    """What an evaluation waits for that no worker can hasten; kind: `batch`, `rate-limit` or `budget`.
+
+    since: null where it is not known. until: when what `ends` says happens; null: not known, or somebody must act.
+    """
+
+    what: str
+    kind: str
+    reason: str
+    ends: str
+    since: Time | None
+    until: Time | None
+
+
 class Progress(TypedDict):
     """How far an evaluation is. Rate and time left are null until something was measured."""
 
@@ -91,6 +105,7 @@ class Progress(TypedDict):
     crashes: int
     workers: int
     no_worker: Annotated[bool, Field(description="It waits on a queue that no live worker serves.")]
+    waits: list[Wait]
     prompts_per_second: float | None
     seconds_left: float | None
     tokens_naive: int | None
@@ -1036,7 +1051,10 @@ class BoardPairs(TypedDict):
 
 
 class BoardRow(TypedDict):
-    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet."""
+    """A model revision on a board. `evaluations` runs along the board's entries; null: not sealed yet.
+
+    cost: what providers charged for them, as far as it is known.
+    """
 
     model: str
     revision: int
@@ -1048,6 +1066,7 @@ class BoardRow(TypedDict):
     complete: bool
     evaluations: list[BoardEvaluation | None]
     values: Annotated[dict[str, BoardValue], Field(description="Column to value.")]
+    cost: float | None
 
 
 class Bootstrap(TypedDict):
@@ -1093,15 +1112,73 @@ class BoardRemoval(TypedDict):
     revision: int
 
 
+class BoardContamination(TypedDict):
+    """What an evaluation of a board shows of contamination: evidence, never a verdict, as of an evaluation alone.
+
+    `p_value` is of this evaluation for itself. `p_holm` is corrected for all evaluations of the board, and `outlier`
+    goes by it.
+    """
+
+    evaluation: int
+    seal: Digest
+    model: str
+    revision: int
+    benchmark: str
+    variants: str
+    questions: int
+    flagged: int
+    other: int
+    level: float
+    seed: int
+    p_value: float
+    p_holm: float
+    outlier: bool
+    why: None
+    measures: dict[str, "OrderMeasure"]
+
+
+class BoardWithoutModel(TypedDict):
+    """What leaving out a model would change: who is first then, and how many others share their tiers with others.
+
+    `tiers` are of each model for itself, `all_tiers` of all at once; null without intervals.
+    """
+
+    model: str
+    revision: int
+    first: list[NamedRevision]
+    tiers: int | None
+    all_tiers: int | None
+
+
+class BoardWithoutOrders(TypedDict):
+    """The fewest orders without which another model is first or level; `of` all orders, up to `tried` were left out.
+
+    Both lists are empty where none of these changes who is first.
+    """
+
+    orders: list[str]
+    first: list[NamedRevision]
+    of: int
+    tried: int
+
+
 class BoardFragility(TypedDict):
-    """What would rank a column's models otherwise; `removal`: of means over questions."""
+    """What would rank a column's models otherwise; `removal`: of means over questions.
+
+    `without_models` has the first models, the best first. `without_orders` is of metrics of answers in each order.
+    """
 
     otherwise: list[BoardOtherwise]
+    without_models: NotRequired[list[BoardWithoutModel]]
+    without_orders: NotRequired[BoardWithoutOrders | None]
     removal: BoardRemoval | None
 
 
 class Board(TypedDict):
-    """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database."""
+    """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
+
+    currency: of what providers charged; null: none charged anything.
+    """
 
     snapshot_version: int
     board: str
@@ -1118,7 +1195,11 @@ class Board(TypedDict):
     withdrawals: NotRequired[int]
     together: NotRequired[Annotated[dict[str, BoardPairs], Field(description="Column to all of its pairs.")]]
     fragile: NotRequired[Annotated[dict[str, BoardFragility], Field(description="Column to what would change it.")]]
+    contamination: NotRequired[
+        Annotated[list[BoardContamination], Field(description="Only of boards that state it; the most extreme first.")]
+    ]
     rows: list[BoardRow]
+    currency: str | None
     as_of: Time
     digest: Digest
     chance: Annotated[dict[str, float], Field(description="Column of accuracy to what guessing gives there.")]
@@ -1222,6 +1303,39 @@ class Clustered(TypedDict):
     metrics: dict[str, ClusteredInterval]
 
 
+class OrderMeasure(TypedDict):
+    """A mean over questions in their published order, what any other order is expected to give, and a p-value.
+
+    Null: it is the same in every order.
+    """
+
+    label: str
+    observed: float
+    expected: float
+    p_value: float | None
+
+
+class Contamination(TypedDict):
+    """Whether the published order is an outlier among the orders that were asked: evidence, never a verdict.
+
+    `p_value` is exact for all measures together, one-sided; `outlier` whether it is at most `level`, as it is for at
+    most that share of models that never saw the benchmark. Both are null, and `why` says why, where the orders that
+    were asked cannot tell. `flagged` questions are left out because of their options, `other` ones because of the
+    orders they were asked in.
+    """
+
+    evaluation: int
+    questions: int
+    flagged: int
+    other: int
+    level: float
+    seed: int
+    p_value: float | None
+    outlier: bool | None
+    why: str | None
+    measures: Annotated[dict[str, OrderMeasure], Field(description="`accuracy` and, where known, `key_logprob`.")]
+
+
 class SampleLook(TypedDict):
     """What was known after so many questions. information: the share of what the precision needs."""
 
@@ -1303,7 +1417,10 @@ class ImportedBoard(TypedDict):
 
 
 class EstimatedEvaluation(TypedDict):
-    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null."""
+    """What one evaluation would cost. `evaluation`: one that is there already. `reason`: why something is null.
+
+    cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.
+    """
 
     evaluation: int | None
     benchmark: str
@@ -1317,6 +1434,8 @@ class EstimatedEvaluation(TypedDict):
     tokens_shared: int | None
     seconds: float | None
     reason: str | None
+    cost: float | None
+    cost_limit: float | None
 
 
 class SampledCost(TypedDict):
@@ -1327,16 +1446,11 @@ class SampledCost(TypedDict):
 
 
 class EstimatedOfModel(EstimatedEvaluation):
-    """The same of a model that is registered. `prompts_sampled`: how many were tokenised.
-
-    cost, cost_limit: what a provider would charge, as earlier answers came out and at most; 0 for any other model.
-    """
+    """The same of a model that is registered. `prompts_sampled`: how many were tokenised."""
 
     model: str
     revision: int
     prompts_sampled: int
-    cost: float | None
-    cost_limit: float | None
     sample: SampledCost | None
 
 
@@ -1400,7 +1514,10 @@ class SubmissionList(TypedDict):
 
 
 class SubmissionEstimate(TypedDict):
-    """What a submission would cost. `problem`: why it could not be queued; then nothing else is known."""
+    """What a submission would cost. `problem`: why it could not be queued; then nothing else is known.
+
+    currency: of what a provider would charge; null: none is asked.
+    """
 
     estimates: list[EstimatedEvaluation]
     questions: NotRequired[int]
@@ -1409,6 +1526,9 @@ class SubmissionEstimate(TypedDict):
     tokens_naive: NotRequired[int | None]
     tokens_shared: NotRequired[int | None]
     seconds: NotRequired[float | None]
+    cost: NotRequired[float | None]
+    cost_limit: NotRequired[float | None]
+    currency: NotRequired[str | None]
     workers: NotRequired[int]
     problem: str | None
 

@@ -229,7 +229,10 @@ def parse_column(text: str) -> Column:
 
 
 class BoardDefinition(_Strict):
-    """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by."""
+    """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by.
+
+    contamination: whether the board states signs of contamination of its evaluations.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -244,6 +247,7 @@ class BoardDefinition(_Strict):
     benchmarks: tuple[Reference, ...] = ()
     columns: tuple[Reference, ...] = Field(min_length=1, max_length=100)
     sort: Reference | None = None
+    contamination: bool = False
 
     @field_validator("name")
     @classmethod
@@ -318,6 +322,12 @@ def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
     return list(Task.model_fields if location[0] == "tasks" else kind.model_fields)
 
 
+ADDED: Final = ("contamination",)
+"""Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
+
+
 def as_document(definition: SuiteDefinition | BoardDefinition) -> dict[str, Any]:
     """A definition as plain JSON, for storing and for its digest."""
-    return definition.model_dump(mode="json")
+    fields = type(definition).model_fields
+    usual = {name for name in ADDED if name in fields and getattr(definition, name) == fields[name].default}
+    return definition.model_dump(mode="json", exclude=usual)

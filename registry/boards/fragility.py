@@ -1,11 +1,13 @@
-"""How little would have to be otherwise for a board to rank otherwise: other tasks, weights or questions.
+"""How little would have to be otherwise for a board to rank otherwise: other tasks, weights, questions, orders, models.
 
 Nothing here is about chance, which rank intervals are about; it is about choices that whoever made the board might have
-made otherwise. Pure functions of per-question values.
+made otherwise. Pure functions of values per question, order or resample.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 import numpy as np
@@ -13,12 +15,48 @@ from numpy.typing import NDArray
 
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.statistics.competition_ranks import RANK_TOLERANCE, ranks
+from registry.statistics.ranks import tiers
+from registry.statistics.simultaneous import compare_all
 
 Array = NDArray[np.float64]
+Answers = NDArray[np.int16]
+"""The answer to each question in each order, shape (questions, orders): RIGHT, NO_ANSWER, ABSENT where the question has
+no such order, or a number above 0 for each wrong option."""
+
+RIGHT: Final = 0
+NO_ANSWER: Final = -1
+ABSENT: Final = -2
 Means = tuple[float | None, ...]
 
 CHALLENGERS: Final = 10
-"""Models below the first that might take its place, when questions are left out: the next ones."""
+"""Models below the first that might take its place, when questions or orders are left out: the next ones."""
+
+LEFT_OUT: Final = 30
+"""Models that are left out one by one: the first ones."""
+
+MOST_SUBSETS: Final = 500
+"""Sets of orders that are left out at most, those of fewest orders first."""
+
+LEAST_ORDERS: Final = 2
+"""A question asked in fewer orders does not say how answers hold up."""
+
+
+def _right(answers: Answers) -> Array:
+    return np.asarray(np.where(answers == ABSENT, np.nan, answers == RIGHT), dtype=np.float64)
+
+
+def _fluctuates(answers: Answers) -> Array:
+    differs = (answers != answers[:, :1]) & (answers != ABSENT)
+    return np.asarray(differs.any(axis=1) | (answers[:, 0] == NO_ANSWER), dtype=np.float64)
+
+
+OF_ORDERS: Final[Mapping[str, Callable[[Answers], Array]]] = {
+    "average_accuracy": lambda answers: np.asarray(np.nanmean(_right(answers), axis=1)),
+    "worst_accuracy": lambda answers: np.asarray(np.nanmin(_right(answers), axis=1)),
+    "best_accuracy": lambda answers: np.asarray(np.nanmax(_right(answers), axis=1)),
+    "fluctuation_rate": _fluctuates,
+}
+"""Metrics of a question that depend on its answers in each order, and on nothing else."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +87,105 @@ class Removal:
     questions: int
     of: int
     model: int
+
+
+@dataclass(frozen=True)
+class WithoutModel:
+    """What leaving out a model changes, besides moving those below it up: who is first then, and whose tiers differ.
+
+    tiers, all_tiers: how many other models no longer share a tier with the same ones; each model for itself, all at
+    once. None where the column has no intervals.
+    """
+
+    model: int
+    first: tuple[int, ...]
+    tiers: int | None
+    all_tiers: int | None
+
+
+@dataclass(frozen=True)
+class WithoutOrders:
+    """The fewest orders whose removal changes who is first, and who is then; both empty where none of those tried does.
+
+    of: how many orders there are; tried: so many of them at most were left out, in every combination.
+    """
+
+    orders: tuple[int, ...]
+    first: tuple[int, ...]
+    of: int
+    tried: int
+
+
+def without_models(
+    values: Sequence[float], samples: Array | None, better: str, questions: int | None
+) -> list[WithoutModel]:
+    """What leaving out each of the first LEFT_OUT models changes, the first one first.
+
+    values: shape (models,); samples: shape (resamples, models), None where there are no intervals; questions: how many
+    the values rest on. Nothing for fewer than three models: one alone has no neighbours.
+    """
+    if len(values) < 3 or better not in ("higher", "lower"):
+        return []
+    everything = np.arange(len(values))
+    before = None if samples is None else _shared_tiers(values, samples, better, questions)
+    order = sorted(everything.tolist(), key=lambda place: values[place], reverse=better == "higher")
+    found = []
+    for model in order[:LEFT_OUT]:
+        rest = np.delete(everything, model)
+        remaining = [values[place] for place in rest.tolist()]
+        first = tuple(int(rest[place]) for place, rank in enumerate(ranks(remaining, better)) if rank == 1)
+        changed: list[int | None] = [None, None]
+        if samples is not None and before is not None:
+            after = _shared_tiers(remaining, samples[:, rest], better, questions)
+            changed = [
+                int((old[np.ix_(rest, rest)] != new).any(axis=1).sum()) for old, new in zip(before, after, strict=True)
+            ]
+        found.append(WithoutModel(model, first, *changed))
+    return found
+
+
+def _shared_tiers(
+    values: Sequence[float], samples: Array, better: str, questions: int | None
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which models share a tier, shape (models, models): each for itself, and all at once."""
+    alone = tiers(values, samples, better, questions)
+    at_once = compare_all(values, samples, better, questions).tiers(values, better)
+    numbers = [np.array([0 if tier is None else tier.number for tier in found]) for found in (alone, at_once)]
+    return np.equal.outer(numbers[0], numbers[0]), np.equal.outer(numbers[1], numbers[1])
+
+
+def fewest_orders(models: Sequence[Sequence[Answers]], metric: str, better: str) -> WithoutOrders | None:
+    """How few orders decide who is first, by a metric of OF_ORDERS.
+
+    models: of each, its answers by task; tasks have the same orders. Sets of orders are left out, smaller ones first,
+    as long as these are no more than MOST_SUBSETS in all and every question keeps LEAST_ORDERS. Of sets of one size it
+    is the first one found that changes who is first. None for fewer than two models, or with too few orders.
+    """
+    of = max(task.shape[1] for own in models for task in own)
+    fewest = min(int((task != ABSENT).sum(axis=1).min()) for own in models for task in own)
+    if len(models) < 2 or fewest <= LEAST_ORDERS:
+        return None
+    patterns = [[np.unique(task, axis=0, return_counts=True) for task in own] for own in models]
+
+    def first(left: Sequence[int]) -> tuple[int, ...]:
+        values = [
+            _average([float(np.average(OF_ORDERS[metric](task[:, left]), weights=counts)) for task, counts in own])
+            for own in patterns
+        ]
+        return tuple(place for place, rank in enumerate(ranks(values, better)) if rank == 1)
+
+    stated = first(range(of))
+    tried = budget = 0
+    for size in range(1, fewest - LEAST_ORDERS + 1):
+        budget += math.comb(of, size)
+        if budget > MOST_SUBSETS:
+            break
+        tried = size
+        for gone in combinations(range(of), size):
+            now = first([order for order in range(of) if order not in gone])
+            if now != stated:
+                return WithoutOrders(gone, now, of, tried)
+    return WithoutOrders((), (), of, tried) if tried else None
 
 
 def otherwise(

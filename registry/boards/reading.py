@@ -1,7 +1,8 @@
 """Reading snapshots: the newest one is what a board shows, older ones are how it stood."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -10,6 +11,9 @@ from registry.boards.unranked import column_chances, unranked
 from registry.errors import NotFoundError
 from registry.lookups import find_board
 from registry.names import split_reference
+from registry.providers.prices import load_prices
+from registry.results.costs import costs_of
+from registry.settings import get_settings
 from registry.tables import Board, BoardSnapshot
 
 
@@ -53,20 +57,31 @@ def snapshots_of(session: Session, reference: str) -> list[BoardSnapshot]:
 def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
     """What is reported of a snapshot, on the page, as JSON and on the command line.
 
-    Its document with digest and time, rows in the board's order, what guessing gives in its columns of accuracy, and
-    who has no rank, with the commands that ask what is missing.
+    Its document with digest and time, rows in the board's order, what guessing gives in its columns of accuracy, who
+    has no rank, with the commands that ask what is missing, and what providers charged for each row's evaluations, as
+    far as that is known; currency: None where nobody charged anything.
     """
     bootstrap = snapshot.document["bootstrap"]
+    rows = board_rows(snapshot)
+    costs = costs_of(session, [item["evaluation"] for row in rows for item in row["evaluations"] if item is not None])
     return {
         **snapshot.document,
         # Text in what is stored, whose digest covers it.
         "bootstrap": bootstrap | {"confidence": float(bootstrap["confidence"])},
-        "rows": board_rows(snapshot),
+        "rows": [row | {"cost": _cost(row, costs)} for row in rows],
+        "currency": load_prices(get_settings().prices).currency if costs else None,
         "as_of": snapshot.as_of,
         "digest": snapshot.digest,
         "chance": column_chances(session, snapshot),
         "unranked": unranked(session, snapshot),
     }
+
+
+def _cost(row: Mapping[str, Any], costs: Mapping[int, float]) -> float | None:
+    known = [
+        costs[item["evaluation"]] for item in row["evaluations"] if item is not None and item["evaluation"] in costs
+    ]
+    return sum(known) if known else None
 
 
 def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
@@ -83,16 +98,32 @@ def board_rows(snapshot: BoardSnapshot) -> list[dict[str, Any]]:
     return sorted(document["rows"], key=key)
 
 
-def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
-    """(rows, columns) of a board for other programs: each column with its interval, rank, rank interval and tier.
+TABLE_PARTS: Final = (
+    "low",
+    "high",
+    "rank",
+    "rank low",
+    "rank high",
+    "tier",
+    "all rank low",
+    "all rank high",
+    "all tier",
+)
+"""What a table for other programs says of a column beside its value."""
 
-    document: as it is shown.
+
+def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """(rows, columns) of a board for other programs: each column with its interval, and its ranks and tiers.
+
+    Those of each model for itself, then, under `all`, of all models at once. document: as it is shown. The cost is a
+    column where a provider charged for something.
     """
     rows = []
     for row in document["rows"]:
-        flat: dict[str, Any] = {key: row[key] for key in ("model", "revision", "complete")}
+        flat: dict[str, Any] = {key: row[key] for key in ("model", "revision", "complete", "cost")}
         for name, value in row["values"].items():
             interval, rank_interval = value["interval"] or (None, None), value["rank_interval"] or (None, None)
+            everywhere = value.get("all_rank_interval") or (None, None)
             flat |= {
                 name: value["value"],
                 f"{name} low": interval[0],
@@ -101,10 +132,12 @@ def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[st
                 f"{name} rank low": rank_interval[0],
                 f"{name} rank high": rank_interval[1],
                 f"{name} tier": value["tier"],
+                f"{name} all rank low": everywhere[0],
+                f"{name} all rank high": everywhere[1],
+                f"{name} all tier": value.get("all_tier"),
             }
         rows.append(flat)
-    columns = ["model", "revision", "complete"]
+    columns = ["model", "revision", "complete"] + (["cost"] if document["currency"] else [])
     for column in document["columns"]:
-        name = column["name"]
-        columns += [name] + [f"{name} {part}" for part in ("low", "high", "rank", "rank low", "rank high", "tier")]
+        columns += [column["name"], *(f"{column['name']} {part}" for part in TABLE_PARTS)]
     return rows, columns

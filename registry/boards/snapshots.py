@@ -9,6 +9,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Engine, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
+from registry.boards.contamination import board_contamination
 from registry.boards.standings import Above, BoardRow, Fragility, Standing, Together, board_standings
 from registry.boards.store import board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
@@ -30,8 +31,8 @@ from registry.tables import (
     Withdrawal,
 )
 
-SNAPSHOT_VERSION: Final = 3
-"""3: ranks and tiers of all models at once."""
+SNAPSHOT_VERSION: Final = 4
+"""3: ranks and tiers of all models at once. 4: without each model, without orders."""
 _DECIMALS: Final = 12
 """Values are kept to so many decimals in a snapshot: databases sum in different orders and differ beyond that."""
 
@@ -139,6 +140,11 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
     sealed, withdrawals = _sealed_and_withdrawn(session, board.id)
     standings = board_standings(session, board)
     flags = _flags(session, standings.rows)
+    contamination = {}
+    if definition.contamination:
+        newest = _newest(session, board.id)
+        known = (newest.document.get("contamination") if newest is not None else None) or []
+        contamination = {"contamination": board_contamination(session, standings.rows, known)}
     return {
         "snapshot_version": SNAPSHOT_VERSION,
         "board": board.name,
@@ -179,6 +185,7 @@ def snapshot_document(session: Session, board: Board) -> dict[str, Any]:
         "withdrawals": withdrawals,
         "together": {name: _all_pairs(together) for name, together in standings.together.items()},
         "fragile": {name: _fragility(found) for name, found in standings.fragile.items()},
+        **contamination,
         "rows": [_row(row, flags) for row in standings.rows],
     }
 
@@ -268,7 +275,7 @@ def _fragility(found: Fragility) -> dict[str, Any]:
     def named(place: int) -> dict[str, Any]:
         return {"model": found.models[place].model.name, "revision": found.models[place].number}
 
-    removal = found.removal
+    removal, orders = found.removal, found.without_orders
     return {
         "otherwise": [
             {
@@ -279,6 +286,19 @@ def _fragility(found: Fragility) -> dict[str, Any]:
             }
             for item in found.otherwise
         ],
+        "without_models": [
+            named(item.model)
+            | {"first": [named(place) for place in item.first], "tiers": item.tiers, "all_tiers": item.all_tiers}
+            for item in found.without_models
+        ],
+        "without_orders": None
+        if orders is None
+        else {
+            "orders": [found.order_names.get(number, str(number)) for number in orders.orders],
+            "first": [named(place) for place in orders.first],
+            "of": orders.of,
+            "tried": orders.tried,
+        },
         "removal": None
         if removal is None
         else {"questions": removal.questions, "of": removal.of, **named(removal.model)},
@@ -349,10 +369,15 @@ def standing_rows(session: Session, snapshot: BoardSnapshot) -> list[dict[str, A
             "rank_low": value["rank_interval"][0] if value["rank_interval"] else None,
             "rank_high": value["rank_interval"][1] if value["rank_interval"] else None,
             "tier": value["tier"],
+            "all_rank_low": everywhere[0],
+            "all_rank_high": everywhere[1],
+            "all_tier": value.get("all_tier"),
         }
         for row in document["rows"]
         for column in document["columns"]
         for value in [row["values"][column["name"]]]
+        # Snapshots of version 2 and older have none.
+        for everywhere in [value.get("all_rank_interval") or (None, None)]
     ]
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +11,18 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import Column
-from registry.boards.fragility import Otherwise, Removal, TaskValues, fewest_questions, otherwise
+from registry.boards.fragility import (
+    CHALLENGERS,
+    Otherwise,
+    Removal,
+    TaskValues,
+    WithoutModel,
+    WithoutOrders,
+    fewest_questions,
+    otherwise,
+    without_models,
+)
+from registry.boards.orders import without_orders
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
@@ -114,6 +125,9 @@ class Fragility:
     models: list[ModelRevision]
     otherwise: list[Otherwise]
     removal: Removal | None
+    without_models: list[WithoutModel]
+    without_orders: WithoutOrders | None
+    order_names: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -169,26 +183,61 @@ def board_standings(session: Session, board: Board) -> BoardStandings:
     fragile = {}
     for column in columns:
         known = [
-            (row.revision, [task[number][column.name].values for task in by_task])
+            (row, [task[number][column.name].values for task in by_task])
             for number, row in enumerate(rows)
             if row.complete and row.standings[column.name].rank is not None
         ]
-        if len(known) > 1 and (found := _fragility(column.metric, tasks, known)) is not None:
+        if len(known) > 1 and (found := _fragility(session, column, entries, known)) is not None:
             fragile[column.name] = found
     together = {name: compared for name, compared in ranked.items() if compared is not None}
     return BoardStandings(rows, together, fragile)
 
 
 def _fragility(
-    metric: str, tasks: Sequence[str], known: Sequence[tuple[ModelRevision, Sequence[TaskValues | None]]]
+    session: Session,
+    column: Column,
+    entries: Sequence[BoardEntry],
+    known: Sequence[tuple[BoardRow, Sequence[TaskValues | None]]],
 ) -> Fragility | None:
-    """None for a metric that is taken over runs."""
+    """known: the ranked rows, with their values by task. None for a metric that is taken over runs."""
     models = [[task for task in values if task is not None] for _, values in known]
+    tasks = list(dict.fromkeys(entry.task for entry in entries))
     if any(len(values) < len(tasks) for values in models):
         return None
-    better, function = METRICS[metric].better, FUNCTIONS_OF_TWO_MEANS.get(metric)
-    removal = fewest_questions(models, better) if function is None else None
-    return Fragility([revision for revision, _ in known], otherwise(models, tasks, better, function), removal)
+    better, function = METRICS[column.metric].better, FUNCTIONS_OF_TWO_MEANS.get(column.metric)
+    rows = [row for row, _ in known]
+    standings = [row.standings[column.name] for row in rows]
+    samples = [standing.samples for standing in standings if standing.samples is not None]
+    fewest, order_names = _without_orders(session, column, entries, rows)
+    return Fragility(
+        [row.revision for row in rows],
+        otherwise(models, tasks, better, function),
+        fewest_questions(models, better) if function is None else None,
+        without_models(
+            [standing.value or 0.0 for standing in standings],
+            np.stack(samples, axis=1) if len(samples) == len(standings) else None,
+            better,
+            min(standing.clusters or standing.n for standing in standings),
+        ),
+        fewest,
+        order_names,
+    )
+
+
+def _without_orders(
+    session: Session, column: Column, entries: Sequence[BoardEntry], rows: Sequence[BoardRow]
+) -> tuple[WithoutOrders | None, dict[int, str]]:
+    """What `without_orders` finds of the first models, counted by their places in `rows`."""
+    by_rank = sorted(range(len(rows)), key=lambda place: rows[place].standings[column.name].rank or 0)
+    places = by_rank[: 1 + CHALLENGERS]
+    of_tasks = list(column_entries("", column, entries).values())
+    evaluations = [
+        [[known for entry in of_task if (known := _evaluation(rows[place], entry)) is not None] for of_task in of_tasks]
+        for place in places
+    ]
+    questions = [[_question_ids(session, entry) for entry in of_task] for of_task in of_tasks]
+    found, names = without_orders(session, column.metric, evaluations, questions)
+    return found and replace(found, first=tuple(places[place] for place in found.first)), names
 
 
 @dataclass

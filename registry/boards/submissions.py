@@ -21,6 +21,8 @@ from registry.lookups import find_suite
 from registry.names import check_name
 from registry.notices import notify
 from registry.people.accounts import Viewer, record
+from registry.providers.budgets import set_budget
+from registry.queue.money import service_of
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
 from registry.settings import Settings
@@ -232,15 +234,16 @@ def _decider(session: Session, submission: Submission) -> str | None:
 def submission_estimate(session: Session, submission: Submission, settings: Settings) -> dict[str, Any]:
     """What the submission would cost, as shown to a maintainer; `problem` says why it could not be submitted."""
     try:
-        revision = _registered(session, submission, settings)
-        return suite_estimate(session, submission.suite, revision) | {"problem": None}
+        request = revision_request(submission.model, settings)
+        service = service_of(request.kind, request.location, request.revision, settings)
+        revision = _registered(session, submission, request)
+        return suite_estimate(session, submission.suite, revision, service=service) | {"problem": None}
     except ShuffleboardError as error:
         return {"estimates": [], "problem": str(error)}
 
 
-def _registered(session: Session, submission: Submission, settings: Settings) -> ModelRevision | None:
+def _registered(session: Session, submission: Submission, request: RevisionRequest) -> ModelRevision | None:
     """The revision that the request means, if it is already registered."""
-    request = revision_request(submission.model, settings)
     query = select(ModelRevision).join(Model).where(Model.name == submission.model["name"])
     return next((row for row in session.scalars(query) if request_of(row) == request), None)
 
@@ -254,14 +257,16 @@ def approve(
     reason: str | None = None,
     queue: str = "cpu",
     priority: int = 0,
+    budget: float | None = None,
     files: ModelFiles | None = None,
     address: str | None = None,
 ) -> Submission:
     """Registers the model and queues what the suite lacks of it; returns the submission.
 
     A model whose files no worker has hashed yet is only registered: `advance` queues its evaluations as soon as it is
-    ready. files: its digests, where known. Raises QueueError, naming who decided, when it is no longer awaiting a
-    decision, and whatever registering and submitting raise; then nothing is stored.
+    ready. files: its digests, where known. budget: what all of it may cost, in the price list's currency. Raises
+    QueueError, naming who decided, when it is no longer awaiting a decision, and whatever registering, submitting and
+    setting the budget raise; then nothing is stored.
     """
     viewer.require("maintain")
     submission = find_submission(session, viewer, submission_id)
@@ -275,6 +280,8 @@ def approve(
     session.flush()
     if revision.state == "ready":
         _submit(session, submission, revision)
+    if budget is not None:
+        set_budget(session, "submission", str(submission.id), budget)
     _tell(session, submission, "approved")
     details = {"revision": f"{revision.model.name}@{revision.number}", "suite": submission.suite}
     record(session, viewer, "submission.approve", str(submission.id), address=address, details=details)

@@ -1,11 +1,12 @@
 """What a suite would cost for a model that may not be registered yet. Read-only.
 
 Prompts are counted exactly. Token counts come from other models that were asked the same questions in the same way, if
-any: the model's own tokenizer is not available. Seconds follow from the model's own measured rate.
+any: the model's own tokenizer is not available. Seconds follow from the model's own measured rate. What a provider
+would charge follows from the price list: as the model's earlier answers came out, and at most.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -17,33 +18,60 @@ from registry.errors import ProtocolError
 from registry.lookups import find_suite, find_version
 from registry.prompting.protocols import find_definition
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, parse_variants
+from registry.providers.prices import load_prices
 from registry.queue.claims import live_workers
 from registry.queue.estimate import tokens_per_second
-from registry.queue.evaluations import build_specification, question_filter
+from registry.queue.evaluations import build_specification, check_written, question_filter, select_questions
+from registry.queue.money import Charge, Service, charge, measured
+from registry.queue.shards import prompt_of
+from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Protocol, Question, Shard, VariantSet
 
-SUMS = ("questions", "prompts", "prompts_left", "tokens_naive", "tokens_shared", "seconds")
+SUMS: Final = (
+    "questions",
+    "prompts",
+    "prompts_left",
+    "tokens_naive",
+    "tokens_shared",
+    "seconds",
+    "cost",
+    "cost_limit",
+)
+SAMPLED: Final = 50
+"""Questions of each benchmark whose prompts are written, to know how long they are."""
 
 
 def suite_estimate(
-    session: Session, suite: str, revision: ModelRevision | None = None, *, queue: str = "cpu"
+    session: Session,
+    suite: str,
+    revision: ModelRevision | None = None,
+    *,
+    queue: str = "cpu",
+    service: Service | None = None,
 ) -> dict[str, Any]:
     """The cost of each evaluation of a suite, and their sums; None where something is not known, with the reason.
 
-    revision: the model's, where it is registered: what is scored already is then not counted again.
+    revision: the model's, where it is registered: what is scored already is then not counted again. service: the
+    provider's that would be asked; without one nothing is charged, and `currency` is None.
     Raises the ShuffleboardError that submitting the suite would raise, as far as reading can tell.
     """
     usable = revision if revision is not None and revision.state == "ready" else None
     rows = [
-        _estimate(session, asked, usable, queue) for asked in evaluations_of_suite(session, find_suite(session, suite))
+        _estimate(session, asked, usable, queue, service)
+        for asked in evaluations_of_suite(session, find_suite(session, suite))
     ]
     sums = {name: _sum(row[name] for row in rows) for name in SUMS}
-    return {"estimates": rows, **sums, "workers": live_workers(session)}
+    currency = None if service is None else load_prices(get_settings().prices).currency
+    return {"estimates": rows, **sums, "currency": currency, "workers": live_workers(session)}
 
 
-def _estimate(session: Session, asked: Asked, revision: ModelRevision | None, queue: str) -> dict[str, Any]:
+def _estimate(
+    session: Session, asked: Asked, revision: ModelRevision | None, queue: str, service: Service | None
+) -> dict[str, Any]:
     version = find_version(session, asked.benchmark)
     protocol = find_definition(session, asked.protocol, asked.shots)
+    if service is not None:
+        check_written(f"model {service.name}", service.endpoint.provider, protocol)
     if asked.shots > version.few_shot_examples:
         raise ProtocolError(
             f"{asked.shots} shots requested, but the few-shot pool of {version.benchmark.name} holds "
@@ -62,10 +90,24 @@ def _estimate(session: Session, asked: Asked, revision: ModelRevision | None, qu
         "questions": questions,
         "prompts": prompts,
         "prompts_left": left,
+        "cost": 0.0,
+        "cost_limit": 0.0,
     }
     if not left:
         return row | {"tokens_naive": 0, "tokens_shared": 0, "seconds": 0.0, "reason": None}
     naive, shared = _tokens_of_others(session, version, protocol, variants)
+    if service is not None:
+        money = _charge(session, asked, revision, version, protocol, variants, left, service)
+        others = None if naive is None else round(naive * left)
+        tokens = others if money.tokens is None else money.tokens
+        return row | {
+            "tokens_naive": tokens,
+            "tokens_shared": tokens,
+            "seconds": None,
+            "reason": money.reason or "how long a provider takes is not known",
+            "cost": money.cost,
+            "cost_limit": money.most,
+        }
     rate = None if revision is None else tokens_per_second(session, revision.id, queue)
     reason = None
     if shared is None:
@@ -80,6 +122,34 @@ def _estimate(session: Session, asked: Asked, revision: ModelRevision | None, qu
         "seconds": None if rate is None or shared is None else round(shared * left / rate, 1),
         "reason": reason,
     }
+
+
+def _charge(
+    session: Session,
+    asked: Asked,
+    revision: ModelRevision | None,
+    version: BenchmarkVersion,
+    protocol: dict[str, Any],
+    variants: VariantSetDefinition,
+    prompts: int,
+    service: Service,
+) -> Charge:
+    questions = select_questions(
+        session, version, limit=asked.limit, subjects=asked.subjects or (), options=asked.options
+    )
+    sampled = questions[:: max(1, len(questions) // SAMPLED)][:SAMPLED]
+    texts = []
+    for question in sampled:
+        shape = QuestionShape(question.external_id, question.n_options, question.answer)
+        first = variants.variants(shape)[0].ordinal
+        texts.append(prompt_of(session, protocol, variants, question, first)[1].text)
+    protocol_row = session.scalar(select(Protocol).filter_by(digest=specification_digest(protocol)))
+    known = (
+        measured(session, revision.id, protocol_row.id, version.id)
+        if revision is not None and protocol_row is not None
+        else None
+    )
+    return charge(service, protocol, known, texts, prompts, get_settings())
 
 
 def _count(

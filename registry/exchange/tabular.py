@@ -6,7 +6,7 @@ Every cell is escaped for its format: models, boards and variants are named by u
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -46,11 +46,12 @@ def spreadsheet_cell(value: Any) -> Any:
     return utc_text(value) if isinstance(value, datetime) else value
 
 
-def csv_text(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Rows as CSV; NULL is an empty cell."""
+def csv_text(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, heading: bool = True) -> str:
+    """Rows as CSV; NULL is an empty cell. heading: whether the names of the columns come first."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(columns)
+    if heading:
+        writer.writerow(columns)
     writer.writerows([spreadsheet_cell(row[column]) for column in columns] for row in rows)
     return lines.getvalue()
 

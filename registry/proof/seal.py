@@ -16,7 +16,7 @@ from registry.metrics import METRICS
 from registry.proof import chain
 from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.results.asked import asked
-from registry.results.bulk import renew_statistics
+from registry.results.bulk import insert_rows, renew_statistics
 from registry.results.computed import computed_metrics
 from registry.results.designs import METHOD as REPEATED
 from registry.results.intervals import METHOD, NONE, evaluation_intervals, intervals_together, resamples_of
@@ -123,8 +123,7 @@ def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf])
         {"evaluation_id": evaluation_id, "question_id": leaf.question_id, "leaf": leaf.leaf, "prompts": leaf.prompts}
         for leaf in leaves_of
     ]
-    if rows:
-        session.execute(insert(QuestionSeal.__table__), rows)  # type: ignore[arg-type]
+    insert_rows(session, QuestionSeal, rows)
     sources = [
         {"evaluation_id": evaluation_id, "seal": source, "predictions": predictions}
         for source, predictions in copied_from(session, evaluation_id).items()

@@ -5,7 +5,8 @@ that calls under way can cost. So a budget is kept whatever the answers cost.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.orm import Session
@@ -14,6 +15,9 @@ from registry.errors import NotFoundError, QueueError, UsageError
 from registry.tables import Evaluation
 from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 from registry.tables.providers import BUDGET_KINDS, Budget, ProviderCall
+
+MOST: Final = 1e12
+"""No budget is larger."""
 
 Subject = tuple[str, str]
 """Kind and subject of a budget."""
@@ -38,8 +42,8 @@ def set_budget(session: Session, kind: str, subject: str, amount: float | None) 
     """
     if kind not in BUDGET_KINDS:
         raise UsageError(f"budget kind {kind!r}: use one of {', '.join(BUDGET_KINDS)}")
-    if amount is not None and not 0 <= amount < 1e12:
-        raise UsageError(f"budget {amount}: give an amount from 0 to 1e12")
+    if amount is not None and not 0 <= amount <= MOST:
+        raise UsageError(f"budget {amount:g}: give an amount from 0 to {MOST:g}")
     subject = _checked(session, kind, subject)
     row = session.get(Budget, (kind, subject), with_for_update=True)
     if amount is None:
@@ -150,13 +154,24 @@ def settle(session: Session, subjects: Sequence[Subject], was_held: float, spent
     )
 
 
-def why_paused(session: Session, evaluation_id: int) -> str | None:
-    """The budget that has no room for its dearest call; None where there is none."""
+@dataclass(frozen=True)
+class Full:
+    """A budget that has no room for a call that can cost so much."""
+
+    row: Budget
+    most: float
+
+    def __str__(self) -> str:
+        return _full(self.row, self.most)
+
+
+def full_budget(session: Session, evaluation_id: int) -> Full | None:
+    """The budget that has no room for an evaluation's dearest call; None where there is none."""
     dearest = session.scalar(
         select(func.max(ProviderCall.cost_limit)).where(ProviderCall.evaluation_id == evaluation_id)
     )
     rows = session.scalars(select(Budget).where(_among(subjects_of(session, evaluation_id))).order_by(Budget.kind))
-    return next((_full(row, dearest or 0.0) for row in rows if row.spent + (dearest or 0.0) > row.amount), None)
+    return next((Full(row, dearest or 0.0) for row in rows if row.spent + (dearest or 0.0) > row.amount), None)
 
 
 def _full(row: Budget, most: float) -> str:

@@ -50,13 +50,19 @@ def reserve(session: Session, key: str, limits: Limits, tokens: int) -> float:
 
 def place(row: RateLimit, limits: Limits, tokens: int, now: datetime) -> float:
     """`reserve` on a locked row, at a time."""
-    burst = timedelta(seconds=BURST_SECONDS)
-    start = max(now, row.not_before or now, row.requests_free_at - burst, row.tokens_free_at - burst)
+    start = waits_until(row, now) or now
     if limits.requests_per_minute is not None:
         row.requests_free_at = max(row.requests_free_at, start) + _share(limits.requests_per_minute, 1)
     if limits.tokens_per_minute is not None:
         row.tokens_free_at = max(row.tokens_free_at, start) + _share(limits.tokens_per_minute, tokens)
     return (start - now).total_seconds()
+
+
+def waits_until(row: RateLimit, now: datetime) -> datetime | None:
+    """When a request that came now could begin; None: at once."""
+    burst = timedelta(seconds=BURST_SECONDS)
+    start = max(row.not_before or now, row.requests_free_at - burst, row.tokens_free_at - burst)
+    return start if start > now else None
 
 
 def _share(limit: int, amount: int) -> timedelta:

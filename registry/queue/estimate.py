@@ -14,7 +14,7 @@ from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import live_workers
-from registry.queue.money import Charge, charge
+from registry.queue.money import Charge, charge, measured, service_of
 from registry.queue.sampling import cost_of
 from registry.queue.shards import shard_prompts
 from registry.settings import get_settings
@@ -138,7 +138,7 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
                 sampled = sum(map(len, shards))
                 alone = [text for listed in texts for text in listed]
                 left = sum(shard.prompts for shard in undone)
-                money = charge(session, evaluation, alone, left, get_settings())
+                money = _charge(session, evaluation, alone, left)
                 writes = "answer" in definition
                 planned.append(_Planned(facts, evaluation.model_revision, texts, sampled, writes, money))
             for revision in {item.revision for item in planned}:
@@ -146,6 +146,15 @@ def _plan(engine: Engine, plan: Plan) -> list[_Planned]:
         finally:
             session.rollback()
     return planned
+
+
+def _charge(session: Session, evaluation: Evaluation, texts: Sequence[str], prompts: int) -> Charge | None:
+    revision, settings = evaluation.model_revision, get_settings()
+    service = service_of(revision.kind, revision.location, revision.requested_revision, settings)
+    if service is None:
+        return None
+    known = measured(session, revision.id, evaluation.protocol_id, evaluation.benchmark_version_id)
+    return charge(service, evaluation.protocol.definition, known, texts, prompts, settings)
 
 
 def sampled_shards(shards: Sequence[Shard]) -> list[Shard]:

@@ -135,14 +135,10 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
 def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
     """Raises ProtocolError where a model cannot be asked this way, whatever worker asks it."""
     provider = provider_of(revision.location or "", get_settings()) if revision.kind == "openai" else None
-    if provider is not None and "answer" not in protocol:
-        raise ProtocolError(
-            f"protocol {protocol['name']}: model {revision.model.name} revision {revision.number} is served by "
-            f"{provider}, which gives written answers only; use a protocol that generates, such as select-letter"
-        )
+    name = f"model {revision.model.name} revision {revision.number}"
+    check_written(name, provider, protocol)
     if not protocol["chat_template"]:
         return
-    name = f"model {revision.model.name} revision {revision.number}"
     if revision.kind != "openai" and revision.chat_template is None:
         raise ProtocolError(
             f"protocol {protocol['name']}: {name} has no chat template; use a protocol without one, or a model "
@@ -152,6 +148,15 @@ def check_askable(revision: ModelRevision, protocol: dict[str, Any]) -> None:
         raise ProtocolError(
             f"protocol {protocol['name']}: {name} is on an endpoint, which formats conversations itself and "
             "gives no log-probabilities of what follows; use a protocol without chat template, or one that generates"
+        )
+
+
+def check_written(model: str, provider: str | None, protocol: dict[str, Any]) -> None:
+    """Raises ProtocolError where a provider would be asked for anything but written answers."""
+    if provider is not None and "answer" not in protocol:
+        raise ProtocolError(
+            f"protocol {protocol['name']}: {model} is served by {provider}, which gives written answers only; use a "
+            "protocol that generates, such as select-letter"
         )
 
 

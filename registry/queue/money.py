@@ -1,13 +1,14 @@
 """What asking a provider would cost, before anything is asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.providers.prices import load_prices
-from registry.revisions.endpoints import find_endpoint, load_endpoints
+from registry.revisions.endpoints import Endpoint, find_endpoint, load_endpoints
 from registry.settings import Settings
 from registry.tables import Evaluation
 from registry.tables.providers import ProviderCall
@@ -28,25 +29,37 @@ class Charge:
     reason: str | None
 
 
-def charge(
-    session: Session, evaluation: Evaluation, texts: Sequence[str], prompts: int, settings: Settings
-) -> Charge | None:
-    """What an evaluation's prompts would cost; None where no provider serves the model.
+@dataclass(frozen=True)
+class Service:
+    """A model that a provider serves. name: of the model, at the provider."""
 
-    texts: of a sample of the prompts. prompts: how many there are in all.
+    endpoint: Endpoint
+    name: str
+
+
+def service_of(kind: str, location: str | None, name: str | None, settings: Settings) -> Service | None:
+    """The provider's service that a model revision is on; None where no provider serves it.
+
+    kind, location, name: the revision's, whether it is registered or asked for.
     """
-    revision = evaluation.model_revision
     endpoints = load_endpoints(settings.endpoints)
-    location, model = revision.location or "", revision.requested_revision or ""
-    if revision.kind != "openai" or not any(endpoint.covers(location) for endpoint in endpoints.values()):
+    if kind != "openai" or not any(endpoint.covers(location or "") for endpoint in endpoints.values()):
         return None
-    endpoint = find_endpoint(endpoints, location)
-    if endpoint.provider is None:
-        return None
-    listed = load_prices(settings.prices)
-    price = listed.find(endpoint.provider, model)
-    if price is not None and endpoint.batch:
-        price = price.in_batch()
+    endpoint = find_endpoint(endpoints, location or "")
+    return None if endpoint.provider is None else Service(endpoint, name or "")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Mean tokens of the answers of a model to a benchmark under a protocol."""
+
+    prompt: float
+    cached: float
+    written: float
+
+
+def measured(session: Session, revision_id: int, protocol_id: int, benchmark_version_id: int) -> Measured | None:
+    """What earlier answers took; None where there is none."""
     prompt, cached, written = session.execute(
         select(
             func.avg(ProviderCall.prompt_tokens),
@@ -55,21 +68,44 @@ def charge(
         )
         .join(Evaluation, Evaluation.id == ProviderCall.evaluation_id)
         .where(
-            Evaluation.model_revision_id == revision.id,
-            Evaluation.protocol_id == evaluation.protocol_id,
-            Evaluation.benchmark_version_id == evaluation.benchmark_version_id,
+            Evaluation.model_revision_id == revision_id,
+            Evaluation.protocol_id == protocol_id,
+            Evaluation.benchmark_version_id == benchmark_version_id,
             ProviderCall.state == "answered",
         )
     ).one()
-    measured = prompt is not None and written is not None
-    tokens = round(prompts * float(prompt + written)) if measured else None
+    if prompt is None or written is None:
+        return None
+    return Measured(float(prompt), float(cached or 0), float(written))
+
+
+def charge(
+    service: Service,
+    definition: Mapping[str, Any],
+    known: Measured | None,
+    texts: Sequence[str],
+    prompts: int,
+    settings: Settings,
+) -> Charge:
+    """What prompts under a protocol would cost.
+
+    definition: of the protocol, one that generates. known: of earlier answers. texts: of a sample of the prompts.
+    prompts: how many there are in all.
+    """
+    listed = load_prices(settings.prices)
+    provider = service.endpoint.provider or ""
+    price = listed.find(provider, service.name)
+    if price is not None and service.endpoint.batch:
+        price = price.in_batch()
+    tokens = None if known is None else round(prompts * (known.prompt + known.written))
     if price is None:
-        reason = f"{model} of {endpoint.provider} is not on the price list; add it to the file of SHUFFLEBOARD_PRICES"
+        reason = f"{service.name} of {provider} is not on the price list; add it to the file of SHUFFLEBOARD_PRICES"
         return Charge(tokens, None, None, listed.currency, reason)
-    limit = evaluation.protocol.definition["generation"]["max_tokens"] + (endpoint.thinking_tokens(model) or 0)
+    limit = definition["generation"]["max_tokens"] + (service.endpoint.thinking_tokens(service.name) or 0)
     most = sum(price.at_most(text, limit) for text in texts) * prompts / max(1, len(texts))
-    if not measured:
+    if known is None:
         reason = "no answer of the model under this protocol was measured yet; the cost is the most it can be"
         return Charge(None, None, most, listed.currency, reason)
-    each = price.of(1, 0, 0) * float(prompt - (cached or 0)) + price.of(1, 1, 0) * float(cached or 0)
-    return Charge(tokens, prompts * (each + price.of(0, 0, 1) * float(written)), most, listed.currency, None)
+    uncached = price.of(1, 0, 0) * (known.prompt - known.cached)
+    each = uncached + price.of(1, 1, 0) * known.cached + price.of(0, 0, 1) * known.written
+    return Charge(tokens, prompts * each, most, listed.currency, None)

@@ -12,9 +12,11 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session
 from registry.lookups import find_evaluation
-from registry.providers.budgets import why_paused
+from registry.providers.budgets import full_budget
 from registry.queue.claims import queues_without_worker, worker_is_live
 from registry.queue.display import progress_display
+from registry.queue.waits import Wait, waits_of
+from registry.settings import get_settings
 from registry.tables import Shard, Worker
 
 FINISHED: Final = ("complete", "failed", "cancelled", "paused")
@@ -53,7 +55,8 @@ class Progress:
     """How far an evaluation is.
 
     elapsed_s: seconds of scoring, summed over its workers; None before the first shard is done. workers: live ones that
-    score it now. no_worker: its shards wait on a queue that no live worker serves. error: of a parked shard.
+    score it now. no_worker: its shards wait on a queue that no live worker serves. waits: for what no worker can
+    hasten. error: of a parked shard.
     """
 
     evaluation_id: int
@@ -72,6 +75,7 @@ class Progress:
     tokens_computed: int | None
     workers: int = 0
     no_worker: bool = False
+    waits: tuple[Wait, ...] = ()
     error: str | None = None
 
     @property
@@ -135,6 +139,7 @@ class Progress:
             "crashes": self.crashes,
             "workers": self.workers,
             "no_worker": self.no_worker,
+            "waits": [wait.document() for wait in self.waits],
             "prompts_per_second": None if rate is None else round(rate, 3),
             "seconds_left": None if left is None else round(left, 1),
             "tokens_naive": self.tokens_naive,
@@ -157,17 +162,24 @@ def progress_of_several(session: Session, ids: Iterable[int]) -> dict[int, Progr
     active = [row["evaluation_id"] for row in rows if row["state"] in ACTIVE]
     workers = _workers_on(session, active) if active else {}
     waiting = _waiting_without_worker(session, active) if active else set()
+    waits = waits_of(session, {row["evaluation_id"]: row["state"] for row in rows}, get_settings())
     errors = _errors(session, [row["evaluation_id"] for row in rows if row["failures"] or row["shards_failed"]])
     return {
         row["evaluation_id"]: Progress(
             **{name: _number(value) for name, value in row.items()},
             workers=workers.get(row["evaluation_id"], 0),
             no_worker=row["evaluation_id"] in waiting,
+            waits=tuple(waits.get(row["evaluation_id"], ())),
             error=errors.get(row["evaluation_id"])
-            or (why_paused(session, row["evaluation_id"]) if row["state"] == "paused" else None),
+            or (_why_paused(session, row["evaluation_id"]) if row["state"] == "paused" else None),
         )
         for row in rows
     }
+
+
+def _why_paused(session: Session, evaluation_id: int) -> str | None:
+    full = full_budget(session, evaluation_id)
+    return None if full is None else str(full)
 
 
 def _number(value: Any) -> Any:
@@ -256,6 +268,7 @@ def _note(progress: Progress, *, helped: bool) -> str:
     if progress.no_worker and not helped and not progress.finished:
         return "no live worker"
     parts = [] if progress.state == "running" else [progress.state]
+    parts += [wait.what for wait in progress.waits]
     if progress.shards_failed:
         parts.append(f"{progress.shards_failed} shards failed")
     if progress.prompts_per_second and not progress.finished:

@@ -1,4 +1,4 @@
-"""Bulk inserts of predictions: COPY on PostgreSQL, executemany on SQLite. Plain inserts: a conflict is an error."""
+"""Bulk inserts: COPY on PostgreSQL, executemany on SQLite. Plain inserts: a conflict is an error."""
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -8,26 +8,26 @@ from math import isfinite
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Boolean, Connection, Dialect, Double, SmallInteger, Text, text
+from sqlalchemy import BigInteger, Boolean, Connection, Dialect, Double, SmallInteger, Table, Text, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
-from registry.db import Digest, DoubleArray, SmallIntArray
+from registry.db import Base, Digest, DoubleArray, SmallIntArray
 from registry.schema.planner import ANALYZE
 from registry.tables import Prediction
 
 MANY_ROWS: Final = 2000
 """From so many on, a plan made without statistics costs more than collecting them."""
 
-_COLUMNS = Prediction.__table__.columns
-_LISTED = ", ".join(_COLUMNS.keys())
-_EMPTY = dict.fromkeys(_COLUMNS.keys())
-_values = itemgetter(*_COLUMNS.keys())
-
 
 def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None:
-    """Inserts rows, given as column name to value; absent columns are NULL.
+    """Inserts predictions, as `insert_rows` does."""
+    insert_rows(session, Prediction, rows)
+
+
+def insert_rows(session: Session, of: type[Base], rows: Sequence[dict[str, Any]]) -> None:
+    """Inserts rows of a table without generated columns, given as column name to value; absent columns are NULL.
 
     Past SQLAlchemy's own insert, which spends more on each row than the database does.
     Raises the database's IntegrityError when a key is there already or a constraint is broken.
@@ -35,19 +35,21 @@ def insert_predictions(session: Session, rows: Sequence[dict[str, Any]]) -> None
     if not rows:
         return
     connection = session.connection()
+    form = _form(of)
     if connection.dialect.name == "postgresql":
         driver = connection.connection.cursor()
-        statement = f"COPY prediction ({_LISTED}) FROM STDIN (FORMAT BINARY)"
-        with sqlalchemy_errors(connection, "COPY prediction"), driver.copy(statement) as copy:
+        statement = f"COPY {form.name} ({form.listed}) FROM STDIN (FORMAT BINARY)"
+        with sqlalchemy_errors(connection, f"COPY {form.name}"), driver.copy(statement) as copy:
             copy.write(_SIGNATURE)
             for start in range(0, len(rows), _ROWS_SENT):
-                copy.write(b"".join(map(_binary_row, rows[start : start + _ROWS_SENT])))
+                copy.write(b"".join(map(form.binary, rows[start : start + _ROWS_SENT])))
             copy.write(_END)
     else:
-        marks = ", ".join("?" * len(_COLUMNS))
-        statement = f"INSERT INTO prediction ({_LISTED}) VALUES ({marks})"  # noqa: S608 - our own columns
+        marks = ", ".join("?" * len(form.columns))
+        statement = f"INSERT INTO {form.name} ({form.listed}) VALUES ({marks})"  # noqa: S608 - our own columns
         # exec_driver_sql hands the rows to executemany and turns the driver's errors into SQLAlchemy's.
-        connection.exec_driver_sql(statement, [tuple(values) for values in _driver_values(rows, connection.dialect)])
+        values = form.driver_values(rows, connection.dialect)
+        connection.exec_driver_sql(statement, [tuple(row) for row in values])
 
 
 _KNOWN: Final = text("""
@@ -111,7 +113,6 @@ def sqlalchemy_errors(connection: Connection, statement: str) -> Iterator[None]:
 _SIGNATURE: Final = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END: Final = b"\xff\xff"
 _NULL: Final = b"\xff\xff\xff\xff"
-_COUNT: Final = struct.pack(">h", len(_COLUMNS))
 _ROWS_SENT: Final = 500
 """Rows that are handed to the driver at once."""
 _LENGTH: Final = struct.Struct(">i").pack
@@ -153,26 +154,42 @@ _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     DoubleArray: partial(_numbers, 701, "d"),
     SmallIntArray: partial(_numbers, 21, "h"),
 }
-_IN_ORDER: Final = tuple(_ENCODERS[type(column.type)] for column in _COLUMNS)
 
 
-def _binary_row(row: dict[str, Any]) -> bytes:
-    values = map(row.get, _EMPTY)
-    return _COUNT + b"".join(
-        [_NULL if value is None else encode(value) for encode, value in zip(_IN_ORDER, values, strict=True)]
-    )
+class _Form:
+    """How the rows of one table are written."""
+
+    def __init__(self, of: type[Base]) -> None:
+        table = of.__table__
+        assert isinstance(table, Table)
+        self.name, self.columns = table.name, list(table.columns)
+        names = table.columns.keys()
+        self.listed = ", ".join(names)
+        self._empty = dict.fromkeys(names)
+        self._values = itemgetter(*names)
+        self._count = struct.pack(">h", len(self.columns))
+        self._encoders = tuple(_ENCODERS[type(column.type)] for column in self.columns)
+
+    def binary(self, row: dict[str, Any]) -> bytes:
+        """A row of PostgreSQL's binary COPY."""
+        values = map(row.get, self._empty)
+        return self._count + b"".join(
+            [_NULL if value is None else encode(value) for encode, value in zip(self._encoders, values, strict=True)]
+        )
+
+    def driver_values(self, rows: Sequence[dict[str, Any]], dialect: Dialect) -> Iterator[list[Any]]:
+        """Each row's values in the order of the columns, as the driver takes them."""
+        convert: list[tuple[int, Callable[[Any, Dialect], Any]]] = [
+            (place, column.type.process_bind_param)
+            for place, column in enumerate(self.columns)
+            if isinstance(column.type, TypeDecorator)
+        ]
+        for row in rows:
+            values = list(self._values(self._empty | row))
+            for place, to_driver in convert:
+                if values[place] is not None:
+                    values[place] = to_driver(values[place], dialect)
+            yield values
 
 
-def _driver_values(rows: Sequence[dict[str, Any]], dialect: Dialect) -> Iterator[list[Any]]:
-    """Each row's values in the order of the columns, as the driver takes them."""
-    convert: list[tuple[int, Callable[[Any, Dialect], Any]]] = [
-        (place, column.type.process_bind_param)
-        for place, column in enumerate(_COLUMNS)
-        if isinstance(column.type, TypeDecorator)
-    ]
-    for row in rows:
-        values = list(_values(_EMPTY | row))
-        for place, to_driver in convert:
-            if values[place] is not None:
-                values[place] = to_driver(values[place], dialect)
-        yield values
+_form = cache(_Form)

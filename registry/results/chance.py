@@ -7,6 +7,7 @@ from sqlalchemy import column as column_of
 from sqlalchemy import func, select, table
 from sqlalchemy.orm import Session
 
+from registry.db import among
 from registry.statistics.guessing import corrected
 from registry.tables import Question, QuestionScore
 
@@ -33,7 +34,7 @@ def chances(session: Session, evaluation_ids: Iterable[int], scope: str = "all")
             func.count().label("questions"),
         )
         .join(Question, Question.id == score.question_id)
-        .where(score.evaluation_id.in_(list(evaluation_ids)))
+        .where(among(score.evaluation_id, list(evaluation_ids)))
         .group_by(score.evaluation_id, Question.n_options, score.variants, "has_original", "tested")
     )
     if scope != "all":

@@ -6,7 +6,7 @@ take the session first.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
@@ -30,6 +30,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
+from registry.db import among
 from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
@@ -57,6 +58,8 @@ UNFINISHED: Final = ("queued", "running", "paused", "failed")
 TEXT_COLUMNS: Final = ("model", "benchmark", "variants", "protocol")
 SORTS: Final = (*TEXT_COLUMNS, "shots", "scored", "sealed_at", *METRICS)
 """What the leaderboard can be sorted by."""
+AT_ONCE: Final = 2000
+"""Rows that are read together where all are wanted: some twenty megabytes, and few enough statements."""
 GROUP_COLUMNS: Final = ("benchmark", "variants", "protocol", "shots")
 """What the members of a group have in common."""
 
@@ -107,8 +110,12 @@ def group_key(row: Row) -> tuple[Any, ...]:
         row["protocol"],
         row["shots"],
         row["protocol_id"],
-        json.dumps(row["part"], sort_keys=True),
+        _part(row),
     )
+
+
+def _part(row: Row) -> str:
+    return "null" if row["part"] is None else json.dumps(row["part"], sort_keys=True)
 
 
 def split_by_group(rows: Sequence[Row]) -> list[list[Row]]:
@@ -257,6 +264,14 @@ def complete_rows(
 
     metrics: those that rows hold, with `counts`: metric to n and interval.
     """
+    ids, total = _complete_ids(session, asked, ordering, limit, offset)
+    return _ranked_rows(session, ids, asked.scope, ordering, metrics), total
+
+
+def _complete_ids(
+    session: Session, asked: Selection, ordering: Ordering, limit: int | None, offset: int
+) -> tuple[list[int], int]:
+    """The evaluations of a page, and how many there are in all."""
     found = count_groups(session, asked)
     total = sum(group["evaluations"] for group in found)
     last = total if limit is None else min(total, offset + limit)
@@ -267,17 +282,45 @@ def complete_rows(
     else:
         query = _members(session, asked, ordering).limit(last - offset).offset(offset) if last > offset else None
         ids = [] if query is None else [row[0] for row in session.execute(query)]
+    return ids, total
+
+
+def _ranked_rows(
+    session: Session, ids: Sequence[int], scope: str, ordering: Ordering, metrics: Sequence[str]
+) -> list[Row]:
     wanted = tuple(dict.fromkeys((*metrics, ordering.rank_metric)))
-    rows = _rows(session, ids, asked.scope, wanted)
-    ranks = _ranks(session, rows.values(), ordering.rank_metric, asked.scope)
+    rows = _rows(session, ids, scope, wanted)
+    ranks = _ranks(session, rows.values(), ordering.rank_metric, scope)
     if ordering.above_chance:
-        guessed = chances(session, ids, asked.scope)
+        guessed = chances(session, ids, scope)
         for evaluation_id, row in rows.items():
             row["above_chance"] = above_chance(row, guessed.get(evaluation_id, {}))
     for evaluation_id, row in rows.items():
         row["rank"] = ranks.get(evaluation_id)
         row["not_ranked"] = not_ranked(row, ordering.rank_metric)
-    return [rows[evaluation_id] for evaluation_id in ids], total
+    return [rows[evaluation_id] for evaluation_id in ids]
+
+
+def all_rows(
+    session: Session, asked: Selection, ordering: Ordering, metrics: Sequence[str] = ALL_NAMES
+) -> Iterator[list[Row]]:
+    """Every row, the complete ones first, at most AT_ONCE at a time: of the others only the ids are in memory."""
+    ids, _ = _complete_ids(session, asked, ordering, None, 0)
+    rows: list[Row] = []
+    for start in range(0, len(ids), AT_ONCE):
+        rows = _ranked_rows(session, ids[start : start + AT_ONCE], asked.scope, ordering, metrics)
+        if len(rows) == AT_ONCE:
+            yield rows
+            rows = []
+    offset = 0
+    while more := incomplete_rows(session, asked, limit=AT_ONCE - len(rows), offset=offset, metrics=metrics)[0]:
+        offset += len(more)
+        rows += more
+        if len(rows) == AT_ONCE:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
 
 
 def _grouped_ids(
@@ -329,7 +372,7 @@ def _key(row: Row) -> tuple[int, int, int]:
 
 def _place(row: Row) -> tuple[Any, ...]:
     """What evaluations that were asked the same have in common."""
-    return (*_key(row), json.dumps(row["part"], sort_keys=True))
+    return (*_key(row), _part(row))
 
 
 def _in_order(found: list[Row], ordering: Ordering) -> list[Row]:
@@ -438,7 +481,7 @@ def _by_counting(measured: Select[Any], metric: str, ids: Sequence[int]) -> Sele
         else other.value >= one.value + RANK_TOLERANCE
     )
     same = and_(*(one[name] == other[name] for name in _SAME))
-    return select(one.id, 1 + func.count().filter(better)).where(same, one.id.in_(ids)).group_by(one.id)
+    return select(one.id, 1 + func.count().filter(better)).where(same, among(one.id, ids)).group_by(one.id)
 
 
 def _by_ordering(measured: Select[Any], metric: str, ids: Sequence[int]) -> Select[Any]:
@@ -450,7 +493,7 @@ def _by_ordering(measured: Select[Any], metric: str, ids: Sequence[int]) -> Sele
         range_=FrameClause(None, RANK_TOLERANCE, FrameClauseType.UNBOUNDED, FrameClauseType.PRECEDING),
     )
     ranked = select(member.id, rank.label("rank")).subquery().c
-    return select(ranked.id, ranked.rank).where(ranked.id.in_(ids))
+    return select(ranked.id, ranked.rank).where(among(ranked.id, ids))
 
 
 # Rows
@@ -499,7 +542,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
         .join(Benchmark, Benchmark.id == BenchmarkVersion.benchmark_id)
         .join(Protocol, Protocol.id == Evaluation.protocol_id)
         .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
-        .where(Evaluation.id.in_(ids))
+        .where(among(Evaluation.id, ids))
     )
     flags = _flags(session, ids)
     rows = {
@@ -511,7 +554,7 @@ def _rows(session: Session, ids: Sequence[int], scope: str, metrics: Sequence[st
     of = EvaluationMetric
     measured = (
         select(of.evaluation_id, of.metric, of.value, of.n, of.interval_low, of.interval_high)
-        .where(of.evaluation_id.in_(ids), _scope(of.scope, scope), of.metric.in_(metrics))
+        .where(among(of.evaluation_id, ids), _scope(of.scope, scope), of.metric.in_(metrics))
         .order_by(of.definition_version)
     )
     for evaluation_id, metric, value, n, low, high in session.execute(measured):
@@ -528,12 +571,12 @@ def _flags(session: Session, ids: Sequence[int]) -> dict[int, Row]:
     """What a reader should know of an evaluation: scored by several engines; copies of what was withdrawn since."""
     mixed = (
         select(Shard.evaluation_id)
-        .where(Shard.evaluation_id.in_(ids))
+        .where(among(Shard.evaluation_id, ids))
         .group_by(Shard.evaluation_id)
         .having(func.count(Shard.engine_fingerprint_id.distinct()) > 1)
     )
     c = evaluation_sources.c
-    copied = select(c.evaluation_id).where(c.evaluation_id.in_(ids), c.withdrawn)
+    copied = select(c.evaluation_id).where(among(c.evaluation_id, ids), c.withdrawn)
     several, doubtful = set(session.scalars(mixed)), set(session.scalars(copied))
     return {item: {"mixed_engines": item in several, "copies_withdrawn": item in doubtful} for item in ids}
 
@@ -560,7 +603,7 @@ def _scored(session: Session, ids: Iterable[int]) -> dict[int, int]:
     query = (
         select(EvaluationQuestion.evaluation_id, func.count())
         .join(Shard, Shard.id == EvaluationQuestion.shard_id)
-        .where(Shard.state == "done", EvaluationQuestion.evaluation_id.in_(list(ids)))
+        .where(Shard.state == "done", among(EvaluationQuestion.evaluation_id, list(ids)))
         .group_by(EvaluationQuestion.evaluation_id)
     )
     return {row[0]: row[1] for row in session.execute(query)}

@@ -52,7 +52,9 @@ option_probability: Final = _view("option_probability")
 
 def rows_of(session: Session, query: Executable) -> list[Row]:
     """A query's rows by column name, numbers as plain Python numbers."""
-    return [{key: _number(value) for key, value in row.items()} for row in session.execute(query).mappings()]
+    result = session.execute(query)
+    names = tuple(result.keys())
+    return [dict(zip(names, map(_number, row), strict=True)) for row in result]
 
 
 def _number(value: Any) -> Any:

@@ -44,7 +44,8 @@ class Endpoint(BaseModel):
     requests_per_minute, tokens_per_minute: what its key allows, over all workers; None: no limit. provider: whose
     service it is, which is then asked through the provider's own library, for written answers alone. reasoning_models:
     names, or patterns such as o3*, of models that think before they answer; reasoning_tokens: how much, beside what the
-    protocol allows. batch: ask through the provider's batch service, for less money and within a day.
+    protocol allows; adaptive_thinking: those of them that decide this by themselves (Anthropic's). batch: ask through
+    the provider's batch service, for less money and within a day.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +62,7 @@ class Endpoint(BaseModel):
     provider: Literal["openai", "azure", "openrouter", "anthropic", "google", "bedrock"] | None = None
     reasoning_models: tuple[str, ...] = ()
     reasoning_tokens: int = Field(16_384, ge=1024)
+    adaptive_thinking: tuple[str, ...] = ()
     batch: bool = False
 
     @model_validator(mode="after")
@@ -83,6 +85,10 @@ class Endpoint(BaseModel):
         """How much a model may think; None where it is no reasoning model."""
         reasons = any(fnmatchcase(model, pattern) for pattern in self.reasoning_models)
         return self.reasoning_tokens if reasons else None
+
+    def thinks_adaptively(self, model: str) -> bool:
+        """Whether a reasoning model decides by itself how much it thinks."""
+        return any(fnmatchcase(model, pattern) for pattern in self.adaptive_thinking)
 
     def covers(self, url: str) -> bool:
         """Whether a canonical URL is the prefix or lies below it; whole path segments count."""

@@ -69,18 +69,25 @@ class Comparisons:
 
         It holds whatever the dependence between pairs, and asks of each pair only whether its models are alike;
         `told_apart` also asks which is better. Near the limit the two can disagree.
-        Source: Holm, *A Simple Sequentially Rejective Multiple Test Procedure* (1979).
         """
         upper = np.triu_indices(len(self.p_values), 1)
-        pairs = self.p_values[upper]
-        order = np.argsort(pairs)[: np.count_nonzero(~np.isnan(pairs))]  # NaN sorts last
-        raised = np.maximum.accumulate(pairs[order] * np.arange(order.size, 0, -1))
-        corrected = np.full(pairs.size, np.nan)
-        corrected[order] = np.minimum(raised, 1)
+        corrected = holm(self.p_values[upper])
         result = np.full(self.p_values.shape, np.nan)
         result[upper] = corrected
         result.T[upper] = corrected
         return result
+
+
+def holm(p_values: Floats) -> Floats:
+    """P-values after Holm's correction for all of them, shape (tests,); NaN stays NaN and counts for no test.
+
+    Source: Holm, *A Simple Sequentially Rejective Multiple Test Procedure* (1979).
+    """
+    order = np.argsort(p_values)[: np.count_nonzero(~np.isnan(p_values))]  # NaN sorts last
+    raised = np.maximum.accumulate(p_values[order] * np.arange(order.size, 0, -1))
+    corrected = np.full(p_values.size, np.nan)
+    corrected[order] = np.minimum(raised, 1)
+    return corrected
 
 
 def compare_all(

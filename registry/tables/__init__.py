@@ -763,7 +763,8 @@ class BoardStanding(Base):
     """A model revision's value in one column of a snapshot, with its rank among the complete ones.
 
     `value` NULL: a part of it is missing or undefined. Ranks are NULL until every entry of the board is sealed.
-    `rank_low` … `rank_high`: percentile interval of the rank. Models of one `tier` are not told apart.
+    `rank_low` … `rank_high`: percentile interval of the rank. Models of one `tier` are not told apart. Both are of each
+    model for itself, `all_rank_low`, `all_rank_high` and `all_tier` of all models at once.
     """
 
     __tablename__ = "board_standing"
@@ -783,6 +784,9 @@ class BoardStanding(Base):
     rank_low: Mapped[int | None] = mapped_column(Integer)
     rank_high: Mapped[int | None] = mapped_column(Integer)
     tier: Mapped[int | None] = mapped_column(Integer)
+    all_rank_low: Mapped[int | None] = mapped_column(Integer)
+    all_rank_high: Mapped[int | None] = mapped_column(Integer)
+    all_tier: Mapped[int | None] = mapped_column(Integer)
 
 
 class PublishedResult(Base):

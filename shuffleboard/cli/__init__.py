@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 import click
-from click.exceptions import NoSuchCommand
+from click.exceptions import NoSuchCommand, NoSuchOption
 from click.shell_completion import CompletionItem
 
 from registry import __version__
@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "published": "Show results published in papers.",
     "statistics": "Compare evaluations; noise, PriDe, bootstraps, guessing.",
     "export": "Write results as files for other programs.",
+    "publish": "Write a board as a site of files, for any web server.",
     "submissions": "Review submissions.",
     "webhooks": "Manage webhooks.",
     "provenance": "Show where an evaluation's numbers come from.",
@@ -92,6 +93,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.statistics import statistics as command
         case "export":
             from shuffleboard.cli.exports import export_command as command
+        case "publish":
+            from shuffleboard.cli.publish import publish as command
         case "submissions":
             from shuffleboard.cli.submissions import submissions as command
         case "webhooks":
@@ -123,6 +126,9 @@ def load(name: str) -> click.Command:
         case _:
             raise LookupError(name)
     return with_examples(command, name)
+
+
+_NUMBERS: Final = (type(click.INT), type(click.FLOAT))
 
 
 class LazyGroup(click.Group):
@@ -232,7 +238,14 @@ def _forget_output() -> None:
 
 
 def _taught(error: click.ClickException) -> click.ClickException:
-    """The error with the value that was probably meant, or with where evaluations have their numbers."""
+    """The error with the value that was probably meant, or with where evaluations have their numbers.
+
+    A number below 0 in the place of an argument looks like an option.
+    """
+    if isinstance(error, NoSuchOption) and error.option_name[1:2].isdecimal() and error.ctx is not None:
+        arguments = [param for param in error.ctx.command.params if isinstance(param, click.Argument)]
+        number = next((param for param in arguments if isinstance(param.type, _NUMBERS)), None)
+        return error if number is None else click.BadParameter("it cannot be below 0.", error.ctx, number)
     if not isinstance(error, click.BadParameter) or error.param is None:
         return error
     given = re.match(r"'(.*?)' is not ", error.message)

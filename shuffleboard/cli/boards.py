@@ -356,21 +356,24 @@ def print_board(document: dict[str, Any]) -> None:
             "model": row["model"],
             "revision": row["revision"],
             **{name: _value(row["values"][name]) for name in names},
+            "cost": row["cost"],
             "sealed": f"{sum(item is not None for item in row['evaluations'])} of {len(row['evaluations'])}",
         }
         for row in document["rows"]
     ]
     headings = {"rank": "Rank", "tier": "Tier", "all": "All at once", "model": "Model", "revision": "Rev."}
-    headings |= {name: name for name in names} | {"sealed": "Sealed"}
+    priced = {"cost": f"Cost ({document['currency']})"} if document["currency"] else {}
+    headings |= {name: name for name in names} | priced | {"sealed": "Sealed"}
     # The column that ranks stays longest.
     others = [name for name in reversed(names) if name != document["sort"]]
-    drop = ("sealed", "revision", "tier", "all", *others, document["sort"])
+    drop = ("sealed", "revision", "tier", "all", *priced, *others, document["sort"])
     print_table(rows, headings, "no model has a sealed evaluation of this board yet", drop=drop)
     together = document.get("together", {}).get(document["sort"])
     if together is not None and together["neighbours"]:
+        told, of = together["neighbours_told_apart"], together["neighbours"]
+        pairs = "pair" if of == 1 else "pairs"
         note(
-            f"{together['neighbours_told_apart']} of {together['neighbours']} pairs of neighbours can be told apart by "
-            f"{document['sort']}, all pairs compared at once"
+            f"{told} of {of} {pairs} of neighbours can be told apart by {document['sort']}, all pairs compared at once"
         )
     for name, chance in document["chance"].items():
         note(f"guessing gives {show(chance)} in {name}")

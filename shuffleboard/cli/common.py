@@ -4,9 +4,9 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 from sqlalchemy import Engine, make_url
@@ -21,9 +21,17 @@ from registry.settings import Settings, get_settings
 FIRST_PAUSE_SECONDS: Final = 0.5
 LAST_PAUSE_SECONDS: Final = 8.0
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, everything else on stderr."
 )
+
+
+def budget_option(summary: str) -> Callable[[F], F]:
+    """`--budget AMOUNT`, in the price list's currency."""
+    kind = click.FloatRange(min=0)
+    return click.option("--budget", type=kind, default=None, metavar="AMOUNT", help=summary)
 
 
 def settings_of() -> Settings:

@@ -15,6 +15,7 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import IngestError, QueueError, UsageError
 from registry.lookups import find_evaluation
 from registry.prompting.variants import VARIANT_KINDS, parse_variants
+from registry.providers.budgets import set_budget
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates
 from registry.queue.evaluations import move
@@ -25,12 +26,12 @@ from registry.results.selection import evaluation_conditions
 from registry.schema.audiences import AUDIENCES, Audience
 from registry.settings import Settings
 from registry.tables import EVALUATION_STATES, QUEUES, Evaluation, ModelRevision
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.models import register_of_hub
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
-from shuffleboard.cli.tables import print_table, table_options
+from shuffleboard.cli.tables import print_table, show, table_options
 
 NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
 
@@ -142,9 +143,15 @@ def _precision(asked: dict[str, Any]) -> dict[str, Any]:
 
 @evaluations.command("submit")
 @_asks
+@budget_option("What each evaluation may cost at most, where a provider is asked; it is paused when that is reached.")
 @click.option("--wait", is_flag=True, help="Wait until it is complete, with a progress bar.")
 @json_option
-def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: ARG001 - it always prints JSON
+def submit_command(
+    budget: float | None,
+    wait: bool,
+    as_json: bool,  # noqa: ARG001 - it always prints JSON
+    **asked: Any,
+) -> None:
     """Queue MODEL on BENCHMARK under a set of variants; prints {"evaluation": ID}.
 
     With --suite or --board, everything still missing is queued, and {"evaluations": [ID, …]} printed; for a suite on
@@ -162,6 +169,9 @@ def submit_command(wait: bool, as_json: bool, **asked: Any) -> None:  # noqa: AR
     with write_session(engine) as session:
         found = plan(session)
         ids = [evaluation.id for evaluation, _ in found]
+        if budget is not None:
+            for evaluation_id in ids:
+                set_budget(session, "evaluation", str(evaluation_id), budget)
         told = [(evaluation.id, evaluation.prompts, new) for evaluation, new in found]
     for evaluation_id, prompts, new in told:
         note(
@@ -438,7 +448,12 @@ def show_command(evaluation_id: int, watch: bool, as_json: bool) -> None:
         print_json(progress.document() | {"cost": cost})
         return
     for key, value in progress.document().items():
-        click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
+        if key != "waits":
+            click.echo(f"{key.replace('_', ' '):18} {'–' if value is None else value}")
+    for wait in progress.waits:
+        since = "" if wait.since is None else f" since {show(wait.since)}"
+        until = "" if wait.until is None else f" at {show(wait.until)}"
+        note(f"it {wait.what}{since}: {wait.reason}; {wait.ends}{until}")
     if cost is not None:
         known = "–" if cost["cost"] is None else f"{cost['cost']:.4f} {cost['currency']}"
         click.echo(f"{'cost':18} {known}")

@@ -18,7 +18,7 @@ from shuffleboard.cli.tables import print_table, show, table_options
 
 @click.group()
 def statistics() -> None:
-    """Compare evaluations; noise, PriDe, CoRA's bootstrap, guessing, power."""
+    """Compare evaluations; noise, PriDe, CoRA's bootstrap, contamination, guessing, power."""
 
 
 @statistics.command("compare")
@@ -291,6 +291,39 @@ def clusters_command(evaluation_id: int, by_subject: bool, as_json: bool) -> Non
 
 def _interval_text(interval: list[float] | None) -> str | None:
     return None if interval is None else " … ".join(map(show, interval))
+
+
+@statistics.command("contamination")
+@click.argument("evaluation_id", type=int, metavar="ID")
+@table_options
+@json_option
+def contamination_command(evaluation_id: int, as_json: bool) -> None:
+    """Test whether the order in which the benchmark was published stands out among the orders that were asked.
+
+    For evaluations with the variants cyclic or full. An outlier is evidence that the model was trained on the
+    benchmark, not proof; and a model that was trained on it need not be one.
+    """
+    from registry.results.contamination import contamination_document
+
+    with read_session(engine_of(settings_of())) as session:
+        document = contamination_document(session, evaluation_id)
+    if as_json:
+        print_json(document)
+        return
+    if document["p_value"] is None:
+        click.echo(f"evaluation {evaluation_id}: nothing can be told, since {document['why']}")
+        return
+    found = "an outlier" if document["outlier"] else "no outlier"
+    click.echo(
+        f"{document['questions']} questions: the published order is {found} (p = {document['p_value']:.4f}; at most "
+        f"{document['level']:.0%} of models that never saw it are outliers)"
+    )
+    rows = [
+        measure | {"p_value": None if measure["p_value"] is None else f"{measure['p_value']:.4f}"}
+        for measure in document["measures"].values()
+    ]
+    headings = {"label": "Mean over questions", "observed": "As published", "expected": "Otherwise", "p_value": "p"}
+    print_table(rows, headings, "no measure")
 
 
 @statistics.command("power")

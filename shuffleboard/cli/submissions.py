@@ -18,7 +18,7 @@ from registry.db import MAX_INTEGER, read_session, write_session
 from registry.people.accounts import OPERATOR
 from registry.tables import QUEUES
 from registry.tables.accounts import SUBMISSION_STATES
-from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+from shuffleboard.cli.common import budget_option, engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.estimates import print_estimate
 from shuffleboard.cli.models import inspect_here
 from shuffleboard.cli.tables import print_table, show, table_options
@@ -97,8 +97,11 @@ def show_command(submission_id: int, as_json: bool) -> None:
     show_default=True,
     help="Higher is scored first.",
 )
+@budget_option("What the submission may cost at most, where a provider is asked; it is paused when that is reached.")
 @json_option
-def approve_command(submission_id: int, reason: str | None, queue: str, priority: int, as_json: bool) -> None:
+def approve_command(
+    submission_id: int, reason: str | None, queue: str, priority: int, budget: float | None, as_json: bool
+) -> None:
     """Approve a submission: register its model and queue what the suite still needs of it.
 
     Without a broker the model's files are fetched and hashed here, as `models add` does; otherwise a worker does that,
@@ -112,7 +115,15 @@ def approve_command(submission_id: int, reason: str | None, queue: str, priority
     files = None if request is None else inspect_here(request, settings)
     with write_session(engine) as session:
         approved = approve(
-            session, OPERATOR, submission_id, settings, reason=reason, queue=queue, priority=priority, files=files
+            session,
+            OPERATOR,
+            submission_id,
+            settings,
+            reason=reason,
+            queue=queue,
+            priority=priority,
+            budget=budget,
+            files=files,
         )
         document = submission_document(session, approved)
     if as_json:

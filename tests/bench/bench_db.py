@@ -38,6 +38,7 @@ from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
 from registry.operations.migrate import upgrade
 from registry.proof.seal import seal
+from registry.results.asked import ASKED
 from registry.results.bulk import renew_statistics
 from registry.results.scores import write_question_scores
 from registry.schema.audiences import AUDIENCES, audience_engine
@@ -90,6 +91,9 @@ class Spent:
     def __add__(self, other: "Spent") -> "Spent":
         return Spent(self.wall + other.wall, self.client + other.client, self.server + other.server)
 
+    def __sub__(self, other: "Spent") -> "Spent":
+        return Spent(self.wall - other.wall, self.client - other.client, self.server - other.server)
+
     @property
     def cpu(self) -> float:
         """Of both."""
@@ -100,13 +104,13 @@ class Spent:
 def spending(*pids: int) -> Iterator[Spent]:
     """Measures what is done inside; pids: of the server's processes."""
     spent = Spent()
-    wall, client, server = time.perf_counter(), time.process_time(), _cpu_seconds(pids)
+    wall, client, server = time.perf_counter(), time.process_time(), cpu_seconds(pids)
     yield spent
     spent.wall, spent.client = time.perf_counter() - wall, time.process_time() - client
-    spent.server = _cpu_seconds(pids) - server
+    spent.server = cpu_seconds(pids) - server
 
 
-def _cpu_seconds(pids: Iterable[int]) -> float:
+def cpu_seconds(pids: Iterable[int]) -> float:
     """Of those that run on this machine."""
     files = [file for file in (Path(f"/proc/{pid}/stat") for pid in pids) if file.exists()]
     fields = [file.read_text().rpartition(")")[2].split() for file in files]
@@ -180,6 +184,7 @@ def seal_one(engine: Engine, kind: Kind, evaluation_id: int) -> Sealed:
 _KEPT: Final = [
     column.name for column in EvaluationMetric.__table__.columns if column.name not in ("evaluation_id", "value")
 ]
+_ASKED: Final = ", ".join(ASKED)
 STAND_IN: Final = (
     (
         "INSERT INTO question_pride (evaluation_id, question_id, estimation, correct) "
@@ -197,7 +202,8 @@ STAND_IN: Final = (
     ),
     (
         "UPDATE evaluation SET state = 'complete', seal = sha256(specification_digest), "
-        "sealed_at = clock_timestamp(), seal_version = 3 WHERE id = :new"
+        f"sealed_at = clock_timestamp(), seal_version = 3, ({_ASKED}) = "
+        f"(SELECT {_ASKED} FROM evaluation AS known WHERE known.id = :like) WHERE id = :new"
     ),
 )
 """Statements that give the evaluation :new what sealing wrote of :like."""
@@ -298,7 +304,7 @@ def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float,
         with ExitStack() as stack:
             watched = [stack.enter_context(watching(each)) for each in _engines(engine)]
             client.get(address)  # makes the connections, so that their processes are known
-            with spending(*_backends(engine)) as spent:
+            with spending(*backends(engine)) as spent:
                 measured = measure(client, engine, address, requests, before=before)
             in_sql = sum(each.seconds for each in watched) / (requests + 2)
         in_order = sorted(measured.seconds)
@@ -308,7 +314,8 @@ def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float,
     return found
 
 
-def _backends(engine: Engine) -> list[int]:
+def backends(engine: Engine) -> list[int]:
+    """Process ids of the server's side of all connections to a database."""
     with read_session(engine) as session:
         return list(
             session.scalars(

@@ -86,7 +86,7 @@ def write_prompts(
 
     Needs the registry, whose code makes the prompts, and a tokenizer of any model.
     """
-    from tests.bench.bench_scoring import make_case, read_questions
+    from tests.bench.prompts import make_case, read_questions
     from workers.engine.encoding import encode_all
     from workers.tokens import ScoringPrompt, tokenise
 
@@ -362,7 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.write_prompts:
         tokenizer = given.tokenizer
         if tokenizer is None:
-            from tests.bench.bench_scoring import smollm2
+            from tests.bench.prompts import smollm2
 
             tokenizer = smollm2(ROOT / "build" / "bench" / "smollm2")
         write_prompts(given.write_prompts, tokenizer, given.questions, given.fewshot, given.subject, given.five_options)

@@ -1,77 +1,190 @@
-"""Imports a million predictions into SQLite and PostgreSQL: `python -m tests.bench.bench_import [LINES]`.
+"""Imports recorded answers into SQLite and PostgreSQL: `python -m tests.bench.bench_import [OPTIONS]`.
 
-Prints, for each engine, lines per second of the whole command (checking, storing, question scores, sealing), its peak
-memory and the bytes per prediction on disk. The outputs are made up, seeded, with probabilities.
+Two files: a table of the letters that 26 models gave on 12,032 questions of ten options, and a million lines with
+probabilities, the answers of one model in every order. They are made up, seeded; --table and --benchmark name real ones.
+
+Reading and storing (checks, rows, question scores) is reported apart from sealing (metrics, intervals, digests). Seconds
+are of CPU, the importer's and the server's, which other work on the machine moves less than the clock.
+
+Options: --lines 1000000  --models 26  --questions 12032  --table FILE --benchmark FILE  --engines sqlite,postgresql
+         --only table | lines
 """
 
+import argparse
 import json
-import os
+import multiprocessing
 import random
 import resource
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
+from typing import Final
 
+from sqlalchemy import text
+
+from registry.benchmarks import import_benchmark, read_benchmark
+from registry.db import get_engine, read_session, write_session
+from registry.exchange.outputs.importer import ImportRequest, import_columns, import_outputs
+from registry.operations.migrate import upgrade
+from registry.prompting.labels import LETTERS
+from registry.revisions.store import RevisionRequest, add_revision
+from tests.bench.bench_db import Spent, backends, cpu_seconds
+from tests.population import question, write_lines
 from tests.services import postgres, postgres_execute
 
-ORDERS = list(permutations(range(4)))
+ORDERS: Final = list(permutations(range(4)))
+SUBJECTS: Final = 14
 
 
-def write_inputs(folder: Path, lines: int) -> tuple[Path, Path]:
-    """A benchmark of four-option questions and outputs for all of their orders."""
+@dataclass(frozen=True)
+class Given:
+    """Files to be imported. table: the outputs are a table of letters; otherwise lines of one model under `full`."""
+
+    name: str
+    benchmark: Path
+    outputs: Path
+    table: bool
+
+
+@dataclass(frozen=True)
+class Measured:
+    """predictions: that were stored. storing: with reading. peak_mb: of the importer. size: of the database in bytes."""
+
+    predictions: int
+    storing: Spent
+    sealing: Spent
+    peak_mb: float
+    size: int
+
+
+def made_up_table(folder: Path, questions: int, models: int) -> Given:
+    """Letters of models that are right more often than not."""
     rng = random.Random(0)
-    benchmark, outputs = folder / "benchmark.jsonl", folder / "outputs.jsonl"
-    questions = lines // len(ORDERS)
-    with benchmark.open("w") as stream:
-        for q in range(questions):
-            options = [f"option {q} {o}" for o in range(4)]
-            record = {"id": f"q{q}", "subject": f"s{q % 57}", "question": f"Question {q}?", "options": options}
-            stream.write(json.dumps(record | {"answer": q % 4}) + "\n")
-    with outputs.open("w") as stream:
-        for q in range(questions):
+    lines = [question(number, subject=f"subject {number % SUBJECTS}", options=10) for number in range(questions)]
+    outputs = folder / "letters.csv"
+    with outputs.open("w", encoding="utf-8") as stream:
+        print("question_id", *(f"model-{number}" for number in range(models)), sep=",", file=stream)
+        for line in lines:
+            chosen = (line["answer"] if rng.random() < 0.5 else rng.randrange(10) for _ in range(models))
+            print(line["id"], *(LETTERS[place] for place in chosen), sep=",", file=stream)
+    return Given(f"letters of {models} models", write_lines(folder / "table.jsonl", lines), outputs, table=True)
+
+
+def made_up_lines(folder: Path, lines: int) -> Given:
+    """Probabilities of one model for all orders of four-option questions."""
+    rng = random.Random(0)
+    questions = [question(number, subject=f"subject {number % 57}") for number in range(lines // len(ORDERS))]
+    outputs = folder / "outputs.jsonl"
+    with outputs.open("w", encoding="utf-8") as stream:
+        for one in questions:
             for variant, order in enumerate(ORDERS):
                 weights = [rng.random() for _ in order]
-                record = {"question_id": f"q{q}", "variant": variant, "order": order, "probabilities": weights}
-                stream.write(json.dumps(record) + "\n")
-    return benchmark, outputs
+                record = {"question_id": one["id"], "variant": variant, "order": order, "probabilities": weights}
+                print(json.dumps(record), file=stream)
+    return Given("lines of one model", write_lines(folder / "lines.jsonl", questions), outputs, table=False)
 
 
-def measure(url: str, benchmark: Path, outputs: Path, lines: int, home: Path) -> None:
-    """One engine: the whole import as a user would run it, from a process of its own."""
-    environment = {**os.environ, "SHUFFLEBOARD_DATABASE_URL": url, "SHUFFLEBOARD_HOME": str(home)}
+def measure(url: str, given: Given) -> Measured:
+    """Imports the files into an empty database, in this process."""
+    upgrade(url)
+    engine = get_engine(url)
+    with write_session(engine) as session:
+        import_benchmark(session, read_benchmark(given.benchmark), name="b")
+        add_revision(session, "m", RevisionRequest("external"))
 
-    def run(*arguments: str) -> None:
-        command = [sys.executable, "-m", "shuffleboard.cli", *arguments]
-        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    def now() -> Spent:
+        server = backends(engine) if engine.dialect.name == "postgresql" else []
+        return Spent(time.perf_counter(), time.process_time(), cpu_seconds(server))
 
-    run("db", "upgrade")
-    run("benchmarks", "import", str(benchmark), "--name", "b")
-    run("models", "add", "m", "--kind", "external")
-    started = time.perf_counter()
-    run("evaluations", "import", str(outputs), "--model", "m", "--benchmark", "b", "--variants", "full")
-    elapsed = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(
-        f"{url.split(':')[0]:22} {lines:>9,} lines {elapsed:7.1f} s {lines / elapsed:9,.0f} lines/s {peak:6.0f} MiB peak"
-    )
+    begun, stored = now(), None
+
+    def report(what: str, _done: int, _total: int | None) -> None:
+        nonlocal stored
+        if what == "sealing" and stored is None:
+            stored = now()
+
+    if given.table:
+        import_columns(engine, given.outputs, benchmark="b", report=report)
+    else:
+        import_outputs(engine, ImportRequest(given.outputs, "m", "b", "full"), report=report)
+    ended = now()
+    assert stored is not None
+    with read_session(engine) as session:
+        predictions = session.scalar(text("SELECT count(*) FROM prediction")) or 0
+        size = "page_count * page_size FROM pragma_page_count, pragma_page_size"
+        if engine.dialect.name == "postgresql":
+            size = "pg_database_size(current_database())"
+        bytes_ = session.scalar(text(f"SELECT {size}")) or 0
+    engine.dispose()
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return Measured(predictions, stored - begun, ended - stored, peak_mb, bytes_)
 
 
-def main() -> None:
-    """Measures SQLite, then PostgreSQL."""
-    lines = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    lines -= lines % len(ORDERS)
+@contextmanager
+def databases(
+    engines: Sequence[str], files: Sequence[Given], folder: Path
+) -> Iterator[Iterator[tuple[str, str, Given]]]:
+    """(engine, URL of an empty database, what to import) of each engine and file."""
+
+    def sqlite() -> Iterator[tuple[str, str, Given]]:
+        for number, given in enumerate(files):
+            yield "SQLite", f"sqlite:///{folder}/{number}.db", given
+
+    if "postgresql" not in engines:
+        yield sqlite()
+        return
+    with postgres() as server:
+
+        def both() -> Iterator[tuple[str, str, Given]]:
+            yield from sqlite() if "sqlite" in engines else ()
+            for number, given in enumerate(files):
+                postgres_execute(server.database_url("postgres"), f"CREATE DATABASE bench{number}")
+                yield "PostgreSQL", server.database_url(f"bench{number}"), given
+
+        yield both()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--lines", type=int, default=1_000_000)
+    parser.add_argument("--models", type=int, default=26)
+    parser.add_argument("--questions", type=int, default=12_032)
+    parser.add_argument("--table", type=Path, help="a real table of letters, and with --benchmark its questions")
+    parser.add_argument("--benchmark", type=Path)
+    parser.add_argument("--engines", default="sqlite,postgresql")
+    parser.add_argument("--only", choices=("table", "lines"))
+    given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        benchmark, outputs = write_inputs(folder, lines)
-        measure(f"sqlite:///{folder}/bench.db", benchmark, outputs, lines, folder)
-        print(f"  {(folder / 'bench.db').stat().st_size / lines:.0f} bytes per prediction, the whole file")
-        with postgres() as server:
-            postgres_execute(server.database_url("postgres"), "CREATE DATABASE bench")
-            url = server.database_url("bench")
-            measure(url, benchmark, outputs, lines, folder)
+        folder, files = Path(name), []
+        if given.only != "lines":
+            real = given.table and Given(given.table.name, given.benchmark, given.table, table=True)
+            files.append(real or made_up_table(folder, given.questions, given.models))
+        if given.only != "table":
+            files.append(made_up_lines(folder, given.lines))
+        print(
+            "| database | import of | predictions | reading and storing, s of CPU (the server's) | predictions/s of CPU "
+            "| sealing, s of CPU (the server's) | by the clock, s | peak MiB | bytes per prediction |\n"
+            + "|---" * 9
+            + "|"
+        )
+        with databases(given.engines.split(","), files, folder) as cases:
+            for engine, url, one in cases:
+                # A process of its own, so that the peak of memory is that of one import.
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    found = pool.apply(measure, (url, one))
+                storing, sealing = found.storing, found.sealing
+                print(
+                    f"| {engine} | {one.name} | {found.predictions:,} | {storing.cpu:.1f} ({storing.server:.1f}) "
+                    f"| {found.predictions / storing.cpu:,.0f} | {sealing.cpu:.1f} ({sealing.server:.1f}) "
+                    f"| {storing.wall:.1f} + {sealing.wall:.1f} | {found.peak_mb:.0f} "
+                    f"| {found.size / found.predictions:.0f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

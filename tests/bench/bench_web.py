@@ -69,6 +69,8 @@ def addresses(
     yield "model", f"/models/{model}"
     yield "benchmark", f"/benchmarks/{benchmark}"
     yield "models", "/models"
+    yield "overview", "/overview"
+    yield "board as CSV", "/leaderboard.csv"
     yield "evaluation", f"/evaluations/{sealed}"
     yield "question explorer, evaluation", f"/evaluations/{explored}"
     yield "question explorer, flips", f"/evaluations/{explored}?only=flips"
@@ -113,15 +115,16 @@ def measure(
 ) -> Measured:
     """Asks for an address again and again. before: done ahead of each request, and not timed."""
     response = client.get(address)
+    size = len(response.get_data())
     assert response.status_code == 200, f"{address}: {response.status_code} {response.text[:500]}"
     seconds = []
     with watching(engine) as seen:
         for _ in range(requests):
             before()
             started = time.perf_counter()
-            client.get(address)
+            client.get(address).get_data()  # to the end of what is sent in pieces
             seconds.append(time.perf_counter() - started)
-    return Measured(seconds, seen.statements // requests, seen.seconds / requests, len(response.data))
+    return Measured(seconds, seen.statements // requests, seen.seconds / requests, size)
 
 
 def measure_all(url: str, requests: int, only: str) -> None:

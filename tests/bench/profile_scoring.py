@@ -12,7 +12,7 @@ import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.profiler import ProfilerActivity, profile
 
-from tests.bench.bench_scoring import ROOT, SAMPLES, SUBJECT, make_case, read_questions, smollm2
+from tests.bench.prompts import ROOT, SAMPLES, SUBJECT, make_case, read_questions, smollm2
 from workers.engine import ScoringPrompt, TrieEngine, load_model
 
 KINDS = {

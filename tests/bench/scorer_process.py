@@ -1,9 +1,10 @@
-"""One way of scoring, in a process of its own: `python scorer_process.py KIND MODEL_FOLDER THREADS`.
+"""One way of scoring, in a process of its own: `python scorer_process.py KIND MODEL_FOLDER THREADS DTYPE`.
 
-KIND: `trie` (in the canonical mode), `trie-fast`, `trie-torch` (the fast mode with torch's own matrix products),
+KIND: `trie` (in the canonical mode, where there is one), `trie-fast`, `trie-torch` (the fast mode with torch's own matrix products),
 `batched`, or `harness` (lm-evaluation-harness; run it with the Python of .venv-peer, it imports nothing of ours).
 
-stdin, a JSON line per run:  {"prompts": [["text", [" A", " B"], "question id"], ...], "batch": 8}, or {} for the rate
+stdin, a JSON line per run:  {"prompts": [["text", [" A", " B"], "question id"], ...], "batch": 8, "keep": false}, or {} for the rate;
+                             keep: the trie goes on with what it kept from the run before
 stdout, a JSON line:         {"logprobs", "cpu_s", "wall_s", "peak_mb", ...}, or {"gflops": {"torch": ..., "onednn": ...}}
 """
 
@@ -22,18 +23,18 @@ os.environ["HF_HUB_OFFLINE"] = os.environ["HF_DATASETS_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 Prompts = list[tuple[str, list[str], str]]
-Run = Callable[[Prompts, int], dict[str, Any]]
+Run = Callable[[Prompts, int, bool], dict[str, Any]]
 
 
-def harness(folder: Path) -> Run:
+def harness(folder: Path, dtype: str) -> Run:
     """Labels as lm-evaluation-harness scores multiple choice: log-likelihoods, one forward pass per prompt."""
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    model = HFLM(pretrained=str(folder), device="cpu", dtype="float32", batch_size=1)
+    model = HFLM(pretrained=str(folder), device="cpu", dtype=dtype, batch_size=1)
     read_weights(model.model)
 
-    def run(prompts: Prompts, batch: int) -> dict[str, Any]:
+    def run(prompts: Prompts, batch: int, _keep: bool) -> dict[str, Any]:
         model.batch_size_per_gpu = batch
         requests = [
             Instance(request_type="loglikelihood", doc={}, arguments=(text, label), idx=index, metadata=("", 0, 1))
@@ -46,7 +47,7 @@ def harness(folder: Path) -> Run:
     return run
 
 
-def ours(folder: Path, kind: str) -> Run:
+def ours(folder: Path, kind: str, dtype: str) -> Run:
     """The project's engines."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     import torch
@@ -58,21 +59,22 @@ def ours(folder: Path, kind: str) -> Run:
     transformers.logging.disable_progress_bar()
     if kind == "trie-torch":
         torch.backends.mkldnn.set_flags(False)
-    loaded = load_model(folder, device="cpu")
+    loaded = load_model(folder, dtype=dtype, device="cpu")
     read_weights(loaded.model)
     engine: Any = None
 
-    def run(prompts: Prompts, _batch: int) -> dict[str, Any]:
+    def run(prompts: Prompts, _batch: int, keep: bool) -> dict[str, Any]:
         nonlocal engine
         if engine is None:
-            engine = open_engine(loaded, kind.split("-")[0], canonical={"trie": True, "trie-fast": False}.get(kind))
-        if kind != "batched":
+            engine = open_engine(loaded, kind.split("-")[0], canonical=None if kind == "trie" else False)
+        if kind != "batched" and not keep:
             engine.forget()
         scored = engine.score([ScoringPrompt(text, tuple(labels), question) for text, labels, question in prompts])
         return {
             "logprobs": scored.logprobs,
             "tokens_naive": scored.tokens_naive,
             "tokens_computed": scored.tokens_computed,
+            "how": engine.settings(),
         }
 
     return run
@@ -84,14 +86,14 @@ def read_weights(model: Any) -> None:
         weight.sum()
 
 
-def matrix_product_rates(threads: int) -> dict[str, float]:
-    """The best rate of a large float32 product in GFLOP/s, of CPU time on one thread and of wall time on several."""
+def matrix_product_rates(threads: int, dtype: str) -> dict[str, float]:
+    """The best rate of a large product in GFLOP/s, of CPU time on one thread and of wall time on several."""
     import torch
 
     from workers.engine.products import onednn_serves, pack, product
 
     rows, inner, columns = 1024, 1536, 2048
-    inputs, weight = torch.randn(rows, inner), torch.randn(columns, inner)
+    inputs, weight = (torch.randn(size, inner).to(getattr(torch, dtype)) for size in (rows, columns))
     clock = time.process_time if threads == 1 else time.perf_counter
     ways: dict[str, Callable[[], object]] = {"torch": lambda: torch.nn.functional.linear(inputs, weight)}
     if onednn_serves(inputs.device, inputs.dtype):
@@ -135,23 +137,23 @@ def resident_mb() -> float:
 
 
 def main() -> None:
-    kind, folder, threads = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    kind, folder, threads, dtype = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     answers = sys.stdout
     with redirect_stdout(sys.stderr):  # the libraries print, too
         import torch
 
         torch.set_num_threads(threads)
-        run = harness(folder) if kind == "harness" else ours(folder, kind)
+        run = harness(folder, dtype) if kind == "harness" else ours(folder, kind, dtype)
         before_mb = resident_mb()
         for line in sys.stdin:
             request = json.loads(line)
             answer: dict[str, Any] = {}
             if not request:
-                answer["gflops"] = matrix_product_rates(threads)
+                answer["gflops"] = matrix_product_rates(threads, dtype)
             else:
                 cpu, wall = time.process_time(), time.perf_counter()
                 with peak_memory(answer, before_mb):
-                    answer |= run(request["prompts"], request.get("batch", 1))
+                    answer |= run(request["prompts"], request["batch"], request["keep"])
                 answer |= {"cpu_s": time.process_time() - cpu, "wall_s": time.perf_counter() - wall}
             print(json.dumps(answer), file=answers, flush=True)
 

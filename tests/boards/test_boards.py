@@ -251,6 +251,11 @@ def test_the_views_hold_the_board(strong_and_weak: Registry) -> None:
             assert row[metric] == pytest.approx(rows[row["model"]]["values"][column]["value"], abs=1e-9), column
     assert len(standings) == 2 * len(HEADLINE)
     assert {row["rank"] for row in standings} == {1, 2}
+    for row in standings:
+        value = rows[row["model"]]["values"][row["column_name"]]
+        everywhere = value["all_rank_interval"] or [None, None]
+        assert [row["all_rank_low"], row["all_rank_high"], row["all_tier"]] == [*everywhere, value["all_tier"]]
+    assert any(row["all_tier"] == 1 for row in standings)
 
 
 def test_snapshots_and_boards_cannot_be_changed(strong: Registry) -> None:

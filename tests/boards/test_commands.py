@@ -76,6 +76,7 @@ def test_a_board_from_a_file_to_a_table(filled: Registry, run, tmp_path: Path) -
     (from_csv,) = csv.DictReader(io.StringIO(run("leaderboard", "--board", "main", "--csv")[1]))
     assert float(from_csv["worst_accuracy@cyclic"]) == row["values"]["worst_accuracy@cyclic"]["value"]
     assert from_csv["worst_accuracy@cyclic tier"] == "1"
+    assert [from_csv[f"worst_accuracy@cyclic all {part}"] for part in ("rank low", "rank high", "tier")] == ["1"] * 3
     for command in (
         ("leaderboard", "--board", "main"),
         ("boards", "show", "main"),

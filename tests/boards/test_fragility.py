@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from registry.boards.fragility import Otherwise, TaskValues, fewest_questions, otherwise
+from registry.boards.fragility import (
+    ABSENT,
+    NO_ANSWER,
+    RIGHT,
+    Otherwise,
+    TaskValues,
+    WithoutOrders,
+    fewest_orders,
+    fewest_questions,
+    otherwise,
+    without_models,
+)
 from registry.results.intervals import FUNCTIONS_OF_TWO_MEANS
 
 
@@ -76,3 +87,45 @@ def test_over_tasks_what_is_found_is_enough():
 def test_level_models_need_no_question_less_and_one_alone_has_no_rival():
     assert fewest_questions([[task(1, 0)], [task(0, 1)]], "higher").questions == 0
     assert fewest_questions([[task(1, 0)]], "higher") is None
+
+
+def test_without_its_leader_a_tier_is_drawn_anew():
+    # Told apart by more than 2: a from c, not b from either. Without a, b leads and c joins it.
+    generator = np.random.default_rng(0)
+    values = [3.0, 1.5, 0.0]
+    samples = np.array(values) + generator.standard_normal((2000, 3)) * 0.6
+    found = without_models(values, samples, "higher", 1000)
+    assert [(item.model, item.first, item.tiers) for item in found] == [(0, (1,), 2), (1, (0,), 0), (2, (0,), 0)]
+    unsure = without_models(values, None, "lower", 1000)
+    assert [(item.model, item.first, item.tiers, item.all_tiers) for item in unsure] == [
+        (2, (1,), None, None),
+        (1, (2,), None, None),
+        (0, (2,), None, None),
+    ]
+    assert without_models(values[:2], samples[:, :2], "higher", 1000) == []
+
+
+def in_orders(*rows):
+    """Letters by order, one text a question: R right, w another wrong option, x none, - no such order."""
+    return np.array(
+        [[{"R": RIGHT, "x": NO_ANSWER, "-": ABSENT}.get(letter, ord(letter)) for letter in row] for row in rows]
+    )
+
+
+def test_the_fewest_orders_without_which_another_model_is_first():
+    shaky = [in_orders("RRRw", "RRRw", "RRRR", "wwww")]
+    steady = [in_orders("RRRR", "RRRR", "wwww", "wwww")]
+    assert fewest_orders([shaky, steady], "worst_accuracy", "higher") == WithoutOrders((3,), (0,), 4, 1)
+    # On average the steady one has 8 of 16 and the shaky one 10; without the first two orders each has 4 of 8.
+    assert fewest_orders([shaky, steady], "average_accuracy", "higher") == WithoutOrders((0, 1), (0, 1), 4, 2)
+    same = fewest_orders([steady, [in_orders("wwww", "wwww", "wwww", "wwww")]], "worst_accuracy", "higher")
+    assert same == WithoutOrders((), (), 4, 2)
+
+
+def test_a_missing_answer_equals_none_and_a_question_keeps_two_orders():
+    stable = [in_orders("RRRR-", "wwwww")]
+    lapse, silent = [in_orders("RRxR-", "wwwww")], [in_orders("xxxx-", "wwwww")]
+    assert fewest_orders([lapse, stable], "fluctuation_rate", "lower") == WithoutOrders((2,), (0, 1), 5, 1)
+    assert fewest_orders([silent, stable], "fluctuation_rate", "lower") == WithoutOrders((), (), 5, 2)
+    assert fewest_orders([[in_orders("RR")], [in_orders("ww")]], "worst_accuracy", "higher") is None
+    assert fewest_orders([stable], "worst_accuracy", "higher") is None

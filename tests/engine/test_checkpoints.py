@@ -190,3 +190,15 @@ def test_what_is_quantised_is_not_quantised_again(tmp_path: Path) -> None:
     quantised_folder(tmp_path, "fp8")
     with pytest.raises(EngineError, match="quantised by fp8 already"):
         load_model(tmp_path, device="cpu", quantisation="int8-weight-only")
+
+
+def test_weights_in_the_precision_of_their_file_stay_in_it_so_that_the_workers_of_a_host_share_them(
+    tiny_folder: Path,
+) -> None:
+    loaded = load_model(tiny_folder, device="cpu")
+    mapped = [
+        range(*(int(address, 16) for address in line.split(" ")[0].split("-")))
+        for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+        if line.endswith(f"{tiny_folder.name}/model.safetensors")
+    ]
+    assert all(any(weight.data_ptr() in pages for pages in mapped) for weight in loaded.model.parameters())

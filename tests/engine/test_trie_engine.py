@@ -4,7 +4,6 @@ In float64 the difference is that of another order of additions, 1e-12; float32 
 """
 
 import threading
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -231,20 +230,6 @@ def test_without_onednn_torch_multiplies() -> None:
     found, difference = settings_and_difference("llama")
     assert (found["strategy"], found["products"], found["packed_weights"]) == ("hosted", "torch", False)
     assert difference < ROUNDED
-
-
-@pytest.mark.parametrize("model_type", ["llama", "gemma2", "gemma3_text", "gpt2"])
-def test_flex_attention_equals_the_reference(model_type: str) -> None:
-    loaded = tiny_model(model_type)
-    prompts = random_prompts(8, 60)
-    engine = TrieEngine(loaded, budget_tokens=3 * attention.BLOCK)
-    engine._forward = HostedForward(loaded.model, None, by_flex=True)
-    with warnings.catch_warnings():
-        # Compiled it takes a C++ compiler and a minute; the plain form computes the same.
-        warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
-        scored = engine.score_tokens(prompts)
-    assert scored.tokens_computed > 3 * attention.BLOCK
-    assert largest_difference(scored.logprobs, reference(loaded, prompts)) < ROUNDED
 
 
 # What is kept between calls

@@ -20,7 +20,7 @@ from registry.queue.evaluations import EvaluationRequest, select_questions, subm
 from registry.queue.shards import prompts_of
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from tests.bench.bench_scoring import PEER, ROOT, smollm2
+from tests.bench.prompts import PEER, ROOT, smollm2
 from tests.commands import shuffleboard_json
 from tests.population import CSQA, MMLU
 from workers.artifacts import inspect_files

@@ -7,22 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from sqlalchemy import Engine, select
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from sqlalchemy import Engine
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_revision
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.queue.shards import prompts_of
 from registry.revisions.store import RevisionRequest, add_revision, model_identity, request_of
 from registry.settings import Settings
 from registry.studies.drift import drift_document
-from registry.tables import Evaluation, EvaluationQuestion, Prediction, Question
 from registry.verification import verify_evaluation
-from tests.adapters import peft_itself, train_adapter
+from tests.adapters import check_against_peft, train_adapter
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.population import MMLU
 from web import create_app
@@ -102,24 +98,7 @@ def test_an_adapter_of_the_hub_waits_for_a_worker_like_any_model_of_the_hub(regi
 
 def test_a_worker_scores_an_unmerged_adapter_as_peft_does(registry: Registry, trained: Path, tiny_folder: Path) -> None:
     engine, _ = registry
-    model = peft_itself(AutoModelForCausalLM.from_pretrained(tiny_folder), trained)
-    tokenizer = AutoTokenizer.from_pretrained(tiny_folder)
-    with read_session(engine) as session:
-        evaluation = session.get_one(Evaluation, 1)
-        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=1)
-        questions = session.scalars(select(Question).where(Question.id.in_(asked))).all()
-        items = list(prompts_of(session, evaluation, list(questions)))
-        found = {
-            (row.question_id, row.variant): row.label_logprobs
-            for row in session.scalars(select(Prediction).where(Prediction.evaluation_id == 1))
-        }
-    assert len(items) == len(found) == 8
-    for item in items:
-        context = tokenizer(item.prompt.text, return_tensors="pt")["input_ids"]
-        with torch.no_grad():
-            logprobs = model(context).logits[0, -1].log_softmax(-1)
-        labels = [tokenizer(text, add_special_tokens=False)["input_ids"][0] for text in item.prompt.continuations]
-        assert found[item.question_id, item.variant.ordinal] == pytest.approx(logprobs[labels].tolist(), abs=1e-4)
+    assert check_against_peft(engine, 1, tiny_folder, trained, 1e-4) == 8
 
 
 def test_the_drift_page_compares_the_two_ways_and_says_what_differs(registry: Registry) -> None:

@@ -22,7 +22,7 @@ from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer
-from tests.llama_server import MODEL, llama_server, write_float32
+from tests.llama_server import MODEL, llama_server, write_dequantised
 from tests.scripted_server import Answer, Asked, scripted_server
 from workers.endpoint import EndpointEngine, EndpointPrompt, open_endpoint
 from workers.errors import EngineError
@@ -40,7 +40,7 @@ TOLERANCE = 1e-3
 def server(smollm2_gguf: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """SmolLM2 in float32 on a llama.cpp server that asks for a key."""
     path = tmp_path_factory.mktemp("served") / "smollm2.gguf"
-    write_float32(smollm2_gguf, path)
+    write_dequantised(smollm2_gguf, path)
     with llama_server(path, "--exact", key=KEY) as url:
         yield url
     path.unlink()

@@ -9,17 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
-from registry.db import get_engine, read_session, write_session
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.boards.submissions import approve, submission_estimate
+from registry.db import database_now, get_engine, read_session, write_session
 from registry.errors import ModelError, ProtocolError, UsageError
-from registry.people.accounts import create_account
+from registry.people.accounts import OPERATOR, create_account
+from registry.providers import limits
 from registry.providers.budgets import set_budget
 from registry.providers.calls import DIED
 from registry.providers.prices import load_prices
 from registry.queue.evaluations import EvaluationRequest, move, submit
+from registry.queue.progress import progress_of
+from registry.queue.waits import Wait
+from registry.revisions.endpoints import Endpoint
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
-from registry.settings import get_settings
+from registry.settings import Settings, get_settings
 from registry.tables import Evaluation, Generation, ModelRevision, Prediction, Shard
 from registry.tables.accounts import Submission, SubmissionEvaluation
 from registry.tables.providers import Budget, ProviderCall
@@ -39,9 +47,13 @@ from tests.provider_stand_in import (
     stand_in,
 )
 from web import create_app
+from workers.errors import EngineError
 from workers.loop import WorkerLoop
 from workers.providers import open_provider
+from workers.providers.answers import RefusedRequestError
+from workers.providers.asked import Attempts
 
+NO_FILES = ModelFiles(None, None, None)
 KEY = "sk-a-secret-of-the-tests-9876543210"
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.provider_worker", "workers.providers.openai_api", "registry.proof.seal"])
@@ -79,7 +91,7 @@ class Registry:
             patched.setenv(name, value)
         with write_session(self.engine) as session:
             request = RevisionRequest("openai", location, MODEL)
-            add_revision(session, "hosted", request, files=ModelFiles(None, None, None))
+            add_revision(session, "hosted", request, files=NO_FILES)
 
     def submit(self, questions: int, *, protocol: str = "first-letter", **request: Any) -> int:
         with write_session(self.engine) as session:
@@ -136,7 +148,11 @@ def opened(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
 HASTE = {f"SHUFFLEBOARD_ENDPOINT_{name}_SECONDS": value for name, value in {"CONNECT": "0.5", "READ": "1"}.items()}
 """A request that was lost is given up soon."""
 OUTCOMES = {"answer": "complete", "refuse": "refused", "filter": "filtered", "cut": "cut-off"}
-EXCEPTIONS = {("anthropic", "filter"): "refused", ("google", "refuse"): "filtered"}
+EXCEPTIONS = {
+    ("anthropic", "filter"): "refused",
+    ("google", "refuse"): "filtered",
+    ("bedrock", "refuse"): "filtered",
+}
 
 
 @pytest.mark.one_engine
@@ -156,7 +172,7 @@ def test_each_provider_is_asked_once_and_its_answers_are_told_apart(opened: Open
     assert {call.written_tokens for call in calls} == {WRITTEN_TOKENS}
     if kind != "bedrock":
         assert {call.served_model for call in calls} == {f"{MODEL}-2026-05-13"}
-    if kind not in ("anthropic", "bedrock"):
+    if kind != "bedrock":
         assert {call.reasoning_tokens for call in calls} == {THOUGHT_TOKENS}
     with read_session(registry.engine) as session:
         rows = session.execute(
@@ -187,16 +203,54 @@ def test_a_reasoning_model_is_given_room_to_think_and_no_temperature(opened: Ope
     assert str(limit + 2048) in sent
 
 
-def test_storms_are_waited_out_and_nothing_is_asked_twice(opened: Open) -> None:
-    registry = opened("anthropic", storm=[429, 529, 503] * 6)
-    evaluation_id = registry.submit(12)
+@pytest.mark.one_engine
+@pytest.mark.parametrize("kind", ["anthropic", "bedrock"])
+def test_a_model_that_decides_how_much_it_thinks_is_told_so(opened: Open, kind: str) -> None:
+    registry = opened(kind, {"reasoning_models": ["stand-*"], "adaptive_thinking": ["stand-in"]})
+    registry.submit(1)
+    registry.work()
+    assert registry.provider.last is not None
+    sent = registry.provider.last.document
+    assert sent.get("additionalModelRequestFields", sent)["thinking"] == {"type": "adaptive"}
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize("kind", ["openai", "anthropic", "google", "bedrock"])
+def test_what_is_no_answer_is_not_taken_for_one(opened: Open, kind: str) -> None:
+    registry = opened(kind, storm=[200, 200])
+    evaluation_id = registry.submit(2)
     registry.work()
     assert registry.state(evaluation_id) == ("complete", None)
-    assert registry.provider.refused == 18
     assert set(registry.provider.ledger.values()) == {1}
-    failed = [call for call in registry.calls(evaluation_id) if call.state == "failed"]
-    assert len(failed) == 18
-    assert {call.cost for call in failed} == {0.0}
+    calls = registry.calls(evaluation_id)
+    assert [call.outcome for call in calls if call.state == "answered"] == ["complete"] * 2
+    assert [(call.cost, call.outcome) for call in calls if call.state == "failed"] == [(None, None)] * 2
+
+
+LATER = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7.5s"}
+
+
+@pytest.mark.parametrize(
+    ("refusal", "wait_s"),
+    [
+        pytest.param(RefusedRequestError("", 429, {"retry-after": "12"}), 12.0, id="a header"),
+        pytest.param(RefusedRequestError("", 529, {"retry-after-ms": "250"}), 0.25, id="one in milliseconds"),
+        pytest.param(RefusedRequestError("", 429, {}, {"error": {"details": [{}, LATER]}}), 7.5, id="Google's body"),
+        pytest.param(RefusedRequestError("", 424, {"retry-after": "1"}), 1.0, id="Bedrock's model failed"),
+        pytest.param(RefusedRequestError("", 429, {"x-should-retry": "false"}), None, id="it says that it is in vain"),
+        pytest.param(RefusedRequestError("", 400, {"x-should-retry": "true", "retry-after": "1"}), 1.0, id="it is not"),
+        pytest.param(RefusedRequestError("", 400, {"retry-after": "1"}), None, id="a bad request"),
+        pytest.param(RefusedRequestError("", 503, {"retry-after": "61"}), None, id="longer than one waits"),
+    ],
+)
+def test_a_provider_says_whether_and_when_to_ask_again(refusal: RefusedRequestError, wait_s: float | None) -> None:
+    endpoint = Endpoint(name="stand-in", url_prefix="https://example.org", provider="google")
+    attempts = Attempts(endpoint, "example.org", None, Settings(endpoint_wait_seconds=60))
+    if wait_s is None:
+        with pytest.raises(EngineError):
+            attempts.wait_s(refusal, 1)
+    else:
+        assert attempts.wait_s(refusal, 1) == wait_s
 
 
 @pytest.mark.one_engine
@@ -513,6 +567,134 @@ def test_budgets_of_submissions_and_accounts_are_kept_over_their_evaluations(
     assert registry.provider.charged <= 4 * amount
     paid = sum(call.cost or 0 for one in evaluations for call in registry.calls(one))
     assert paid == pytest.approx(registry.provider.charged)
+
+
+def suited(registry: Registry) -> None:
+    """A suite and a board of 20 questions, which one protocol asks for letters."""
+    with write_session(registry.engine) as session:
+        add_benchmark(session, registry.folder, [question(number) for number in range(20)], "b20")
+        import_suite(
+            session,
+            SuiteDefinition.model_validate(
+                {
+                    "name": "letters",
+                    "variants": ["original"],
+                    "protocols": ["first-letter"],
+                    "tasks": [{"benchmarks": ["b20"]}],
+                }
+            ),
+        )
+        board = {"name": "letters", "suite": "letters", "columns": ["accuracy@original"], "sort": "accuracy@original"}
+        import_board(session, BoardDefinition.model_validate(board))
+
+
+@pytest.mark.one_engine
+def test_a_submission_says_what_it_costs_keeps_its_budget_and_the_board_shows_the_cost(opened: Open) -> None:
+    registry, settings = opened("openai"), get_settings()
+    suited(registry)
+    with write_session(registry.engine) as session:
+        ada = create_account(session, "ada", "submitter")
+        model = {"name": "hosted", "kind": "openai", "endpoint": "stand-in", "revision": MODEL, "dtype": None}
+        submission = Submission(account_id=ada.id, suite="letters@1", model=model)
+        session.add(submission)
+        session.flush()
+        number = submission.id
+        before = submission_estimate(session, submission, settings)
+        assert (before["cost"], before["currency"], before["problem"]) == (None, "USD", None)
+        assert 20 * COST < before["cost_limit"] < 200 * COST
+        budget = before["cost_limit"] / 20 + 8 * COST
+        approve(session, OPERATOR, number, settings, budget=budget, files=NO_FILES)
+    registry.work()
+    with read_session(registry.engine) as session:
+        [evaluation_id] = session.scalars(select(SubmissionEvaluation.evaluation_id)).all()
+    assert registry.state(evaluation_id) == ("paused", None)
+    assert 0 < registry.provider.charged <= budget
+    environment = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
+    shown = shuffleboard("evaluations", "show", str(evaluation_id), **environment)
+    assert "it waits for a larger budget since" in shown.stderr
+    assert "its submission's budget has no room for another answer; raise the budget, then" in shown.stderr
+    client = create_app().test_client()
+    page = client.get(f"/evaluations/{evaluation_id}").get_data(as_text=True)
+    assert "<b>It waits for a larger budget</b> since <time" in page
+    [wait] = client.get(f"/api/v1/evaluations/{evaluation_id}").get_json()["progress"]["waits"]
+    assert (wait["kind"], wait["until"]) == ("budget", None)
+    assert "waits for a larger budget" in client.get("/queue").get_data(as_text=True)
+    with write_session(registry.engine) as session:
+        set_budget(session, "submission", str(number), 1.0)
+        move(session, evaluation_id, "resume")
+        measured = submission_estimate(session, session.get_one(Submission, number), settings)
+        [left] = [row["prompts_left"] for row in measured["estimates"]]
+        assert measured["cost"] == pytest.approx(left * COST)
+        assert measured["tokens_naive"] == left * (PROMPT_TOKENS + WRITTEN_TOKENS)
+    registry.work()
+    assert registry.state(evaluation_id) == ("complete", None)
+    refresh_boards(registry.engine)
+    document = client.get("/api/v1/boards/letters").get_json()
+    assert document["currency"] == "USD"
+    assert [row["cost"] for row in document["rows"]] == [pytest.approx(registry.provider.charged)]
+    assert client.get(f"/api/v1/snapshots/{document['digest']}").get_json()["rows"] == document["rows"]
+    board = client.get("/boards/letters").get_data(as_text=True)
+    paid = registry.provider.charged
+    assert f'data-label="Cost, USD">{paid:.4g}</td>' in board
+    assert "What it cost" not in board  # one point says nothing
+    with write_session(registry.engine) as session:
+        request = RevisionRequest("openai", location_of(registry.provider, "openai"), MODEL)
+        add_revision(session, "another", request, files=NO_FILES)
+        submit(session, EvaluationRequest("another", "b20", "original", "first-letter"))
+    registry.work()
+    refresh_boards(registry.engine)
+    board = client.get("/boards/letters").get_data(as_text=True)
+    assert f"<title>hosted: cost {paid:.4g} USD, accuracy" in board
+    assert f"<title>another: cost {registry.provider.charged - paid:.4g} USD, accuracy" in board
+
+
+@pytest.mark.one_engine
+def test_an_evaluation_says_that_it_waits_for_a_batch_or_a_rate_limit(opened: Open) -> None:
+    registry = in_batches(opened, "openai", looks=2)
+    evaluation_id = registry.submit(6)
+    assert registry.start("submitted:1").join(60) is None
+
+    def waits() -> list[Wait]:
+        with read_session(registry.engine) as session:
+            return list(progress_of(session, evaluation_id).waits)
+
+    [wait] = waits()
+    assert (wait.what, wait.reason) == ("waits for a batch", "the provider has 1 batch with 6 prompts")
+    assert wait.since is not None
+    registry.work()
+    assert waits() == []
+    # The same model is asked without batches, and the provider has asked for a pause.
+    endpoints = registry.folder / "endpoints.toml"
+    endpoints.write_text(endpoints.read_text().replace("batch = true", ""))
+    evaluation_id = registry.submit(5)
+    with write_session(registry.engine) as session:
+        limits.hold(session, "env:STAND_IN_KEY", 30)
+    assert waits() == []  # no worker has begun
+    with write_session(registry.engine) as session:
+        session.execute(
+            update(Shard)
+            .where(Shard.evaluation_id == evaluation_id)
+            .values(state="leased", lease_until=database_now(60))
+        )
+    [wait] = waits()
+    assert (wait.kind, wait.ends) == ("rate-limit", "the next request is sent")
+    assert wait.reason == "the provider asked everybody with the key of endpoint stand-in to pause"
+    assert wait.until is not None
+
+
+@pytest.mark.one_engine
+def test_a_budget_is_set_before_anything_is_queued(opened: Open) -> None:
+    registry = opened("openai")
+    suited(registry)
+    environment = {name.removeprefix("SHUFFLEBOARD_").lower(): value for name, value in registry.environment.items()}
+    asked = ("evaluations", "submit", "--model", "hosted", "--board", "letters")
+    refused = shuffleboard(*asked, "--budget", "nan", status=2, **environment)
+    assert "budget nan: give an amount from 0 to 1e+12" in refused.stderr
+    with read_session(registry.engine) as session:
+        assert session.scalar(select(func.count()).select_from(Evaluation)) == 0
+    [evaluation_id] = shuffleboard_json(*asked, "--budget", "0.25", **environment)["evaluations"]
+    with read_session(registry.engine) as session:
+        assert session.get_one(Budget, ("evaluation", str(evaluation_id))).amount == 0.25
 
 
 # What cannot work

@@ -12,7 +12,8 @@ from registry.prompting.prompts import Prompt
 from registry.settings import Settings
 from tests.commands import eventually
 from tests.scripted_server import Answer, Asked, ScriptedServer, scripted_server
-from tests.sglang_server import SglangServer
+from tests.sglang_server import VERSION, SglangServer
+from tests.sglang_server import figures as sglang_figures
 from tests.vllm_server import MOST_CHOSEN, VOCABULARY, VllmServer, Words, later
 from workers.endpoint import EndpointEngine, open_endpoint
 from workers.endpoint import backpressure as backpressure_module
@@ -152,6 +153,7 @@ def test_sglang_is_asked_by_its_own_route(opened: Open) -> None:
     assert len([path for path in server.paths() if path == "/v1/completions"]) == 1
     settings = engine.settings()
     assert (settings["labels"], settings["continuations"]) == ("token_ids_logprob", "logprob_start_len")
+    assert settings["version"] == VERSION
 
 
 def test_a_server_of_other_software_lists_what_it_lists(opened: Open) -> None:
@@ -259,10 +261,11 @@ def test_more_is_asked_at_once_while_nothing_waits(opened: Open, monkeypatch: py
     assert engine.score(prompts(limit)).logprobs == expected(prompts(limit))
 
 
-def figures(waiting: int | None) -> str | None:
-    return None if waiting is None else f'vllm:num_requests_waiting{{engine="0"}} {waiting}.0\n'
+def vllm_figures(waiting: int) -> str:
+    return f'vllm:num_requests_waiting{{engine="0"}} {waiting}.0\n'
 
 
+@pytest.mark.parametrize("figures", [vllm_figures, sglang_figures])
 @pytest.mark.parametrize(
     ("shown", "limits"),
     [
@@ -273,10 +276,12 @@ def figures(waiting: int | None) -> str | None:
         pytest.param([0, None, 0], [8, 4, 4], id="the figures are gone"),
     ],
 )
-def test_requests_at_once_follow_the_queue_of_the_server(shown: list[int | None], limits: list[int]) -> None:
-    left = list(shown)
+def test_requests_at_once_follow_the_queue_of_the_server(
+    shown: list[int | None], limits: list[int], figures: Callable[[int], str]
+) -> None:
+    left = [None if waiting is None else figures(waiting) for waiting in shown]
     now = 0.0
-    backpressure = Backpressure(lambda: figures(left.pop(0)), 4, 20, lambda: now)
+    backpressure = Backpressure(lambda: left.pop(0), 4, 20, lambda: now)
     found = []
     for _ in limits:
         now += SECONDS

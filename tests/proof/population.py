@@ -23,8 +23,8 @@ from tests.population import add_model, question, write_lines
 LINES = [
     question(0, context="As is well known.", source={"page": 3, "weight": 1.5}),
     question(1, options=4),
-    question(2, subject="chemistry"),
-    question(3, subject="chemistry"),
+    question(2, subject="chemistry", cluster="salts"),
+    question(3, subject="chemistry", cluster="salts"),
 ]
 POOL = [question(number, split="fewshot") for number in (10, 11)]
 

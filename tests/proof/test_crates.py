@@ -20,8 +20,9 @@ from registry.exchange.crates.layout import FILES, METADATA
 from registry.proof import chain
 from registry.proof.provenance import provenance_document
 from registry.proof.withdrawals import withdraw, withdrawal_of
+from registry.results.clusters import clusters_of
 from registry.results.leaderboard import leaderboard_page
-from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource
+from registry.tables import BenchmarkVersion, ChainLink, Evaluation, EvaluationMetric, EvaluationSource, Question
 from registry.verification import alike, verify_all, verify_evaluation
 from tests import bombs
 from tests.population import predictions, table_counts
@@ -43,6 +44,16 @@ def metrics_of(engine: Engine, evaluation_id: int) -> dict[tuple[str, str], tupl
 def seal_of(engine: Engine, evaluation_id: int) -> str | None:
     with read_session(engine) as session:
         return session.get_one(Evaluation, evaluation_id).seal
+
+
+def clusters_in(engine: Engine, evaluation_id: int) -> list[int]:
+    """Of the questions in the order of their names."""
+    with read_session(engine) as session:
+        version = session.get_one(Evaluation, evaluation_id).benchmark_version_id
+        asked = select(Question.id).filter_by(benchmark_version_id=version, few_shot=False).order_by(Question.ordinal)
+        found = clusters_of(session, list(session.scalars(asked)))
+    assert found is not None
+    return found.tolist()
 
 
 def archived(engine: Engine, evaluation_id: int, folder: Path, name: str = "crate") -> Path:
@@ -68,6 +79,7 @@ def test_an_evaluation_has_the_same_seal_and_metrics_in_another_registry(
     assert metrics_of(other, imported).keys() == metrics_of(engine, population.evaluation).keys()
     for key, values in metrics_of(engine, population.evaluation).items():
         assert alike(metrics_of(other, imported)[key], values), key
+    assert clusters_in(other, imported) == clusters_in(engine, population.evaluation) == [0, 1, 2, 2]
     without_numbers = [
         {key: {**row, "reused_from_evaluation_id": None} for key, row in predictions(*place).items()}
         for place in ((engine, population.evaluation), (other, imported))

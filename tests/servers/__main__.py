@@ -11,8 +11,8 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -22,11 +22,11 @@ from registry.benchmarks import read_benchmark
 from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
 from registry.prompting.protocols import protocol_definition
 from registry.prompting.variants import QuestionShape, parse_variants
-from registry.settings import Settings
-from tests.llama_server import MODEL, llama_server, write_float32
+from tests.llama_server import MODEL, llama_server, write_dequantised
+from tests.servers.endpoints import endpoint
 from tests.servers.vllm import Vllm, vllm_server
 from workers.artifacts import convert_gguf
-from workers.endpoint import EndpointEngine, open_endpoint
+from workers.endpoint import EndpointEngine
 from workers.engine import Engine, ScoringPrompt, load_model, open_engine
 
 SAMPLES = Path(__file__).resolve().parents[2] / "registry" / "benchmarks" / "samples"
@@ -98,20 +98,6 @@ def asked(
 def asked_locally(engine: Engine, prompts: Sequence[Prompt], protocol: str) -> Answered:
     scored = [ScoringPrompt(prompt.text, prompt.continuations) for prompt in prompts]
     return asked(engine, scored, protocol, time.process_time)
-
-
-@contextmanager
-def endpoint(folder: Path, url: str, entry: str = "", *, prefix: str = "", **settings: Any) -> Iterator[EndpointEngine]:
-    """An engine on a server; prefix: the path that its endpoint is limited to."""
-    file = folder / "endpoints.toml"
-    file.write_text(f'[served]\nurl_prefix = "{url}{prefix}"\n{entry}')
-    engine = open_endpoint(
-        f"{url}/v1", MODEL, None, Settings(endpoints=str(file), endpoint_read_seconds=600, **settings)
-    )
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 class Report:
@@ -200,7 +186,7 @@ def main() -> int:
             else stack.enter_context(vllm_server(model, MODEL, folder / "vllm.log"))
         )
         ask_vllm(report, folder, vllm, local, given.questions, given.shots)
-        write_float32(gguf, folder / "model.gguf")
+        write_dequantised(gguf, folder / "model.gguf")
         url = stack.enter_context(llama_server(folder / "model.gguf", "--exact")).removesuffix("/v1")
         ask_llama(report, folder, url, local, given.questions)
     return int(report.failed)

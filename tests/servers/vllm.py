@@ -19,14 +19,12 @@ VLLM: Final = ROOT / ".venv-vllm" / "bin" / "vllm"
 ENVIRONMENT: Final = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    # OpenMP's threads wait by spinning, and on a busy machine two of them take a hundred times as long.
-    "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_SERVER_DEV_MODE": "1",  # offers to forget the prefixes that it keeps
 }
 OPTIONS: Final = (
-    *("--dtype", "float32", "--max-model-len", "4096", "--enforce-eager", "--gpu-memory-utilization", "0.2"),
+    *("--max-model-len", "4096", "--enforce-eager", "--gpu-memory-utilization", "0.2"),
     # The smallest on a CPU, where it is 128 unless told otherwise; on a GPU it is 16.
     *("--block-size", "32"),
     "--enable-prompt-tokens-details",
@@ -60,19 +58,24 @@ class Vllm:
 
 
 @contextmanager
-def vllm_server(model: Path, name: str, log: Path) -> Iterator[Vllm]:
-    """A server of a model folder; stopped at the end, with all of its processes."""
+def vllm_server(model: Path, name: str, log: Path, *, dtype: str = "float32", threads: int = 1) -> Iterator[Vllm]:
+    """A server of a model folder; stopped at the end, with all of its processes.
+
+    threads: one unless the machine is alone: OpenMP's threads wait by spinning, and on a busy machine two of them take
+    a hundred times as long.
+    """
     assert VLLM.exists(), f"{VLLM} is not there; run `make test-servers`"
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [str(VLLM), "serve", str(model), "--served-model-name", name, "--host", "127.0.0.1", "--port", str(port)]
+    own = ENVIRONMENT | {"OMP_NUM_THREADS": str(threads)}
     path = f"{VLLM.parent}{os.pathsep}{os.environ['PATH']}"  # it compiles with the tools of its environment
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [*command, *OPTIONS],
+            [*command, "--dtype", dtype, *OPTIONS],
             cwd=log.parent,
-            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | ENVIRONMENT | {"PATH": path},
+            env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | own | {"PATH": path},
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -20,6 +20,11 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "chain verifi": (2, ("'verifi'", "did you mean verify?")),
     "evaluations list --state done": (2, ("--state", "'done'", "'complete'")),
     "evaluations show one": (2, ("'one'", "not a valid integer")),
+    # A number below 0 is no option.
+    "evaluations show -5": (2, ("EVALUATION_ID", "it cannot be below 0")),
+    "budgets set evaluation 12 -12.5": (2, ("AMOUNT", "it cannot be below 0")),
+    "evaluations submit --model m --budget -5": (2, ("--budget", "-5", "x>=0")),
+    "leaderboard -5": (2, ("'-5'",)),
     "serve --port 99999": (2, ("--port", "99999", "65535")),
     "worker --queues gpuu": (2, ("queue 'gpuu'", "cpu, gpu, match")),
     "leaderboard --columns model,acuracy": (2, ("--columns 'acuracy'", "did you mean accuracy", "worst_accuracy")),

@@ -78,6 +78,12 @@ def test_a_board_says_how_sure_it_is(own):
         "model": "silent",
         "revision": 1,
     }
+    # Beta and delta fail where the first position is wrong; no order alone makes alpha other than first.
+    fragile = document["fragile"]["worst_accuracy@cyclic"]
+    assert fragile["without_orders"] == {"orders": [], "first": [], "of": 4, "tried": 2}
+    assert "any 2 orders or fewer of 4 does not change who is first" in page
+    assert [row["model"] for row in fragile["without_models"]][:2] == ["alpha", "silent"]
+    assert fragile["without_models"][0]["first"] == [{"model": "silent", "revision": 1}]
     assert "<b>1 question</b> of 8 is enough for silent to be level with alpha" in page
     assert "it has no intervals" in body(own.client, "/boards/main/scrutiny?column=accuracy_variance@cyclic")
     assert "use one of accuracy@cyclic" in body(own.client, "/boards/main/scrutiny?column=accuracy", 400)

@@ -1,11 +1,9 @@
 """What the charts show and the tables beside them: against the imported lines, counted anew."""
 
-import hashlib
 import json
 import math
 import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from statistics import mean, median, pstdev, pvariance
 
 import pytest
@@ -36,7 +34,6 @@ PAGES = (
     "/drift",
 )
 ANSWERS = {question["id"]: question["answer"] for question in QUESTIONS}
-VENDOR = Path(charts.__file__).parents[1] / "static" / "vendor"
 
 
 def address(drawn, pattern):
@@ -545,11 +542,27 @@ def test_models_that_are_all_alike_still_have_axes():
     for value in (0.0, 0.3, 1.0):
         row = {"model": "m", "accuracy": value, "worst_accuracy": value}
         scatter = board.accuracy_and_worst([row, row])
-        ticks = [tick for _, tick in scatter.across]
+        ticks = [float(text.removesuffix("\u202f%")) / 100 for _, text in scatter.across]
         assert 0 <= ticks[0] < ticks[-1] <= 1
         assert ticks[0] <= value <= ticks[-1]
         # All of it is lost to nothing: the point is on the diagonal.
         assert scatter.points[0].up == scatter.points[0].y
+
+
+def test_accuracy_is_drawn_against_the_logarithm_of_the_cost():
+    rows = [
+        {"model": model, "accuracy": accuracy, "cost": cost}
+        for model, accuracy, cost in (("cheap", 0.4, 0.02), ("middle", 0.5, 0.2), ("dear", 0.6, 2.0))
+    ]
+    scatter = board.cost_and_accuracy(rows, "USD")
+    cheap, middle, dear = scatter.points
+    assert middle.x - cheap.x == pytest.approx(dear.x - middle.x, abs=0.02)
+    assert cheap.y > middle.y > dear.y  # downwards from the top
+    assert [text for _, text in scatter.across] == ["0.01", "0.1", "1", "10"]
+    assert cheap.words == ["cost 0.02 USD", "accuracy 40.0\u202f%"]
+    assert {point.up for point in scatter.points} == {None}
+    # One alone has axes, too.
+    assert len(board.cost_and_accuracy(rows[:1], "USD").across) == 2
 
 
 def test_ranks_are_drawn_over_real_time_and_held_until_they_change():
@@ -613,15 +626,3 @@ def test_pages_with_charts_ask_the_database_a_bounded_number_of_times(drawn):
         with counted(drawn.engine) as seen:
             assert drawn.client.get(address(drawn, path)).status_code == 200
         assert len(seen) <= 20, path
-
-
-def test_the_packaged_scripts_are_the_ones_that_are_written_down():
-    listed = re.findall(
-        r"^\| `([a-z.-]+\.js)` .* `([0-9a-f]{64})` \|$", (VENDOR / "README.md").read_text(), re.MULTILINE
-    )
-    assert sorted(name for name, _ in listed) == sorted(file.name for file in VENDOR.glob("*.js"))
-    for name, digest in listed:
-        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
-    licences = (VENDOR / "README.md").read_text()
-    for licence in VENDOR.glob("LICENSE-*"):
-        assert f"`{licence.name}`" in licences

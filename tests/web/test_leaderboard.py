@@ -8,6 +8,7 @@ from math import comb
 import pytest
 
 from registry.db import write_session
+from registry.results import leaderboard
 from registry.studies.published import load_published
 from tests.web.seed import evaluate, first
 from tests.web.test_charts import cells
@@ -78,6 +79,18 @@ def test_the_links_lead_to_exactly_the_rows_shown(client, query):
         assert line["worst_accuracy"] == ("" if row["worst_accuracy"] is None else str(row["worst_accuracy"]))
         assert line["scope"] == document["scope"]
     assert cells_of(spelt) == cells_of(response)
+
+
+def test_many_rows_are_sent_as_csv_in_pieces_that_together_are_the_same_table(client, monkeypatch):
+    whole = client.get("/leaderboard.csv").text
+    for rows in (1, 2, 3):
+        monkeypatch.setattr(leaderboard, "AT_ONCE", rows)
+        sent = client.get(f"/leaderboard.csv?per_page={rows}")  # another address, since the first answer was kept
+        assert not any(lock.locked() for lock in client.application.extensions["shuffleboard_turns"]._locks)
+        pieces = [piece.decode() for piece in sent.iter_encoded()]
+        assert [piece.count("\n") for piece in pieces[1:-1]] == [rows] * (len(pieces) - 2)
+        assert len(pieces) > 2
+        assert "".join(pieces) == whole
 
 
 def cells_of(response):

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from registry.db import MAX_INTEGER, MAX_ROW_ID
 from registry.people.accounts import ROLES, SCOPES
+from registry.providers.budgets import MOST
 from registry.revisions.store import DTYPES
 from registry.tables import MODEL_KINDS, QUEUES, VISIBILITIES
 from web import parameters
@@ -25,6 +26,12 @@ Visibility = Annotated[str, OneOf(VISIBILITIES)]
 Role = Annotated[str, OneOf(ROLES)]
 Scope = Annotated[str, OneOf(tuple(SCOPES))]
 Priority = Annotated[int, Between(-MAX_INTEGER, MAX_INTEGER), Field(description="Higher is scored earlier.")]
+Budget = Annotated[
+    float,
+    Field(
+        ge=0, le=MOST, allow_inf_nan=False, description="What asking a provider may cost, in the price list's currency."
+    ),
+]
 Password = Annotated[str, Field(min_length=12, max_length=1024)]
 SECRET: Final = Field(None, repr=False)
 
@@ -64,6 +71,7 @@ class ApprovalBody(_Body):
     reason: Text | None = None
     queue: Queue = "cpu"
     priority: Priority = 0
+    budget: Budget | None = None
 
 
 class RejectionBody(_Body):
@@ -131,6 +139,7 @@ class EvaluationBody(_Body):
     priority: Priority = 0
     queue: Queue = "cpu"
     replicate: bool = False
+    budget: Budget | None = None
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:

@@ -18,6 +18,7 @@ from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
 from web.axes import axes_of, wordings_of
 from web.clustered import clustered
+from web.contamination import contamination
 from web.identity import settings_of
 from web.noise import repeat_noise
 from web.parameters import (
@@ -159,6 +160,12 @@ def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
 def progress(evaluation_id: EvaluationId) -> Response:
     """Progress alone: what pages poll."""
     return answer(queries.progress_of(session(), _found(evaluation_id)["evaluation_id"]))
+
+
+@get("/evaluations/<evaluation_id>/contamination", documents.Contamination, tag="results")
+def contamination_signs(evaluation_id: EvaluationId) -> Response:
+    """Whether the order in which the benchmark was published stands out among those that were asked."""
+    return answer(contamination(_found(evaluation_id)["evaluation_id"]), unchanging=True)
 
 
 @get("/evaluations/<evaluation_id>/provenance", documents.Provenance, tag="results")

@@ -101,12 +101,16 @@ def submission(submission_id: SubmissionId) -> Response:
         return answer(document_of(database, find_submission(database, viewer(), submission_id)))
 
 
-@get("/submissions/<submission_id>/estimate", documents.SubmissionEstimate, tag="submissions", scope="maintain")
+@get("/submissions/<submission_id>/estimate", documents.SubmissionEstimate, tag="submissions", scope="submit")
 def submission_cost(submission_id: SubmissionId) -> Response:
-    """What a submission would cost now; `problem` says why it could not be queued. What is not known is null."""
+    """What a submission would cost now, in tokens, time and money; `problem` says why it could not be queued.
+
+    What is not known is null. A submitter is told of the benchmarks that they may see.
+    """
     with read_session(engine()) as database:
         found = find_submission(database, viewer(), submission_id)
-        return answer(submission_estimate(database, found, settings_of()))
+        seen = database if viewer().may("maintain") else session()
+        return answer(submission_estimate(seen, found, settings_of()))
 
 
 @change(
@@ -129,6 +133,7 @@ def approve_submission(submission_id: SubmissionId, body: bodies.ApprovalBody) -
             reason=body.reason,
             queue=body.queue,
             priority=body.priority,
+            budget=body.budget,
             address=request.remote_addr,
         )
         document = document_of(database, approved)

@@ -17,6 +17,7 @@ from registry.errors import ModelError, UsageError
 from registry.lookups import find_evaluation
 from registry.names import split_reference
 from registry.people import accounts
+from registry.providers.budgets import set_budget
 from registry.queue.estimate import Plan, estimates
 from registry.queue.evaluations import move
 from registry.results.reports import evaluation_metrics
@@ -180,7 +181,7 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
 
 def _plan(body: bodies.EvaluationBody) -> Plan:
     """What queues all that a body asks for."""
-    asked = body.model_dump(exclude={"benchmark", "benchmarks", "options"})
+    asked = body.model_dump(exclude={"benchmark", "benchmarks", "options", "budget"})
     benchmarks = body.benchmarks if body.benchmark is None else [body.benchmark]
     return plan_of(**asked, benchmarks=benchmarks, n_options=body.options, requester=viewer().name)
 
@@ -204,6 +205,9 @@ def submit_evaluations(body: bodies.EvaluationBody) -> Response:
         found = plan(database)
         ids = [evaluation.id for evaluation, _ in found]
         new = [evaluation.id for evaluation, is_new in found if is_new]
+        if body.budget is not None:
+            for evaluation_id in ids:
+                set_budget(database, "evaluation", str(evaluation_id), body.budget)
         audited(database, "evaluation.submit", body.model, evaluations=ids[:100], new=len(new))
     return answer({"evaluations": ids, "new": new}, status=201 if new else 200)
 

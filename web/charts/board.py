@@ -1,4 +1,4 @@
-"""A board's charts: accuracy against worst accuracy, and ranks over time.
+"""A board's charts: accuracy against worst accuracy and against cost, and ranks over time.
 
 Drawn as SVG by the server, so that every mark is a link that a keyboard reaches, without scripts. Places across are
 percentages of the width, which the server does not know; docs/decisions/0044-charts-of-links.md.
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from registry.results.selectables import Row
 from web.charts.drawing import tenths_around, tenths_between
-from web.formats import shorten
+from web.formats import percent, points, shorten
 
 LETTER: Final = 7.0
 """Width of a letter of a name, in pixels, on average."""
@@ -23,7 +23,7 @@ def lines_of(name: str, letters: int = 36) -> list[str]:
     return [name[start : start + letters] for start in range(0, len(name), letters)]
 
 
-# Accuracy against worst accuracy
+# One number against another
 
 
 @dataclass(frozen=True)
@@ -45,26 +45,30 @@ LEFT, RIGHT, TOP, BOTTOM = 2.0, 98.0, 7.0, 88.0
 
 @dataclass(frozen=True)
 class Point:
-    """A model. x, y: its place, up: that of the diagonal above it, in percent. narrow, wide: its name where it fits.
+    """A model. x, y: its place, up: that of the diagonal above it, in percent; None: there is no diagonal.
 
-    Each name is (text, whether it stands to the left of the point).
+    words: its numbers. narrow, wide: its name where it fits: (text, whether it stands to the left of the point).
     """
 
     row: Row
+    words: list[str]
     x: float
     y: float
-    up: float
+    up: float | None
     narrow: tuple[str, bool] | None
     wide: tuple[str, bool] | None
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """Points in the order of the rows, and ticks of both axes: place in percent, and fraction."""
+    """Points in the order of the rows, and ticks of both axes: place in percent, and text."""
 
+    x_title: str
+    y_title: str
     points: list[Point]
-    across: list[tuple[float, float]]
-    up: list[tuple[float, float]]
+    across: list[tuple[float, str]]
+    up: list[tuple[float, str]]
+    diagonal: bool
 
 
 def accuracy_and_worst(rows: Sequence[Row]) -> Scatter:
@@ -74,18 +78,67 @@ def accuracy_and_worst(rows: Sequence[Row]) -> Scatter:
     diagonal is what is lost. Names are shown where there is room for them; earlier rows choose first.
     """
     low, high = tenths_around([row[key] for row in rows for key in ("accuracy", "worst_accuracy")])
-    shares = [tuple((row[key] - low) / (high - low) for key in ("accuracy", "worst_accuracy")) for row in rows]
+    shares = [((row["accuracy"] - low) / (high - low), (row["worst_accuracy"] - low) / (high - low)) for row in rows]
+    words = [
+        [
+            f"accuracy {percent(row['accuracy'])}",
+            f"worst accuracy {percent(row['worst_accuracy'])}",
+            f"{points(row['accuracy'] - row['worst_accuracy'])} lost",
+        ]
+        for row in rows
+    ]
+    return _scatter(
+        ("Accuracy", "Worst accuracy"), rows, shares, words, _tenths(low, high), _tenths(low, high), diagonal=True
+    )
+
+
+def cost_and_accuracy(rows: Sequence[Row], currency: str) -> Scatter:
+    """A point per model: what providers charged (x, logarithmic, above 0), accuracy (y).
+
+    rows: `model`, `cost`, `accuracy`, a fraction.
+    """
+    low, high = tenths_around([row["accuracy"] for row in rows])
+    exponents = [math.log10(row["cost"]) for row in rows]
+    small, large = math.floor(min(exponents)), math.floor(max(exponents)) + 1
+    shares = [
+        ((power - small) / (large - small), (row["accuracy"] - low) / (high - low))
+        for power, row in zip(exponents, rows, strict=True)
+    ]
+    words = [[f"cost {row['cost']:.4g} {currency}", f"accuracy {percent(row['accuracy'])}"] for row in rows]
+    ticks = [((power - small) / (large - small), f"{10.0**power:g}") for power in range(small, large + 1)]
+    return _scatter((f"Cost, {currency}", "Accuracy"), rows, shares, words, ticks, _tenths(low, high), diagonal=False)
+
+
+Ticks = list[tuple[float, str]]
+"""Share of the axis, and text."""
+
+
+def _tenths(low: float, high: float) -> Ticks:
+    return [((tick - low) / (high - low), f"{100 * tick:.0f}\u202f%") for tick in tenths_between(low, high)]
+
+
+def _scatter(
+    titles: tuple[str, str],
+    rows: Sequence[Row],
+    shares: Sequence[tuple[float, float]],
+    words: Sequence[list[str]],
+    across: Ticks,
+    up: Ticks,
+    *,
+    diagonal: bool,
+) -> Scatter:
     names = [row["model"] for row in rows]
     narrow, wide = (_placed(shares, names, size) for size in (NARROW, WIDE))
-    points = [
-        Point(row, _across(x), _up(y), _up(x), narrow.get(place), wide.get(place))
+    drawn = [
+        Point(row, words[place], _across(x), _up(y), _up(x) if diagonal else None, narrow.get(place), wide.get(place))
         for place, (row, (x, y)) in enumerate(zip(rows, shares, strict=True))
     ]
-    ticks = tenths_between(low, high)
     return Scatter(
-        points,
-        [(_across((tick - low) / (high - low)), tick) for tick in ticks],
-        [(_up((tick - low) / (high - low)), tick) for tick in ticks],
+        *titles,
+        drawn,
+        [(_across(share), text) for share, text in across],
+        [(_up(share), text) for share, text in up],
+        diagonal,
     )
 
 

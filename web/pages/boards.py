@@ -107,6 +107,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         moved=_moved(snapshot, sort),
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document),
+        money=_money(document),
         lines_of=charts.lines_of,
         lucky=_lucky(document),
         unranked=_unranked(document, sort),
@@ -253,6 +254,26 @@ def _scatters(document: Row) -> list[Row]:
             chart = _plots.get(key, lambda drawn=points: charts.accuracy_and_worst(drawn))  # type: ignore[misc]
             found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
     return found
+
+
+def _money(document: Row) -> Row | None:
+    """Accuracy against cost of the models whose answers a provider charged for; None for fewer than two.
+
+    column: the first one of accuracy. left_out: how many other models there are.
+    """
+    column = next((item for item in document["columns"] if item["metric"] in ("accuracy", "average_accuracy")), None)
+    if column is None or document["currency"] is None:
+        return None
+    named = [row | {"accuracy": row["values"][column["name"]]["value"]} for row in document["rows"]]
+    rows = [row for row in named if row["cost"] and row["accuracy"] is not None]
+    if len(rows) < 2:
+        return None
+    return {
+        "column": column,
+        "rows": sorted(rows, key=lambda row: row["cost"]),
+        "left_out": len(named) - len(rows),
+        "chart": charts.cost_and_accuracy(rows, document["currency"]),
+    }
 
 
 @blueprint.get("/boards")

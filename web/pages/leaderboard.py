@@ -1,11 +1,12 @@
 """The leaderboard: as a page, as CSV, and the parts of it on other pages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final
 
-from flask import Response, render_template, request
+from flask import Response, render_template, request, stream_with_context
 from flask.typing import ResponseReturnValue
 
 from registry.errors import UsageError
@@ -15,6 +16,7 @@ from registry.results.chance import CORRECTED
 from registry.results.costs import costs_of
 from registry.results.leaderboard import (
     Ordering,
+    all_rows,
     complete_rows,
     filter_choices,
     group_key,
@@ -175,22 +177,31 @@ def _require(key: str, value: object, choices: Sequence[str]) -> None:
 
 @blueprint.get("/leaderboard.csv")
 def leaderboard_csv() -> ResponseReturnValue:
-    """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first."""
+    """The same rows as a table for other programs: those that the filters keep, all of them, complete ones first.
+
+    Sent piece by piece where there are many, so that memory does not grow with the registry.
+    """
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
+    pieces = exported_rows(asked, selection)
+    first, second = next(pieces, []), next(pieces, None)
+    head = csv_text(*exported_table(first, asked, selection))
+
+    def rest() -> Iterator[str]:
+        yield head
+        for rows in chain(() if second is None else (second,), pieces):
+            yield csv_text(*exported_table(rows, asked, selection), heading=False)
+
     return Response(
-        csv_text(*exported_table(exported_rows(asked, selection), asked, selection)),
+        head if second is None else stream_with_context(rest()),
         content_type="text/csv; charset=utf-8",
         headers={"Content-Disposition": 'attachment; filename="leaderboard.csv"'},
     )
 
 
-def exported_rows(asked: Ordering, selection: Selection) -> list[Row]:
-    """All rows that the filters keep, the complete ones first."""
+def exported_rows(asked: Ordering, selection: Selection) -> Iterator[list[Row]]:
+    """All rows that the filters keep, the complete ones first, in pieces."""
     _choices(selection)
-    names = tuple(dict.fromkeys((*asked.metrics, asked.rank_metric)))
-    complete, _ = complete_rows(session(), selection, asked, limit=None, offset=0, metrics=names)
-    incomplete, _ = incomplete_rows(session(), selection, limit=None, metrics=names)
-    return complete + incomplete
+    return all_rows(session(), selection, asked, tuple(dict.fromkeys((*asked.metrics, asked.rank_metric))))
 
 
 def exported_table(rows: Sequence[Row], asked: Ordering, selection: Selection) -> tuple[list[Row], list[str]]:

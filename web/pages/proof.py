@@ -11,6 +11,7 @@ from registry.proof.provenance import GROUPS, compare_provenance
 from registry.results.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
 from registry.tables import Evaluation, Model, ModelRevision
 from web import charts, parameters, queries
+from web.contamination import contamination
 from web.paging import ROWS_PER_PAGE, paged
 from web.provenance import comparable_provenance_of, drift_of
 from web.responses import session
@@ -63,6 +64,14 @@ def provenance(evaluation_id: str) -> ResponseReturnValue:
         groups=GROUPS,
         others=_others(row),
     )
+
+
+@blueprint.get("/evaluations/<evaluation_id>/contamination")
+def contamination_page(evaluation_id: str) -> ResponseReturnValue:
+    """Whether the order in which the benchmark was published stands out among those that were asked."""
+    row = _evaluation(evaluation_id)
+    found = contamination(row["evaluation_id"]) if row["complete"] else None
+    return render_template("contamination.html", evaluation=row, found=found)
 
 
 def _others(row: Row) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -71,7 +72,7 @@ def _table(
 def leaderboard_table(form: str) -> ResponseReturnValue:
     """The rows of leaderboard.csv in other formats."""
     asked, selection = links.read_ordering(request.args), Selection(**parameters.filters(request.args))
-    rows = exported_rows(asked, selection)
+    rows = list(chain.from_iterable(exported_rows(asked, selection)))
     source = addresses.public(links.there("pages.leaderboard"))
     table = exported_table(rows, asked, selection)
     return _table(form, "leaderboard", table, _shown_leaderboard(rows, asked, selection, source), source)

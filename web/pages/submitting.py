@@ -176,9 +176,11 @@ def submission(submission_id: str) -> ResponseReturnValue:
         document = submission_document(database, row)
         problem = problem_of(database, row, whole=maintains)
         own = row.account_id == viewer().account_id
-        if maintains:
-            waits = row.state == "requested"
-            estimate = submission_estimate(database, row, settings_of()) if waits else row.estimate
+        if row.state == "requested":
+            # A submitter is told of the benchmarks that they may see.
+            estimate = submission_estimate(database if maintains else session(), row, settings_of())
+        elif maintains:
+            estimate = row.estimate
     # Which evaluations are shown, and under which names, depends on the audience.
     evaluations, _ = queries.evaluations(
         session(), conditions=[Evaluation.id.in_(document["evaluations"])], limit=MAX_INTEGER
@@ -216,6 +218,7 @@ def decide(submission_id: str) -> ResponseReturnValue:
                 reason=reason,
                 queue=parameters.choice(request.form, "queue", QUEUES[:2], "cpu"),
                 priority=_priority(request.form),
+                budget=_budget(request.form),
                 address=request.remote_addr,
             )
         elif decision == "reject":
@@ -223,6 +226,14 @@ def decide(submission_id: str) -> ResponseReturnValue:
         else:
             raise UsageError("decision: approve or reject")
     return redirect(url_for("submitting.submission", submission_id=number), 303)
+
+
+def _budget(form: Arguments) -> float | None:
+    text = form.get("budget", "").strip()
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise UsageError(f"budget={parameters.shorten(text)}: give an amount, such as 5.00, or nothing") from None
 
 
 def _priority(form: Arguments) -> int:

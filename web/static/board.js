@@ -86,7 +86,7 @@ window.addEventListener("popstate", () => {
   if (location.pathname + location.search !== showing) location.reload();
 });
 
-// Progress: elements with data-poll ask for their JSON until the state changes, then the page is loaded anew.
+// Progress: elements with data-poll ask for their JSON until the state, or what is waited for, changes; then the page is loaded anew.
 
 const duration = (seconds) => {
   if (seconds === null) return "–";
@@ -114,7 +114,8 @@ async function poll(element, pause) {
       if (key === "bar") field.value = progress.prompts_done;
       else field.textContent = (shown[key] ?? grouped)(progress[key]);
     }
-    if (progress.state !== element.dataset.state) {
+    const waits = progress.waits.map((wait) => wait.kind).join(" ");
+    if (progress.state !== element.dataset.state || waits !== element.dataset.waits) {
       location.reload();
       return;
     }

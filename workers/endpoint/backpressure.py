@@ -10,12 +10,16 @@ from collections.abc import Callable
 from typing import Final
 
 WAITING: Final = ("vllm:num_requests_waiting", "sglang:num_queue_reqs")
-"""Gauges of the requests that wait for their turn, of all clients, one line for each engine of a server."""
+"""Gauges of the requests that wait for their turn, of all clients, one line for each engine of a server.
+
+SGLang with priorities has a line for each priority beside that of all, whose label `priority` is empty.
+"""
 BLOCK_SIZE: Final = re.compile(r'^vllm:cache_config_info\{.*?\bblock_size="(\d{1,6})"', re.MULTILINE)
 """Tokens of a block of vLLM's prefix cache."""
 SECONDS: Final = 0.5
 """Between two readings of a server's figures; longer where reading them takes long."""
-_VALUE: Final = re.compile(r"^([a-z_:]+)(?:\{[^\n]*\})? +([0-9.e+]+)", re.MULTILINE)
+_VALUE: Final = re.compile(r"^([a-z_:]+)(\{[^\n]*\})? +([0-9.e+]+)", re.MULTILINE)
+_OF_ONE_PRIORITY: Final = re.compile(r'[{,]priority="[^"]')
 
 
 class Backpressure:
@@ -58,7 +62,11 @@ class Backpressure:
 
 def _waiting(figures: str) -> int | None:
     """Requests that wait, over all engines; None where the figures do not say."""
-    found = [value for name, value in _VALUE.findall(figures) if name in WAITING]
+    found = [
+        value
+        for name, labels, value in _VALUE.findall(figures)
+        if name in WAITING and not _OF_ONE_PRIORITY.search(labels)
+    ]
     try:
         return round(sum(map(float, found))) if found else None
     except (ValueError, OverflowError):

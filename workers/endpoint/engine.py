@@ -236,7 +236,7 @@ class EndpointEngine:
         except MissingTokenError as error:
             self._exact, self._tried = None, False  # a server that has changed is tried again before the next shard
             raise EngineError(f"{host_of(self._location)}: {error}") from None
-        self._note("version", _version(self._client, self._location))
+        self._note("version", _version(self._client, self._location, self._software))
         return EndpointScores([[*values] for values in scored.logprobs], scored.tokens_naive, scored.tokens_computed)
 
     def _try_exact(self, should_stop: Callable[[], bool] | None) -> None:
@@ -451,7 +451,7 @@ def _describe(client: EndpointClient, location: str, model: str) -> dict[str, ob
             client.clean(key): client.clean(value) if isinstance(value, str) else value
             for key, value in list(plain.items())[:_META_LENGTH]
         }
-    version = _version(client, location)
+    version = _version(client, location, described.get("software"))
     return described | ({"version": version} if version else {})
 
 
@@ -469,9 +469,9 @@ def _beside(location: str, service: str) -> str:
     return f"{location.removesuffix('/v1')}/{service}"
 
 
-def _version(client: EndpointClient, location: str) -> str | None:
-    """The version of vLLM, which stands beside the service; None where it is not given or not ours to ask."""
-    url = _beside(location, "version")
+def _version(client: EndpointClient, location: str, software: object) -> str | None:
+    """The version of vLLM or SGLang, beside the service; None where it is not given or not ours to ask."""
+    url = _beside(location, "server_info" if software == SGLANG else "version")
     if not client.endpoint.covers(url):
         return None
     try:

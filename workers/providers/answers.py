@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, Protocol, runtime_checkable
@@ -17,7 +18,8 @@ class Wanted:
     """How a text is to be written.
 
     max_tokens: of what is shown. reasoning_tokens: what the model may think beside it; None: it does not reason. Then
-    temperature, top_p, top_k and min_p are sent; a reasoning model refuses them.
+    temperature, top_p, top_k and min_p are sent; a reasoning model refuses them. adaptive: it decides how much it
+    thinks.
     """
 
     max_tokens: int
@@ -27,11 +29,17 @@ class Wanted:
     top_k: int | None
     seed: int
     stop: tuple[str, ...]
+    adaptive: bool = False
 
     @property
     def most_tokens(self) -> int:
         """The most that may be written, hidden tokens included."""
         return self.max_tokens + (self.reasoning_tokens or 0)
+
+    @property
+    def thinking(self) -> dict[str, Any]:
+        """How a model of Anthropic that reasons is told to; some of them accept one form only."""
+        return {"type": "adaptive"} if self.adaptive else {"type": "enabled", "budget_tokens": self.reasoning_tokens}
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,26 @@ class RefusedRequestError(Exception):
         self.status = status
         self.headers = headers or {}
         self.document = document
+
+
+@contextmanager
+def asking(*wrappers: type[Exception]) -> Iterator[None]:
+    """Makes whatever goes wrong with a request to a provider a RefusedRequestError.
+
+    wrappers: what the provider's library raises in the place of an error of the connection. What does not have the form
+    of an answer, such as a proxy's page, is none; it was perhaps paid for.
+    """
+    try:
+        yield
+    except wrappers as error:
+        seen: BaseException | None = error
+        while seen is not None:
+            if isinstance(seen, RefusedRequestError):
+                raise seen from None
+            seen = seen.__cause__ or seen.__context__
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RefusedRequestError(f"gives an answer that cannot be read ({type(error).__name__})") from error
 
 
 class Api(Protocol):
@@ -151,7 +179,7 @@ class BatchApi(Api, Protocol):
         """How far a batch is."""
         ...
 
-    def results(self, batch: str) -> Iterator[tuple[str, Answer | RefusedRequestError]]:
+    def results(self, batch: str) -> Sequence[tuple[str, Answer | RefusedRequestError]]:
         """What came of the requests of a batch that has ended, by name; some may be missing."""
         ...
 
@@ -161,13 +189,12 @@ class BatchApi(Api, Protocol):
 
 
 def parsed(parse: Callable[[Mapping[str, Any]], Answer], line: Mapping[str, Any]) -> Answer | RefusedRequestError:
-    """What a line of a batch's results says. One that does not have the form of an answer was perhaps paid for."""
+    """What a line of a batch's results says."""
     try:
-        return parse(line)
+        with asking():
+            return parse(line)
     except RefusedRequestError as error:
         return error
-    except (AttributeError, TypeError, ValueError, KeyError) as error:
-        return RefusedRequestError(f"gives an answer that cannot be read ({type(error).__name__})")
 
 
 def lines_of(content: bytes) -> Iterator[Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """Anthropic's messages, through its library."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from typing import Any, Final
@@ -21,6 +21,7 @@ from workers.providers.answers import (
     RefusedRequestError,
     UnsureError,
     Wanted,
+    asking,
     count,
     lines_of,
     parsed,
@@ -56,9 +57,10 @@ class AnthropicApi:
         if stop:
             parameters["stop_sequences"] = stop
         if wanted.reasoning_tokens is not None:
-            return parameters | {"thinking": {"type": "enabled", "budget_tokens": wanted.reasoning_tokens}}
+            return parameters | {"thinking": wanted.thinking}
         return parameters | {"extra_body": {"temperature": min(1.0, wanted.temperature)}}
 
+    @asking(anthropic.APIConnectionError)
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
         """The blocks of text, joined; blocks of thinking are left out."""
         # With a timeout the library does not refuse answers that may take longer than ten minutes.
@@ -79,10 +81,12 @@ class AnthropicApi:
             uploaded.append({"custom_id": name, "params": asked | asked.pop("extra_body", {})})
         return uploaded
 
+    @asking(anthropic.APIConnectionError)
     def create(self, tag: str, uploaded: Any) -> str:  # noqa: ARG002 - a batch has no metadata
         """A batch, whose tag is in the names of its requests alone."""
         return self._client.messages.batches.create(requests=uploaded, timeout=self._timeout).id
 
+    @asking(anthropic.APIConnectionError)
     def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:
         """By its number of requests, and then by their names, which Anthropic shows once a batch has ended."""
         unsure = False
@@ -101,20 +105,22 @@ class AnthropicApi:
             raise UnsureError
         return None
 
+    @asking(anthropic.APIConnectionError)
     def status(self, batch: str) -> BatchStatus:
         """Each request has a result of its own."""
         return BatchStatus(ended=self._client.messages.batches.retrieve(batch).processing_status == "ended")
 
-    def results(self, batch: str) -> Iterator[tuple[str, Answer | RefusedRequestError]]:
+    @asking(anthropic.APIConnectionError)
+    def results(self, batch: str) -> list[tuple[str, Answer | RefusedRequestError]]:
         """One a line."""
-        for line in lines_of(self._content(batch)):
-            yield line["custom_id"], parsed(_result, line)
+        return [(line["custom_id"], parsed(_result, line)) for line in lines_of(self._content(batch))]
 
     def _content(self, batch: str) -> bytes:
         # Not where the answer says that the results are: the key goes to the endpoint alone.
         path = f"/v1/messages/batches/{quote(batch, safe='')}/results"
         return self._client.get(path, cast_to=httpx2.Response).content
 
+    @asking(anthropic.APIConnectionError)
     def cancel(self, batch: str) -> None:
         """Stops a batch."""
         self._client.messages.batches.cancel(batch)
@@ -142,7 +148,7 @@ def _result(line: Mapping[str, Any]) -> Answer:
 
 def _answer(found: Any) -> Answer:
     usage = found.usage
-    cached = count(usage.cache_read_input_tokens)
+    cached, details = count(usage.cache_read_input_tokens), usage.output_tokens_details
     return Answer(
         text="".join(block.text for block in found.content if block.type == "text"),
         outcome=_OUTCOMES.get(found.stop_reason, "cut-off"),
@@ -151,4 +157,5 @@ def _answer(found: Any) -> Answer:
         prompt_tokens=usage.input_tokens + cached + count(usage.cache_creation_input_tokens),
         cached_tokens=cached,
         written_tokens=usage.output_tokens,
+        reasoning_tokens=details.thinking_tokens if details else None,
     )

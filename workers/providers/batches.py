@@ -32,7 +32,6 @@ from workers.providers.answers import (
     UnsureError,
 )
 from workers.providers.asked import TOO_MANY, Asked, Attempts, may_have_arrived, values_of
-from workers.providers.transport import refused
 
 NEVER_SUBMITTED: Final = "its batch was never submitted"
 NO_RESULT: Final = "its batch has no result for it"
@@ -145,16 +144,13 @@ class Batches:
         self._begin_sending(journal, batch_id)
         try:
             return self._api.create(tag, uploaded)
-        except Exception as error:
-            refusal = refused(error)
-            if refusal is None:
-                raise
+        except RefusedRequestError as refusal:
             if refusal.status == TOO_MANY:
                 raise FullError from None
             if not may_have_arrived(refusal):
                 raise
-        log.warning("batch_unsure", error=self._attempts.clean(str(refusal)))
-        raise InterruptedScoringError(self._poll_s)  # whoever goes on looks for it
+            log.warning("batch_unsure", error=self._attempts.clean(str(refusal)))
+            raise InterruptedScoringError(self._poll_s) from None  # whoever goes on looks for it
 
     def _begin_sending(self, journal: calls.Journal, batch_id: int) -> None:
         with write_session(self._engine, IDLE_SECONDS) as session:
@@ -211,13 +207,9 @@ class Batches:
             self._pause(0)
             try:
                 return request()
-            except (InterruptedScoringError, FullError, UnsureError, calls.LostClaimError):
-                raise
-            except Exception as error:
-                refusal = refused(error)
-                if refusal is None:
-                    raise
-            self._pause(self._attempts.wait_s(refusal, attempt))
+            except RefusedRequestError as refusal:
+                wait_s = self._attempts.wait_s(refusal, attempt)
+            self._pause(wait_s)
         raise AssertionError
 
     def _pause(self, seconds: float) -> None:

@@ -10,9 +10,10 @@ import boto3
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from registry.settings import Settings
-from workers.providers.answers import MOST_STOPS, Answer, Outcome, RefusedRequestError, Wanted, count, turns_of
+from workers.providers.answers import MOST_STOPS, Answer, Outcome, RefusedRequestError, Wanted, asking, count, turns_of
 
 _OUTCOMES: Final[dict[str | None, Outcome]] = {
     "end_turn": "complete",
@@ -55,10 +56,10 @@ class BedrockApi:
         if stop:
             inference["stopSequences"] = stop
         if wanted.reasoning_tokens is not None:
-            thinking = {"type": "enabled", "budget_tokens": wanted.reasoning_tokens}
-            return {"inferenceConfig": inference, "additionalModelRequestFields": {"thinking": thinking}}
+            return {"inferenceConfig": inference, "additionalModelRequestFields": {"thinking": wanted.thinking}}
         return {"inferenceConfig": inference | {"temperature": min(1.0, wanted.temperature)}}
 
+    @asking()
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
         """The blocks of text, joined; blocks of reasoning are left out. Bedrock does not name the model it used."""
         turns = turns_of(messages)
@@ -78,16 +79,17 @@ class BedrockApi:
             raise RefusedRequestError(message, said.get("HTTPStatusCode"), headers, error.response["Error"]) from None
         except BotoCoreError as error:
             raise RefusedRequestError(f"cannot be reached ({error})") from None
-        usage = found.get("usage", {})
-        blocks = found.get("output", {}).get("message", {}).get("content", [])
+        except ResponseParserError as error:
+            raise ValueError(str(error)) from None
+        usage, blocks = found["usage"], found["output"]["message"]["content"]
         cached = count(usage.get("cacheReadInputTokens"))
         return Answer(
             text="".join(block["text"] for block in blocks if "text" in block),
-            outcome=_OUTCOMES.get(found.get("stopReason"), "cut-off"),
-            stop_reason=found.get("stopReason"),
-            prompt_tokens=count(usage.get("inputTokens")) + cached + count(usage.get("cacheWriteInputTokens")),
+            outcome=_OUTCOMES.get(found["stopReason"], "cut-off"),
+            stop_reason=found["stopReason"],
+            prompt_tokens=usage["inputTokens"] + cached + count(usage.get("cacheWriteInputTokens")),
             cached_tokens=cached,
-            written_tokens=count(usage.get("outputTokens")),
+            written_tokens=usage["outputTokens"],
         )
 
     def is_filtered(self, status: int | None, document: Any) -> bool:  # noqa: ARG002

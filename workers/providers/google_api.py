@@ -8,11 +8,13 @@ import httpx2
 from google import genai
 from google.genai import types
 
-from workers.providers.answers import MOST_STOPS, Answer, Outcome, Wanted, count, turns_of
+from workers.providers.answers import MOST_STOPS, Answer, Outcome, Wanted, asking, count, turns_of
 
 _OUTCOMES: Final[dict[str | None, Outcome]] = {
     "STOP": "complete",
-    **dict.fromkeys(("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"), "filtered"),
+    **dict.fromkeys(
+        ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "ESCALATION"), "filtered"
+    ),
 }
 _API_VERSION: Final = "v1beta"
 
@@ -44,6 +46,7 @@ class GoogleApi:
         parameters |= {"temperature": wanted.temperature, "top_p": wanted.top_p, "top_k": wanted.top_k}
         return {name: value for name, value in parameters.items() if value is not None}
 
+    @asking()
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
         """The first candidate; where the prompt was blocked there is none."""
         turns = turns_of(messages)
@@ -61,19 +64,19 @@ class GoogleApi:
                 **configuration, automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True)
             ),
         )
-        usage = found.usage_metadata or types.GenerateContentResponseUsageMetadata()
-        thought = count(usage.thoughts_token_count)
+        usage = found.usage_metadata
+        # Unlike others, Google counts what is thought beside what is shown, and charges both alike.
+        thought = count(usage.thoughts_token_count) if usage else 0
         text, outcome, reason = _answered(found)
         return Answer(
             text=text,
             outcome=outcome,
             stop_reason=reason,
             served_model=found.model_version,
-            prompt_tokens=usage.prompt_token_count,
-            cached_tokens=count(usage.cached_content_token_count),
-            # Unlike others, Google counts what is thought beside what is shown, and charges both alike.
-            written_tokens=count(usage.candidates_token_count) + thought,
-            reasoning_tokens=thought,
+            prompt_tokens=usage.prompt_token_count if usage else None,
+            cached_tokens=count(usage.cached_content_token_count) if usage else None,
+            written_tokens=count(usage.candidates_token_count) + thought if usage else None,
+            reasoning_tokens=thought if usage else None,
         )
 
     def is_filtered(self, status: int | None, document: Any) -> bool:  # noqa: ARG002
@@ -88,9 +91,15 @@ class GoogleApi:
 def _answered(found: types.GenerateContentResponse) -> tuple[str, Outcome, str | None]:
     if not found.candidates:
         blocked = found.prompt_feedback.block_reason if found.prompt_feedback else None
-        return "", "filtered", "no candidate" if blocked is None else blocked.value
+        if blocked is None:
+            message = "no candidate"
+            raise ValueError(message)
+        return "", "filtered", blocked.value
     first = found.candidates[0]
     parts = (first.content.parts if first.content else None) or []
-    reason = None if first.finish_reason is None else first.finish_reason.value
+    if first.finish_reason is None:
+        message = "an answer that has not ended"
+        raise ValueError(message)
+    reason = first.finish_reason.value
     text = "".join(part.text for part in parts if part.text and not part.thought)
     return text, _OUTCOMES.get(reason, "cut-off"), reason

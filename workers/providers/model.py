@@ -21,13 +21,13 @@ from registry.settings import Settings
 from workers.asking import Scores, ShouldStop, Written, turns_of
 from workers.endpoint.client import read_key
 from workers.endpoint.engine import STOP_SECONDS
-from workers.endpoint.pacing import CHARACTERS_PER_TOKEN, retry_after
+from workers.endpoint.pacing import CHARACTERS_PER_TOKEN
 from workers.errors import EngineError, InterruptedScoringError
 from workers.pace import IDLE_SECONDS, SharedPace
 from workers.providers.answers import Answer, Api, BatchApi, RefusedRequestError, Wanted
-from workers.providers.asked import Asked, Attempts, values_of
+from workers.providers.asked import Asked, Attempts, asks_to_wait_s, values_of
 from workers.providers.batches import Batches
-from workers.providers.transport import connect, refused
+from workers.providers.transport import connect
 
 BUDGET_POLL_SECONDS: Final = 0.5
 _SEED_BITS: Final = 31
@@ -210,6 +210,7 @@ class ProviderModel:
             top_k=None if greedy else int(generation["top_k"]),
             seed=int.from_bytes(digest[:4], "big") >> (32 - _SEED_BITS),
             stop=tuple(generation["stop"]),
+            adaptive=self._endpoint.thinks_adaptively(self._model),
         )
 
     def _all(self, asking: Sequence[Asked], should_stop: ShouldStop) -> None:
@@ -251,7 +252,7 @@ class ProviderModel:
                 cost = None if error.status is None else 0.0
                 with write_session(self._engine, IDLE_SECONDS) as session:
                     calls.failed(session, asked.journal, call_id, self._attempts.clean(str(error)), cost)
-                wait_s = retry_after(error.headers)
+                wait_s = asks_to_wait_s(error)
                 if wait_s is not None:
                     self._pace.hold(min(wait_s, self._settings.endpoint_wait_seconds))
                 pause(self._attempts.wait_s(error, attempt))
@@ -275,12 +276,9 @@ class ProviderModel:
         """Raises RefusedRequestError, but for content that a filter refused: that is an answer, too."""
         try:
             answer = self._api.ask(self._model, asked.messages, asked.wanted)
-        except Exception as error:
-            refusal = refused(error)
-            if refusal is None:
-                raise
+        except RefusedRequestError as refusal:
             if not self._api.is_filtered(refusal.status, refusal.document):
-                raise refusal from None
+                raise
             return Answer("", "filtered", f"HTTP {refusal.status}", cost=0.0)
         return answer.cut_at(asked.wanted.stop)
 

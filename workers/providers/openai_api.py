@@ -1,7 +1,7 @@
 """OpenAI, Azure OpenAI's `/openai/v1` and OpenRouter, through OpenAI's library."""
 
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, Final
@@ -20,6 +20,7 @@ from workers.providers.answers import (
     Outcome,
     RefusedRequestError,
     Wanted,
+    asking,
     count,
     lines_of,
     parsed,
@@ -62,6 +63,7 @@ class OpenAIApi:
             parameters["extra_body"] = {"top_k": wanted.top_k}
         return parameters
 
+    @asking(openai.APIConnectionError)
     def ask(self, model: str, messages: Sequence[Mapping[str, str]], wanted: Wanted) -> Answer:
         """The first choice."""
         conversation: Any = list(messages)
@@ -69,6 +71,7 @@ class OpenAIApi:
             self._client.chat.completions.create(model=model, messages=conversation, **self.parameters(wanted))
         )
 
+    @asking(openai.APIConnectionError)
     def upload(self, model: str, requests: Mapping[str, Conversation]) -> Any:
         """A file with a request a line; its number."""
         lines = [
@@ -83,12 +86,14 @@ class OpenAIApi:
         content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
         return self._client.files.create(file=("batch.jsonl", content), purpose="batch").id
 
+    @asking(openai.APIConnectionError)
     def create(self, tag: str, uploaded: Any) -> str:
         """A batch whose metadata has the tag."""
         return self._client.batches.create(
             completion_window="24h", endpoint="/v1/chat/completions", input_file_id=uploaded, metadata={_TAG: tag}
         ).id
 
+    @asking(openai.APIConnectionError)
     def find(self, tag: str, requests: int, since: datetime, others: Container[str]) -> str | None:  # noqa: ARG002
         """By its metadata; the newest batches come first."""
         for batch in self._client.batches.list(limit=100):
@@ -98,6 +103,7 @@ class OpenAIApi:
                 break
         return None
 
+    @asking(openai.APIConnectionError)
     def status(self, batch: str) -> BatchStatus:
         """What a batch does not come to until it expires or is cancelled costs nothing."""
         found = self._client.batches.retrieve(batch)
@@ -113,15 +119,18 @@ class OpenAIApi:
             full=any(error.code == _FULL for error in errors),
         )
 
-    def results(self, batch: str) -> Iterator[tuple[str, Answer | RefusedRequestError]]:
+    @asking(openai.APIConnectionError)
+    def results(self, batch: str) -> list[tuple[str, Answer | RefusedRequestError]]:
         """Of the file of outputs and the file of errors."""
         found = self._client.batches.retrieve(batch)
-        for file in (found.output_file_id, found.error_file_id):
-            if file is None:
-                continue
-            for line in lines_of(self._client.files.content(file).content):
-                yield line["custom_id"], parsed(_result, line)
+        files = [file for file in (found.output_file_id, found.error_file_id) if file is not None]
+        return [
+            (line["custom_id"], parsed(_result, line))
+            for file in files
+            for line in lines_of(self._client.files.content(file).content)
+        ]
 
+    @asking(openai.APIConnectionError)
     def cancel(self, batch: str) -> None:
         """Stops a batch."""
         self._client.batches.cancel(batch)

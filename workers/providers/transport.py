@@ -104,13 +104,3 @@ def connect(endpoint: Endpoint, key: str | None, settings: Settings, heed: Heed 
         timeout=httpx2.Timeout(connect=settings.endpoint_connect_seconds, read=read_s, write=read_s, pool=None),
         follow_redirects=False,
     )
-
-
-def refused(error: BaseException) -> RefusedRequestError | None:
-    """The refusal that a library's error wraps; None where it is of the library itself."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, RefusedRequestError):
-            return seen
-        seen = seen.__cause__ or seen.__context__
-    return None

@@ -44,7 +44,7 @@ from registry.prompting.variants import (
 from registry.proof.seal import seal_together
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
-from registry.results.bulk import insert_predictions, renew_statistics
+from registry.results.bulk import insert_predictions, insert_rows, renew_statistics
 from registry.results.predictions import prediction_row
 from registry.results.scores import write_question_scores
 from registry.revisions.store import RevisionRequest, add_revision
@@ -426,7 +426,12 @@ def _check_variant(
             f"order {list(recorded.order)} is not variant {recorded.variant} of {definition.name}, which shows "
             f"{list(variant.order)}; use --variants imported for other orders"
         )
-    return replace(variant, order=order)
+    return _in_order(variant, order)
+
+
+def _in_order(variant: VariantShown, order: tuple[int, ...]) -> VariantShown:
+    # Copying costs as much as parsing a line, and only drawn orders need it.
+    return variant if variant.order == order else replace(variant, order=order)
 
 
 def _with_inserted(definition: VariantSetDefinition, names: set[str]) -> VariantSetDefinition:
@@ -514,19 +519,16 @@ def _store_evaluation(
         )
         session.add(shard)
         session.flush()
-        if members:
-            session.execute(
-                insert(EvaluationQuestion.__table__),  # type: ignore[arg-type]
-                [
-                    {
-                        "evaluation_id": evaluation.id,
-                        "question_id": question.question_id,
-                        "n_variants": max(1, len(expected[question.question_id])),
-                        "shard_id": shard.id,
-                    }
-                    for question in members
-                ],
-            )
+        asked = [
+            {
+                "evaluation_id": evaluation.id,
+                "question_id": question.question_id,
+                "n_variants": max(1, len(expected[question.question_id])),
+                "shard_id": shard.id,
+            }
+            for question in members
+        ]
+        insert_rows(session, EvaluationQuestion, asked)
     return evaluation
 
 
@@ -613,7 +615,7 @@ def _shown(
     key = recorded.question.question_id
     if key not in shapes:
         shapes[key] = {variant.ordinal: variant for variant in _variants(definition, recorded.question)}
-    return replace(shapes[key][recorded.variant], order=order)
+    return _in_order(shapes[key][recorded.variant], order)
 
 
 def _row(

@@ -2,7 +2,8 @@
 -- current: the newest snapshot of the newest version of the board. For a board as of a date, take the newest snapshot
 -- with as_of at or before it. complete: every evaluation that the board asks for is sealed; only such rows are ranked.
 -- value NULL: a part of it is missing or undefined. value: the unweighted mean over the board's tasks.
--- rank_low … rank_high: 95 % percentile interval of the rank; tier: models of one tier are not told apart.
+-- rank_low … rank_high: 95 % percentile interval of the rank; tier: models of one tier are not told apart. Both are of
+-- each model for itself; all_rank_low … all_rank_high and all_tier hold for all models of the column at once.
 select
     board.name as board,
     board.version as board_version,
@@ -35,7 +36,10 @@ select
     board_standing.rank,
     board_standing.rank_low,
     board_standing.rank_high,
-    board_standing.tier
+    board_standing.tier,
+    board_standing.all_rank_low,
+    board_standing.all_rank_high,
+    board_standing.all_tier
 from board_standing
 inner join board_snapshot on board_snapshot.id = board_standing.board_snapshot_id
 inner join board on board.id = board_snapshot.board_id

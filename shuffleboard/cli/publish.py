@@ -1,0 +1,34 @@
+"""`shuffleboard publish`."""
+
+from pathlib import Path
+
+import click
+
+from registry.queue.display import progress_display
+from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
+
+
+@click.command()
+@click.argument("board")
+@click.option(
+    "--to", type=click.Path(path_type=Path), required=True, help="Folder of the site: a new one, or an earlier site's."
+)
+@json_option
+def publish(board: str, to: Path, as_json: bool) -> None:
+    """Write a board as a site of files, for any web server.
+
+    The site has the board and all that leads to it: models, evaluations, questions of public benchmarks, charts, the
+    guide of the metrics, snapshots, and the results as Parquet files with a page that queries them in the browser.
+    Pages work without scripts. Run it again to bring the site up to date: only what changed is written.
+    """
+    from web.publishing import publish as write
+
+    settings = settings_of()
+    engine_of(settings)
+    with progress_display(lambda _: "files") as show:
+        done = write(settings, board, to, lambda count: show(board, f"publishing {board}", count, None, ""))
+    if as_json:
+        print_json({"board": board, "to": str(to), **done.__dict__})
+        return
+    note(f"{to}: {done.files} files, {done.bytes / 1e6:.1f} MB; {done.changed} written, {done.removed} removed")
+    note(f"look at it: python -m http.server --directory {to}")

@@ -1,0 +1,246 @@
+"""A board as files: complete, the same every time, and of use without any server of ours."""
+
+import functools
+import hashlib
+import http.server
+import re
+import threading
+from contextlib import closing, contextmanager
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from playwright.sync_api import expect
+
+import web
+from registry.errors import NotFoundError, UsageError
+from registry.settings import get_settings
+from tests.web.outputs import BOARD
+from tests.web.test_browser import page
+from web.publishing import Published, publish
+from web.publishing.files import CHECKSUMS
+from web.publishing.rewriting import rewrite
+
+
+@pytest.fixture(scope="module")
+def settings(sqlite_drawn):
+    return get_settings().model_copy(
+        update={"database_url": sqlite_drawn.engine.url.render_as_string(hide_password=False)}
+    )
+
+
+@pytest.fixture(scope="module")
+def site(settings, tmp_path_factory):
+    """A published board, and what the command would say of it."""
+    folder = tmp_path_factory.mktemp("published") / "site"
+    return folder, publish(settings, BOARD, folder)
+
+
+def listing(folder):
+    """File → its content's digest, without the folder's own list."""
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != CHECKSUMS
+    }
+
+
+class Addresses(HTMLParser):
+    """What a page refers to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.forms = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.forms += tag == "form" and "data-here" not in dict(attrs)
+        self.found += [value for name, value in attrs if name in {"href", "src"}]
+
+
+def test_every_address_of_every_page_is_a_file_of_the_site(site):
+    folder, published = site
+    pages = sorted(folder.rglob("*.html"))
+    assert published.files == len(listing(folder)) > 20
+    for path in pages:
+        addresses = Addresses(path.read_text(encoding="utf-8"))
+        assert addresses.forms == 0, path
+        for address in addresses.found:
+            parts = urlsplit(address)
+            if parts.scheme or not parts.path:
+                continue
+            assert not address.startswith("/"), (path, address)
+            assert (path.parent / unquote(parts.path)).resolve().is_file(), (path, address)
+
+
+def test_the_site_has_all_that_the_board_rests_on(site, sqlite_drawn):
+    folder, _ = site
+    evaluation = sqlite_drawn.outputs.evaluations["leaning", "cyclic", "symbols"]
+    question = sqlite_drawn.outputs.questions["m4"]
+    for name in (
+        "index.html",
+        f"boards/{BOARD}/scrutiny/index.html",
+        "models/leaning/index.html",
+        f"evaluations/{evaluation}/index.html",
+        f"evaluations/{evaluation}/provenance/index.html",
+        "benchmarks/mixed/index.html",
+        f"questions/{question}/index.html",
+        "metrics-guide/index.html",
+        "data/predictions.parquet",
+        f"api/v1/boards/{BOARD}.json",
+    ):
+        assert (folder / name).is_file(), name
+
+
+def test_the_checksums_name_every_file(site):
+    folder, _ = site
+    lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
+    assert dict(reversed(line.split("  ", 1)) for line in lines) == listing(folder)
+
+
+def test_the_same_board_gives_the_same_bytes_and_only_changes_are_written(site, settings, tmp_path):
+    folder, first = site
+    again = publish(settings, BOARD, folder)
+    assert again == Published(first.files, first.bytes, 0, 0)
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere).mkdir()
+    publish(settings, BOARD, elsewhere)
+    assert listing(elsewhere) == listing(folder)
+
+    (elsewhere / "index.html").write_text("changed by somebody", encoding="utf-8")
+    (elsewhere / "models" / "gone").mkdir()
+    (elsewhere / "models" / "gone" / "index.html").write_text("an earlier model's", encoding="utf-8")
+    with (elsewhere / CHECKSUMS).open("a", encoding="utf-8") as sums:
+        sums.write(f"{'0' * 64}  models/gone/index.html\n")
+    (elsewhere / "CNAME").write_text("board.example.org", encoding="utf-8")
+    mended = publish(settings, BOARD, elsewhere)
+    assert (mended.changed, mended.removed) == (1, 1)
+    assert listing(elsewhere).keys() - listing(folder).keys() == {"CNAME"}
+    assert not (elsewhere / "models" / "gone").exists()
+
+
+def test_a_run_that_is_cut_off_is_completed_by_the_next(site, settings, tmp_path):
+    class CutOffError(Exception):
+        pass
+
+    def cut_off(count):
+        if count == 7:
+            raise CutOffError
+
+    with pytest.raises(CutOffError):
+        publish(settings, BOARD, tmp_path / "site", cut_off)
+    publish(settings, BOARD, tmp_path / "site")
+    assert listing(tmp_path / "site") == listing(site[0])
+
+
+def test_what_cannot_be_published_is_named_and_leaves_no_trace(settings, tmp_path):
+    with pytest.raises(NotFoundError, match="no public board 'unheard-of'"):
+        publish(settings, "unheard-of", tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(UsageError, match="holds something that was not published"):
+        publish(settings, BOARD, tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    with pytest.raises(UsageError, match="this is a file"):
+        publish(settings, BOARD, tmp_path / "mine" / "thesis.txt")
+    (tmp_path / "led-astray").mkdir()
+    (tmp_path / "led-astray" / CHECKSUMS).write_text(f"{'0' * 64}  ../mine/thesis.txt\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"leads to '\.\./mine/thesis\.txt', outside"):
+        publish(settings, BOARD, tmp_path / "led-astray")
+    assert (tmp_path / "mine" / "thesis.txt").is_file()
+
+
+def test_what_users_wrote_stays_as_it_was_escaped():
+    def nowhere(_address):
+        return None
+
+    written = (
+        '<p>a &lt;b&gt; &amp; c <a href="/x" title="&quot;">&#39;d&#39;</a> <pre>\n   \n   <b>e</b>\n   </pre></p>'
+    )
+    assert rewrite(written, str) == written
+    assert rewrite(written, lambda address: f"{address}?&") == written.replace("/x", "/x?&amp;")
+    as_text = written.replace('<a href="/x" title', "<span title").replace("</a>", "</span>")
+    assert rewrite(written, nowhere) == as_text
+    assert rewrite("<div><form><b>x</b></form><i data-live>y<br></i>z</div>", nowhere) == "<div>z</div>"
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """A web server that knows nothing of us."""
+
+    def log_message(self, *_):
+        pass
+
+
+@contextmanager
+def any_web_server(folder: Path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_a_browser_shows_sorts_and_queries_it_from_its_own_files_alone(chromium, site):
+    folder, _ = site
+    with any_web_server(folder) as base, page(chromium, viewport={"width": 1440, "height": 900}) as opened:
+        asked = []
+        opened.on("request", lambda request: asked.append(request.url))
+        opened.goto(base)
+        models = opened.locator(".standing tbody th[scope=row] > a")
+        expect(models.first).to_be_visible()
+        before = models.all_inner_texts()
+        heading = opened.locator(".standing th").filter(has_text="Model")
+        heading.get_by_role("button").click()
+        expect(heading).to_have_attribute("aria-sort", "descending")
+        assert models.all_inner_texts() == sorted(before, reverse=True)
+        models.first.click()
+        expect(opened.locator("h1")).to_have_text(re.compile(max(before)))
+
+        opened.goto(f"{base}/query/")
+        opened.get_by_label("Query").fill("SELECT count(*) AS n, min(subject) FROM predictions WHERE correct")
+        opened.get_by_role("button", name="Run").click()
+        expect(opened.locator("#answer td").first).to_have_text(re.compile(r"^[1-9]\d*$"), timeout=60_000)
+        assert {urlsplit(url).netloc for url in asked if not url.startswith("blob:")} == {urlsplit(base).netloc}
+
+
+def test_a_query_that_cannot_be_run_says_so(chromium, site):
+    folder, _ = site
+    # DuckDB also reports it to the console.
+    with any_web_server(folder) as base, closing(chromium.new_page()) as opened:
+        opened.goto(f"{base}/query/")
+        opened.get_by_label("Query").fill("SELEC 1")
+        opened.keyboard.press("Control+Enter")
+        expect(opened.get_by_role("alert")).to_have_text(
+            re.compile("syntax error at or near .SELEC.(?!.*duckdb-worker)", re.DOTALL)
+        )
+
+
+def test_it_can_be_read_without_scripts(chromium, site):
+    folder, _ = site
+    with any_web_server(folder) as base, page(chromium, java_script_enabled=False) as opened:
+        opened.goto(base)
+        opened.locator(".standing tbody th[scope=row] > a").first.click()
+        expect(opened.locator("h1")).to_be_visible()
+        opened.goto(f"{base}/query/")
+        expect(opened.get_by_text("The query runs in a script")).to_be_visible()
+        expect(opened.get_by_role("button", name="Run")).not_to_be_visible()
+
+
+@pytest.mark.parametrize("folder", ["static", "publishing/static"])
+def test_the_packaged_programs_of_others_are_the_ones_that_are_written_down(folder):
+    vendor = Path(web.__file__).parent / folder / "vendor"
+    readme = (vendor / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([a-z.-]+)` .* `([0-9a-f]{64})` \|$", readme, re.MULTILINE)
+    others = [file for file in vendor.iterdir() if file.name != "README.md"]
+    assert {name for name, _ in listed} == {file.name for file in others if not file.name.startswith("LICENSE")}
+    for name, digest in listed:
+        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == digest
+    for file in others:
+        assert f"`{file.name}`" in readme

@@ -1,0 +1,125 @@
+"""A board and all that leads to it, as files that any web server serves and that work without one of ours.
+
+Every page is the website's own, as an anonymous visitor sees it. What needs a server is left out, links lead to the
+files, and links to what is not published become text.
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final
+
+from flask import Flask
+
+from registry.db import get_engine
+from registry.errors import NotFoundError, ShuffleboardError, UsageError
+from registry.exchange.exports import ExportRequest, export
+from registry.settings import Settings
+from web import create_app
+from web.publishing.files import Folder
+from web.publishing.pages import LEFT_OUT, Frame, install
+from web.publishing.places import BOARD, Places, Scope, file_of, relative
+from web.publishing.rewriting import rewrite
+
+_HTML: Final = "text/html"
+Report = Callable[[int], None]
+"""Told how many files there are so far."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a run left in the folder. changed: files written anew; removed: files that nothing leads to any more."""
+
+    files: int
+    bytes: int
+    changed: int
+    removed: int
+
+
+def publish(settings: Settings, board: str, to: Path, report: Report | None = None) -> Published:
+    """Writes the board's site into a folder. The same board gives the same bytes.
+
+    Only what anonymous visitors may see is written. A run that is killed leaves whole files, and the next one completes
+    them. Raises NotFoundError for a board that the public does not have, UsageError for a folder with other files.
+    """
+    # Whoever publishes a board decides who reads it.
+    settings = settings.model_copy(update={"anonymous_reading": True})
+    answer = create_app(settings, keep_pages=False).test_client().get(f"/api/v1/boards/{board}")
+    if answer.status_code != HTTPStatus.OK or answer.json is None:
+        raise NotFoundError(f"there is no public board {board!r}; `shuffleboard boards list` shows all of them")
+    document = answer.json
+    scope = Scope.of(document)
+    if not scope.evaluations:
+        raise UsageError(f"the board {board!r} has no complete evaluation yet, so there is nothing to publish")
+    folder = Folder(to)
+    request = ExportRequest("parquet", evaluations=tuple(sorted(map(int, scope.evaluations))))
+    with tempfile.TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:
+        data = Path(scratch) / "data"
+        export(get_engine(settings.resolved_database_url()), request, data)
+        tables = tuple(sorted(file.stem for file in data.glob("*.parquet") if file.stem not in LEFT_OUT))
+        title = document.get("title") or scope.board
+        app = create_app(settings, keep_pages=False)
+        install(app, Frame(scope.board, title, document.get("text") or "", tables), data)
+        return _Site(app, scope, folder, report or (lambda _: None)).write()
+
+
+class _Site:
+    """Follows the links from the board, depth first, so that few pages are held at a time."""
+
+    def __init__(self, app: Flask, scope: Scope, folder: Folder, report: Report) -> None:
+        self._client = app.test_client()
+        self._places = Places(app.url_map.bind("localhost"), scope)
+        self._scope = scope
+        self._folder = folder
+        self._report = report
+        self._files: dict[str, str | None] = {}
+        """Canonical address → file; None where anonymous visitors are shown nothing."""
+        self._waiting: list[tuple[str, str, bytes]] = []
+        """File, media type and body of what was asked for and is not written yet."""
+
+    def write(self) -> Published:
+        """Writes every file."""
+        start = f"/boards/{self._scope.board}"
+        self._file(start)
+        written = 0
+        while self._waiting:
+            file, media_type, body = self._waiting.pop()
+            if media_type == _HTML:
+                page = body.decode()
+                self._folder.write(file, self._page(page, file))
+                if file == file_of(start, _HTML):
+                    self._folder.write(BOARD, self._page(page, BOARD))
+            else:
+                self._folder.write(file, body)
+            written += 1
+            self._report(written)
+        removed = self._folder.finish()
+        return Published(written + 1, self._folder.bytes, self._folder.changed, removed)
+
+    def _page(self, page: str, file: str) -> bytes:
+        def target(address: str) -> str | None:
+            address, hash_, fragment = address.partition("#")
+            if not address.startswith("/"):
+                return address + hash_ + fragment
+            found = self._file(self._places.canonical(address))
+            return None if found is None else relative(found, file) + hash_ + fragment
+
+        return rewrite(page, target).encode()
+
+    def _file(self, address: str | None) -> str | None:
+        """The file of a canonical address, which is asked for when it is first met."""
+        if address is None or address in self._files:
+            return self._files.get(address or "")
+        with self._client.get(address) as response:
+            if response.status_code == HTTPStatus.OK:
+                media_type = response.mimetype or ""
+                file = file_of(address, media_type)
+                self._files[address] = file
+                self._waiting.append((file, media_type, response.get_data()))
+            elif response.status_code in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
+                self._files[address] = None
+            else:
+                raise ShuffleboardError(f"the page {address} cannot be published: it answers {response.status}")
+        return self._files[address]

@@ -1,0 +1,84 @@
+"""The folder of a published site: files are written where they differ, and removed where nothing leads to them."""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from registry.errors import UsageError
+from registry.files.storage import writing
+
+CHECKSUMS: Final = "SHA256SUMS"
+"""Names every file with its digest, as `sha256sum --check` reads it. Written last."""
+
+
+class Folder:
+    """Files by name, each written whole or not at all. Raises UsageError for a folder that holds something else."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._digests: dict[str, str] = {}
+        self.bytes = 0
+        self.changed = 0
+        if root.exists() and not root.is_dir():
+            raise UsageError(f"--to {root}: this is a file; name a folder")
+        if root.is_dir() and any(root.iterdir()) and not (root / CHECKSUMS).is_file():
+            raise UsageError(
+                f"--to {root}: this folder holds something that was not published by this command; "
+                "name a new or an empty folder"
+            )
+        self._before = self._listed()
+        with writing(root):
+            root.mkdir(parents=True, exist_ok=True)
+
+    def _listed(self) -> dict[str, str]:
+        """The files that the folder's checksums name, with their digests."""
+        listing = self._root / CHECKSUMS
+        if not listing.is_file():
+            return {}
+        lines = listing.read_text(encoding="utf-8").splitlines()
+        listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+        for name in listed:
+            self._path(name)
+        return listed
+
+    def write(self, name: str, body: bytes) -> None:
+        """Puts a file there; one that has these bytes already is left alone."""
+        if name not in self._before and not self._before and not self._digests:
+            # A first run that is killed leaves a folder that the next one knows as its own.
+            self._put(CHECKSUMS, b"")
+        digest = hashlib.sha256(body).hexdigest()
+        self._digests[name] = digest
+        self.bytes += len(body)
+        path = self._path(name)
+        if path.is_file() and path.stat().st_size == len(body) and path.read_bytes() == body:
+            return
+        self._put(name, body)
+        self.changed += 1
+
+    def _path(self, name: str) -> Path:
+        """The file's path. Raises UsageError for one outside of the folder."""
+        path = self._root / name
+        if not name or not path.resolve().is_relative_to(self._root.resolve()):
+            raise UsageError(f"--to {self._root}: {CHECKSUMS} or a link there leads to {name!r}, outside of the folder")
+        return path
+
+    def _put(self, name: str, body: bytes) -> None:
+        path = self._path(name)
+        partial = path.with_name(f".{path.name}.partial")
+        with writing(self._root):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(body)
+            partial.replace(path)
+
+    def finish(self) -> int:
+        """Removes what an earlier run wrote and this one did not, and writes the checksums; how many were removed."""
+        gone = sorted(self._before.keys() - self._digests.keys())
+        for name in gone:
+            path = self._path(name)
+            path.unlink(missing_ok=True)
+            for parent in path.relative_to(self._root).parents:
+                if parent != Path() and (self._root / parent).is_dir() and not any((self._root / parent).iterdir()):
+                    (self._root / parent).rmdir()
+        lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(self._digests.items()))
+        self._put(CHECKSUMS, lines.encode())
+        return len(gone)

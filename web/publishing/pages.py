@@ -1,0 +1,68 @@
+"""What only a published site has: its SQL page, its data, and what the frame of each page leads to."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from flask import Blueprint, Flask, current_app, render_template, request, send_from_directory
+from flask.typing import ResponseReturnValue
+
+blueprint = Blueprint(
+    "site", __name__, static_folder="static", static_url_path="/site", template_folder="templates", url_prefix="/"
+)
+
+LEFT_OUT: Final = frozenset({"option_probability"})
+"""Relations that repeat another: `predictions` has each option's probability as a list."""
+EXAMPLES: Final = {
+    "Accuracy, and what holds in every order": "SELECT model, benchmark, accuracy, worst_accuracy\n"
+    "FROM leaderboard\nORDER BY accuracy DESC",
+    "Which positions a model prefers": "SELECT model, chosen_position, count(*) AS times\n"
+    "FROM predictions JOIN evaluations USING (evaluation_id)\nGROUP BY ALL\nORDER BY model, chosen_position",
+    "Questions that most models get wrong": "SELECT external_id, avg(average_accuracy) AS average_accuracy, text\n"
+    "FROM question_metrics JOIN questions USING (question_id, external_id)\n"
+    "GROUP BY ALL\nORDER BY average_accuracy\nLIMIT 20",
+}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What surrounds every page. tables: relations of the SQL page."""
+
+    board: str
+    title: str
+    text: str
+    tables: tuple[str, ...]
+
+    @property
+    def policy(self) -> str:
+        """The page's Content-Security-Policy, in the page itself since the web server is not ours: its own files only.
+
+        WebAssembly runs on the SQL page alone.
+        """
+        scripts = "'self' 'wasm-unsafe-eval'" if request.endpoint == "site.query" else "'self'"
+        connects = "connect-src 'self' blob:; worker-src 'self'; " if request.endpoint == "site.query" else ""
+        return (
+            f"default-src 'none'; script-src {scripts}; style-src 'self'; img-src 'self' data:; {connects}"
+            "base-uri 'none'; form-action 'none'"
+        )
+
+
+def install(app: Flask, frame: Frame, data: Path) -> None:
+    """Gives the website what a site has beside it. data: the folder with the Parquet files."""
+    app.jinja_env.globals["site"] = frame
+    app.config["SITE_DATA"] = data
+    app.register_blueprint(blueprint)
+
+
+@blueprint.get("/query")
+def query() -> ResponseReturnValue:
+    """Asks for a query, which the browser answers."""
+    return render_template("site_query.html", examples=EXAMPLES)
+
+
+@blueprint.get("/data/<name>.parquet")
+def data(name: str) -> ResponseReturnValue:
+    """A relation as Parquet."""
+    return send_from_directory(
+        current_app.config["SITE_DATA"], f"{name}.parquet", mimetype="application/vnd.apache.parquet"
+    )

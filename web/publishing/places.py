@@ -1,0 +1,125 @@
+"""Which addresses of the website belong to a published board, and in which file each is."""
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import MapAdapter, RequestRedirect
+
+BOARD: Final = "index.html"
+"""Where a published site begins."""
+
+_ALWAYS: Final = frozenset(
+    {
+        "api.board",
+        "api.snapshot",
+        "boards.snapshot",
+        "pages.metrics_guide",
+        "pages.question",
+        "sharing.board_as_table",
+        "sharing.snapshot_as_table",
+        "sharing.snapshot_bibtex",
+        "site.data",
+        "site.query",
+        "site.static",
+        "static",
+    }
+)
+"""What only pages of the site lead to."""
+_BY_EVALUATION: Final = frozenset(
+    {
+        "pages.evaluation",
+        "proof.provenance",
+        "sharing.evaluation_badge",
+        "sharing.evaluation_bibtex",
+    }
+)
+_BY_BENCHMARK: Final = frozenset({"api.benchmark", "api.benchmark_items", "pages.benchmark", "pages.items"})
+_BY_MODEL: Final = frozenset({"api.model", "pages.model", "sharing.model_badge"})
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a board is about. benchmarks: name → version."""
+
+    board: str
+    models: frozenset[str]
+    evaluations: frozenset[str]
+    benchmarks: Mapping[str, str]
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Scope":
+        """The scope of a board's report."""
+        return cls(
+            document["board"],
+            frozenset(row["model"] for row in document["rows"]),
+            frozenset(str(item["evaluation"]) for row in document["rows"] for item in row["evaluations"] if item),
+            {entry["benchmark"]: entry["version"] for entry in document["entries"]},
+        )
+
+
+class Places:
+    """Addresses of the website → files of the site."""
+
+    def __init__(self, urls: MapAdapter, scope: Scope) -> None:
+        self._urls = urls
+        self._scope = scope
+
+    def canonical(self, address: str) -> str | None:
+        """The address that an address of the website stands for; None where nothing is published for it.
+
+        Of what a query asks, only the page of a list is kept: another order of the same rows is the same page.
+        """
+        parts = urlsplit(address)
+        try:
+            endpoint, values = self._urls.match(unquote(parts.path) or "/", method="GET")
+        except (HTTPException, RequestRedirect):
+            return None
+        asked = dict(parse_qsl(parts.query, keep_blank_values=True))
+        if endpoint == "pages.evaluation_question":
+            return f"/questions/{values['question_id']}"
+        if endpoint == "static":
+            asked.pop("v", None)
+        if endpoint in _BY_BENCHMARK and asked.get("version") == self._scope.benchmarks.get(values["benchmark"]):
+            asked.pop("version", None)
+        page = asked.pop("page", None) if endpoint == "pages.benchmark" else None
+        if asked.keys() - {"column"} or not self._belongs(str(endpoint), values):
+            return None
+        return unquote(parts.path) + (f"?page={page}" if page not in {None, "1"} else "")
+
+    def _belongs(self, endpoint: str, values: Mapping[str, Any]) -> bool:
+        scope = self._scope
+        if endpoint in {"boards.board", "scrutiny.scrutiny", "api.board", "sharing.board_as_table"}:
+            return bool(values.get("name", values.get("board")) == scope.board)
+        if endpoint == "sharing.chart_picture":
+            # Only the board's: drawing those of every evaluation takes longer than all the rest.
+            return bool(values["of"] == f"boards/{scope.board}")
+        if endpoint in _BY_EVALUATION:
+            return str(values["evaluation_id"]) in scope.evaluations
+        if endpoint in _BY_BENCHMARK:
+            return values["benchmark"] in scope.benchmarks
+        if endpoint in _BY_MODEL:
+            return values["model"] in scope.models
+        return endpoint in _ALWAYS
+
+
+def file_of(address: str, media_type: str) -> str:
+    """Where a canonical address is, below the site's folder: pages as `…/index.html`, so that links need no ending."""
+    parts = urlsplit(address)
+    path = parts.path.strip("/")
+    if media_type == "text/html":
+        return posixpath.join(path, f"{parts.query.replace('=', '-')}.html" if parts.query else "index.html")
+    if media_type == "application/json":
+        return f"{path}.json"
+    return path
+
+
+def relative(file: str, page: str) -> str:
+    """The address of a file as a page of the site links to it: under whatever address the site is put."""
+    target = posixpath.relpath(file, PurePosixPath(page).parent.as_posix())
+    # A web server shows a folder's index.html; opened from a disk, only the file itself is shown.
+    return quote(target)

@@ -1,0 +1,140 @@
+// SQL over the site's own Parquet files: DuckDB as WebAssembly, in a worker of this browser. Nothing is sent anywhere.
+"use strict";
+
+const MOST_SHOWN = 500;
+const form = document.getElementById("query");
+const text = document.getElementById("q");
+const answer = document.getElementById("answer");
+const state = document.getElementById("state");
+const here = (address) => new URL(address, document.baseURI).href;
+const listed = form.dataset.tables.trim().split(/\s+/); // a name, its address, the next name …
+const tables = Object.fromEntries(listed.flatMap((name, at) => (at % 2 ? [] : [[name, listed[at + 1]]])));
+
+// Expands a compressed file, unless the web server had it expanded on its way.
+async function expanded(address) {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(`${address}: ${response.status}`);
+  const body = await response.blob();
+  const start = new Uint8Array(await body.slice(0, 2).arrayBuffer());
+  if (start[0] !== 0x1f || start[1] !== 0x8b) return body.arrayBuffer();
+  return new Response(body.stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+}
+
+async function start() {
+  const { worker, duckdb, parquet } = form.dataset;
+  const [engine, reader] = await Promise.all([expanded(here(duckdb)), expanded(here(parquet))]);
+  await engines.openParquet({ module_or_path: reader });
+  const database = new engines.AsyncDuckDB(new engines.VoidLogger(), new Worker(here(worker)));
+  const module = URL.createObjectURL(new Blob([engine], { type: "application/wasm" }));
+  await database.instantiate(module);
+  URL.revokeObjectURL(module);
+  await database.open({ query: { castBigIntToDouble: true } });
+  return database.connect();
+}
+
+let opening = null;
+const loaded = new Map();
+
+async function load(connection, name) {
+  const response = await fetch(here(tables[name]));
+  if (!response.ok) throw new Error(`${name}: ${response.status}`);
+  const rows = engines.readParquet(new Uint8Array(await response.arrayBuffer())).intoIPCStream();
+  await connection.insertArrowFromIPCStream(rows, { name, create: true });
+}
+
+// Only the tables that the query names are fetched.
+async function ask(query) {
+  opening ??= start();
+  const connection = await opening;
+  for (const name of Object.keys(tables)) {
+    if (!new RegExp(`\\b${name}\\b`, "i").test(query)) continue;
+    if (!loaded.has(name)) loaded.set(name, load(connection, name));
+    await loaded.get(name);
+  }
+  return connection.query(query);
+}
+
+function shown(value, type) {
+  if (value === null || value === undefined) return null;
+  if (String(type).startsWith("Timestamp") || String(type).startsWith("Date")) return new Date(Number(value)).toISOString();
+  if (typeof value === "number" || typeof value === "string" || typeof value === "boolean") return value;
+  if (typeof value === "bigint") return String(value);
+  return JSON.stringify(value.toJSON ? value.toJSON() : value, (_, part) => (typeof part === "bigint" ? Number(part) : part));
+}
+
+function element(name, content, className) {
+  const made = document.createElement(name);
+  if (content !== undefined) made.textContent = content;
+  if (className) made.className = className;
+  return made;
+}
+
+function show(result) {
+  const { fields } = result.schema;
+  const rows = [];
+  for (const row of result) {
+    rows.push(fields.map((field, column) => shown(row[field.name], field.type, column)));
+  }
+  const first = rows.slice(0, MOST_SHOWN);
+  const table = element("table");
+  const head = table.createTHead().insertRow();
+  for (const field of fields) {
+    const cell = element("th", field.name);
+    cell.scope = "col";
+    head.append(cell);
+  }
+  const body = table.createTBody();
+  for (const row of first) {
+    const line = body.insertRow();
+    for (const cell of row) {
+      line.append(element("td", cell === null ? "–" : String(cell), typeof cell === "number" ? "number" : "cell"));
+    }
+  }
+  const scroll = element("div", undefined, "scroll");
+  scroll.tabIndex = 0;
+  scroll.setAttribute("role", "group");
+  scroll.setAttribute("aria-label", "Rows");
+  scroll.append(table);
+  const csv = [fields.map((field) => field.name), ...rows]
+    .map((row) => row.map((cell) => (cell === null ? "" : `"${String(cell).replaceAll('"', '""')}"`)).join(","))
+    .join("\r\n");
+  const link = element("a", "Download as CSV");
+  link.href = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
+  link.download = "answer.csv";
+  const count = rows.length === 1 ? "1 row" : `${rows.length} rows`;
+  const note = element("p", undefined, "note");
+  note.append(first.length < rows.length ? `${count}, the first ${first.length} shown. ` : `${count}. `, link);
+  answer.replaceChildren(note, scroll);
+  state.textContent = count;
+}
+
+async function run() {
+  const button = form.querySelector("button");
+  button.setAttribute("aria-busy", "true");
+  state.textContent = opening ? "Running …" : "Fetching DuckDB …";
+  try {
+    show(await ask(text.value));
+  } catch (error) {
+    const problem = element("p", String(error.message ?? error).split(/\n\s+at /)[0], "problem");
+    problem.setAttribute("role", "alert");
+    answer.replaceChildren(problem);
+    state.textContent = "";
+  }
+  button.removeAttribute("aria-busy");
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  run();
+});
+text.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  run();
+});
+for (const example of document.querySelectorAll("button[data-query]")) {
+  example.addEventListener("click", () => {
+    text.value = example.dataset.query;
+    run();
+  });
+}
