@@ -9,6 +9,8 @@ from alembic import context
 from sqlalchemy import CheckConstraint, text
 from sqlalchemy.types import TypeDecorator
 
+from migrations import frozen
+
 LOCK_TIMEOUT = "3s"
 STATEMENT_TIMEOUT = "30min"
 # Spelled out in revisions, which must not import the registry: its types may change, old revisions may not.
@@ -69,6 +71,7 @@ def run() -> None:
     )
     with context.begin_transaction():
         context.run_migrations()
+        frozen.finish(context.config.attributes, connection)
 
 
 run()

@@ -9,6 +9,9 @@ and an empty file says that there is none any more:
     triggers/ENGINE/functions.sql    what they call, on PostgreSQL
     audiences.toml               who sees which rows
 
+Every revision begins with `drop` and ends with `create`. An upgrade through several of them makes views, triggers and
+audiences once, those of the last, as nothing could use the others.
+
 Every revision runs this code again, so it may change only where what it makes of the same texts stays the same.
 """
 
@@ -16,10 +19,14 @@ import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from alembic import op
+from sqlalchemy import Connection
 
 SQL = Path(__file__).parent / "sql"
+LEFT = "frozen_left"
+"""Attribute of the run's configuration: the revision whose views, triggers and audiences are still to be made."""
 
 
 def texts(revision: str) -> dict[str, str]:
@@ -33,38 +40,53 @@ def texts(revision: str) -> dict[str, str]:
 
 
 def create(revision: str) -> None:
-    """Creates the views, triggers and audiences of `revision`."""
-    frozen, dialect = texts(revision), op.get_bind().dialect.name
-    for name in _views(frozen):
-        _execute(f"CREATE VIEW {name} AS\n{_select(frozen, name, dialect)}")
-    for statement in _triggers(frozen, dialect):
-        _execute(statement)
-    for statement in _audiences(frozen, dialect):
-        _execute(statement)
+    """Has the views, triggers and audiences of `revision` made, unless another revision follows: see `finish`."""
+    _run()[LEFT] = revision
 
 
 def drop(revision: str) -> None:
-    """Drops them, dependants first.
+    """Drops them, dependants first, if they are there.
 
     On SQLite a batch ALTER fails on a table that a view uses, and silently drops triggers. The schemas of audiences stay:
     what is granted by default to whom on their future views is kept with them.
     """
-    frozen, dialect = texts(revision), op.get_bind().dialect.name
+    if _run().pop(LEFT, None) == revision:
+        return
+    connection = op.get_bind()
+    frozen, dialect = texts(revision), connection.dialect.name
     for statement in reversed([*_audiences(frozen, dialect)]):
         if view := re.match(r"CREATE VIEW (\S+)", statement):
-            _execute(f"DROP VIEW {view[1]}")
+            _execute(connection, f"DROP VIEW {view[1]}")
     for statement in reversed([*_triggers(frozen, dialect)]):
         if function := re.match(r"CREATE FUNCTION (\w+)", statement):
-            _execute(f"DROP FUNCTION {function[1]}()")
+            _execute(connection, f"DROP FUNCTION {function[1]}()")
         elif trigger := re.match(r"CREATE TRIGGER (\w+) .*? ON (\w+)", statement, re.DOTALL):
-            _execute(f"DROP TRIGGER {trigger[1]}" + (f" ON {trigger[2]}" if dialect == "postgresql" else ""))
+            table = f" ON {trigger[2]}" if dialect == "postgresql" else ""
+            _execute(connection, f"DROP TRIGGER {trigger[1]}{table}")
     for name in reversed(_views(frozen)):
-        _execute(f"DROP VIEW {name}")
+        _execute(connection, f"DROP VIEW {name}")
 
 
-def _execute(statement: str) -> None:
+def finish(attributes: dict[str, Any], connection: Connection) -> None:
+    """Makes what the last revision of a run left to be made; attributes: those of the run's configuration."""
+    revision = attributes.pop(LEFT, None)
+    if revision is None:
+        return
+    frozen, dialect = texts(revision), connection.dialect.name
+    for name in _views(frozen):
+        _execute(connection, f"CREATE VIEW {name} AS\n{_select(frozen, name, dialect)}")
+    for statement in (*_triggers(frozen, dialect), *_audiences(frozen, dialect)):
+        _execute(connection, statement)
+
+
+def _run() -> dict[str, Any]:
+    config = op.get_context().config
+    assert config is not None
+    return config.attributes
+
+
+def _execute(connection: Connection, statement: str) -> None:
     """Past SQLAlchemy's text(), for which a colon in a comment is a parameter; psycopg takes a single % for one."""
-    connection = op.get_bind()
     if connection.dialect.name == "postgresql":
         statement = statement.replace("%", "%%")
     connection.exec_driver_sql(statement)

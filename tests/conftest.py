@@ -28,7 +28,8 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial, partialmethod
 from importlib import metadata, util
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from types import CodeType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import pytest
 from argon2 import PasswordHasher, profiles
@@ -44,6 +45,9 @@ T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 ENGINES = ("sqlite", "postgresql")
 
+
+# What is imported and collected is garbage at no time; pytest_collection_finish begins to look for some.
+gc.disable()
 
 # Compiled code is kept, whatever the environment says: without it, each process of the tests compiles all of the project
 # again, and pytest rewrites the assertions of all tests.
@@ -144,10 +148,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """What was collected is garbage at no time: a million objects less to look through, again and again."""
-    gc.collect()
+    """Look for garbage from now on, but never among the million objects that were imported and collected."""
     gc.freeze()
-    gc.set_threshold(20_000)  # looking through what SQLAlchemy makes for each test takes longer than making it
+    gc.set_threshold(100_000)  # looking through what SQLAlchemy makes for each test takes longer than making it
+    gc.enable()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -180,6 +184,45 @@ def cheap_passwords() -> Iterator[None]:
     cheapest = {name: getattr(profiles.CHEAPEST, name) for name in ("time_cost", "memory_cost", "parallelism")}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(PasswordHasher, "__init__", partialmethod(PasswordHasher.__init__, **cheapest))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_templates() -> Iterator[None]:
+    """Has each template compiled once for all applications of the process: that takes most of their first answers."""
+    from flask import Flask
+    from jinja2 import BytecodeCache
+    from jinja2.bccache import Bucket
+
+    class Compiled(BytecodeCache):
+        def __init__(self) -> None:
+            self._known: dict[tuple[str, str], CodeType] = {}
+
+        def load_bytecode(self, bucket: Bucket) -> None:
+            bucket.code = self._known.get((bucket.key, bucket.checksum))
+
+        def dump_bytecode(self, bucket: Bucket) -> None:
+            assert bucket.code is not None
+            self._known[bucket.key, bucket.checksum] = bucket.code
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Flask, "jinja_options", Flask.jinja_options | {"bytecode_cache": Compiled()})
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_statements() -> Iterator[None]:
+    """Has each statement compiled once for all databases of an engine: each test has one of its own, and an Engine too."""
+    from sqlalchemy import Engine
+    from sqlalchemy.engine.default import DefaultDialect
+    from sqlalchemy.util import LRUCache
+
+    compiled = LRUCache[Any, Any](5000)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Engine, "_compiled_cache", property(lambda _: compiled, lambda *_: None), raising=False)
+        # Its keys name the dialect, of which each Engine has one; those of a class are configured alike.
+        patched.setattr(DefaultDialect, "__eq__", lambda one, other: type(one) is type(other))
+        patched.setattr(DefaultDialect, "__hash__", lambda one: hash(type(one)))
         yield
 
 

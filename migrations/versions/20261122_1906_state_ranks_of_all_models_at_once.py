@@ -26,15 +26,6 @@ WHERE board_snapshot_id = :snapshot AND column_name = :column AND model_revision
 """
 
 
-def upgrade() -> None:
-    frozen.drop(down_revision)
-    op.add_column("board_standing", sa.Column("all_rank_low", sa.Integer(), nullable=True))
-    op.add_column("board_standing", sa.Column("all_rank_high", sa.Integer(), nullable=True))
-    op.add_column("board_standing", sa.Column("all_tier", sa.Integer(), nullable=True))
-    _fill(op.get_bind())
-    frozen.create(revision)
-
-
 def _fill(connection: sa.Connection) -> None:
     """Of every snapshot what its document says."""
     for snapshot in connection.scalars(sa.text("SELECT id FROM board_snapshot ORDER BY id")).all():
@@ -56,3 +47,12 @@ def _fill(connection: sa.Connection) -> None:
         ]
         if standings:
             connection.execute(sa.text(STANDING), standings)
+
+
+def upgrade() -> None:
+    frozen.drop(down_revision)
+    op.add_column("board_standing", sa.Column("all_rank_low", sa.Integer(), nullable=True))
+    op.add_column("board_standing", sa.Column("all_rank_high", sa.Integer(), nullable=True))
+    op.add_column("board_standing", sa.Column("all_tier", sa.Integer(), nullable=True))
+    _fill(op.get_bind())
+    frozen.create(revision)

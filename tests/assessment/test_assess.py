@@ -126,6 +126,7 @@ def test_metrics_without_what_they_need_are_null(document: dict[str, Any]) -> No
         assert lettered["n"]["cyclic"][metric] == 0
 
 
+@pytest.mark.one_engine
 def test_r_squared_and_errors_are_those_of_an_independent_computation(document: dict[str, Any], again: Again) -> None:
     assert len(document["correlations"]) == 5 * 11
     compared = 0
@@ -145,6 +146,7 @@ def test_r_squared_and_errors_are_those_of_an_independent_computation(document: 
     assert compared > 90
 
 
+@pytest.mark.one_engine
 def test_points_without_a_metric_are_left_out_and_counted(document: dict[str, Any]) -> None:
     points = {(cell["subset"], cell["metric"]): cell["points"] for cell in document["correlations"]}
     assert points["cyclic", "worst_accuracy"] == 21
@@ -153,6 +155,7 @@ def test_points_without_a_metric_are_left_out_and_counted(document: dict[str, An
     assert points["randomL", "retest_accuracy"] == 14  # two options, and half of the mixed benchmark
 
 
+@pytest.mark.one_engine
 def test_stability_is_that_of_an_independent_computation(document: dict[str, Any], again: Again) -> None:
     benchmarks = {"more_options": ("four", "mixed"), "two_options": ("two",)}
     for size in ("pair", "L-tuple"):
@@ -224,6 +227,7 @@ def test_a_filter_leaves_only_what_it_names(assessed: Engine) -> None:
                 assess(session, **given)  # type: ignore[arg-type]
 
 
+@pytest.mark.one_engine
 def test_the_model_without_probabilities_keeps_probability_metrics_out_of_a_recommendation(assessed: Engine) -> None:
     others = [model for model in MODELS if model != "lettered"]
     with read_session(assessed) as session:
@@ -253,6 +257,7 @@ def test_without_a_sealed_evaluation_in_all_orders_the_remedy_is_named(database:
         assess(session)
 
 
+@pytest.mark.one_engine
 def test_other_shots_are_another_point_of_which_it_is_said_that_questions_are_shared(
     database: str, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ def of(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=False)
 
 
+@pytest.mark.one_engine
 def test_json_is_one_document_with_every_table(
     assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,6 +98,7 @@ def test_an_empty_registry_is_told_what_to_queue(sqlite_database: str) -> None:
     assert "Traceback" not in outcome.stderr
 
 
+@pytest.mark.one_engine
 def test_the_old_name_does_the_same_and_says_the_new_one(
     assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,7 @@ from registry.results.contamination import all_orders, contamination_document
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.statistics.original_order import Asked
-from tests.bench.bench_scoring import smollm2
+from tests.bench.prompts import smollm2
 from tests.contaminated import EVEN, MOSTLY_FIRST, is_outlier, is_outlier_of_any_order, made_up
 from tests.population import MMLU, write_lines
 from workers.artifacts import inspect_files

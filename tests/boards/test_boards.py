@@ -60,8 +60,8 @@ def fill_strong(engine: Engine, folder: Path) -> None:
     fill(Registry(engine.url.render_as_string(hide_password=False), folder), ["strong"])
 
 
-def fill_both(engine: Engine, folder: Path) -> None:
-    fill(Registry(engine.url.render_as_string(hide_password=False), folder))
+def fill_both(engine: Engine, folder: Path) -> dict[str, list[int]]:
+    return fill(Registry(engine.url.render_as_string(hide_password=False), folder))
 
 
 @pytest.fixture
@@ -90,36 +90,40 @@ def rows_of(registry: Registry, name: str = "main") -> dict[str, dict[str, Any]]
         return {row["model"]: row for row in board_rows(snapshot_as_of(session, name))}
 
 
-def test_a_board_joins_five_metrics_from_three_variant_sets_alike_on_both_engines(registries: list[Registry]) -> None:
+def test_a_board_joins_five_metrics_from_three_variant_sets_alike_on_both_engines(
+    filled_sqlite: FilledDatabases, filled_postgresql: FilledDatabases, tmp_path: Path
+) -> None:
     documents = []
-    for registry in registries:
-        evaluations = fill(registry)
-        load(registry)
-        rows = rows_of(registry)
-        assert list(rows) == ["strong", "weak"]
-        for name, row in rows.items():
-            assert row["complete"]
-            with read_session(registry.engine) as session:
-                metrics = [evaluation_metrics(session, number)["metrics"] for number in evaluations[name]]
+    for databases in (filled_sqlite, filled_postgresql):
+        with databases.copy(fill_both, tmp_path) as (url, evaluations):
+            registry = Registry(url, tmp_path)
+            load(registry)
+            rows = rows_of(registry)
+            assert list(rows) == ["strong", "weak"]
+            for name, row in rows.items():
+                assert row["complete"]
+                with read_session(registry.engine) as session:
+                    metrics = [evaluation_metrics(session, number)["metrics"] for number in evaluations[name]]
+                for column in HEADLINE:
+                    metric, kind = column.split("@")
+                    of_kind = [metrics[place][metric] for place in (KINDS.index(kind), 3 + KINDS.index(kind))]
+                    value = row["values"][column]
+                    assert value["value"] == pytest.approx(sum(of_kind) / 2, abs=1e-9)
+                    assert value["n"] == 140
+                    low, high = value["interval"]
+                    assert low < value["value"] < high
+                    assert value["rank_interval"][0] <= value["rank"] <= value["rank_interval"][1]
             for column in HEADLINE:
-                metric, kind = column.split("@")
-                of_kind = [metrics[place][metric] for place in (KINDS.index(kind), 3 + KINDS.index(kind))]
-                value = row["values"][column]
-                assert value["value"] == pytest.approx(sum(of_kind) / 2, abs=1e-9)
-                assert value["n"] == 140
-                low, high = value["interval"]
-                assert low < value["value"] < high
-                assert value["rank_interval"][0] <= value["rank"] <= value["rank_interval"][1]
-        for column in HEADLINE:
-            assert [rows[name]["values"][column]["rank"] for name in rows] == [1, 2]
-            assert [rows[name]["values"][column]["tier"] for name in rows] == [1, 2]
-        with read_session(registry.engine) as session:
-            snapshot = snapshot_as_of(session, "main")
-            assert snapshot.digest == snapshot_digest(snapshot.document)
-            documents.append(snapshot.digest)
+                assert [rows[name]["values"][column]["rank"] for name in rows] == [1, 2]
+                assert [rows[name]["values"][column]["tier"] for name in rows] == [1, 2]
+            with read_session(registry.engine) as session:
+                snapshot = snapshot_as_of(session, "main")
+                assert snapshot.digest == snapshot_digest(snapshot.document)
+                documents.append(snapshot.digest)
     assert documents[0] == documents[1]
 
 
+@pytest.mark.one_engine
 def test_models_that_cannot_be_told_apart_share_a_tier(registry: Registry) -> None:
     registry.benchmark("first", FIRST)
     for name, seed in (("one", 1), ("two", 2)):
@@ -168,6 +172,7 @@ def rows_with(registry: Registry, column: str) -> list[dict[str, Any]]:
     return list(rows_of(registry, "other").values())
 
 
+@pytest.mark.one_engine
 def test_a_model_that_lacks_a_part_shows_what_it_has_and_is_not_ranked(strong_and_weak: Registry) -> None:
     strong_and_weak.model("partial")
     how = {"skill": 1.0, "liking": 0.0, "seed": 9}
@@ -196,8 +201,7 @@ def test_a_board_as_of_a_date_is_what_it_showed_then(strong: Registry) -> None:
     with read_session(strong.engine) as session:
         before = snapshot_as_of(session, "main")
     strong.model("later")
-    for name, questions in (("first", FIRST), ("second", SECOND)):
-        import_all(strong, "later", name, questions, skill=0.2, liking=0.0, seed=5)
+    import_all(strong, "later", "first", FIRST, ["cyclic"], skill=0.2, liking=0.0, seed=5)
     with read_session(strong.engine) as session:
         assert {row["model"] for row in snapshot_as_of(session, "main").document["rows"]} == {"strong", "later"}
         then = snapshot_as_of(session, "main", before.as_of)
@@ -232,7 +236,7 @@ def test_a_board_left_behind_by_a_killed_worker_is_found(strong: Registry, monke
     strong.model("later")
     with monkeypatch.context() as killed:
         killed.setattr("registry.exchange.outputs.importer.refresh_boards", lambda _engine: [])
-        import_all(strong, "later", "first", FIRST, skill=0.2, liking=0.0, seed=5)
+        import_all(strong, "later", "first", FIRST, ["cyclic"], skill=0.2, liking=0.0, seed=5)
     assert "later" not in rows_of(strong)
     assert refresh_boards(strong.engine) == ["main"]
     assert "later" in rows_of(strong)
@@ -303,6 +307,7 @@ def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(strong: Re
     assert row["values"]["accuracy_mean_all@cyclic"]["rank"] == 1
 
 
+@pytest.mark.one_engine
 def test_several_boards_stand_beside_each_other_and_a_changed_one_is_a_new_version(strong: Registry) -> None:
     first = load(strong)
     again = load(strong)
@@ -342,6 +347,7 @@ def test_a_suite_queues_what_is_missing_and_nothing_twice(registry: Registry) ->
         assert [new for _, new in submit_board(session, "asked", "main")] == [False] * 6
 
 
+@pytest.mark.one_engine
 def test_an_unknown_protocol_of_a_suite_queues_nothing(registry: Registry) -> None:
     registry.benchmark("first", FIRST)
     ready_model(registry, "asked")
@@ -359,6 +365,7 @@ def test_an_unknown_protocol_of_a_suite_queues_nothing(registry: Registry) -> No
         assert session.scalars(select(Evaluation)).all() == []
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("suite", "benchmarks", "message"),
     [
@@ -431,6 +438,7 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
         read_board_file(tmp_path / "binary.toml")
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("change", "message"),
     [

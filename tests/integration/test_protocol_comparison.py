@@ -132,6 +132,7 @@ def test_the_newest_sealed_evaluation_counts(registry: Registry) -> None:
     assert pair["first"]["accuracy_variance"] == pytest.approx(1500)
 
 
+@pytest.mark.one_engine
 def test_what_has_one_protocol_only_is_left_out(registry: Registry) -> None:
     for model, benchmark in (("m", "one"), ("m", "two"), ("n", "one")):
         answered(registry, first_position, 5, model=model, benchmark=benchmark)
@@ -146,6 +147,7 @@ def test_what_has_one_protocol_only_is_left_out(registry: Registry) -> None:
     assert agreement["models"] == 1
 
 
+@pytest.mark.one_engine
 def test_a_variance_of_zero_leaves_the_mean_of_ratios_undefined(registry: Registry) -> None:
     answered(registry, first_position, 5)
     answered(registry, right, 0)
@@ -182,6 +184,7 @@ def test_benchmarks_and_models_can_be_chosen(registry: Registry) -> None:
         compared(registry, benchmarks=["three"])
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
@@ -214,6 +217,7 @@ def test_variants_that_nothing_was_sealed_with_are_named_with_those_that_there_a
         compared(registry, variants="moving")
 
 
+@pytest.mark.one_engine
 def test_the_command_prints_one_document_or_tables(
     registry: Registry, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

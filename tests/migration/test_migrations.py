@@ -1,5 +1,6 @@
 """Migrations: from nothing to head, models and views equal to what they make, and nothing broken by a failure."""
 
+import ast
 import re
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,17 @@ def test_an_older_revision_never_reads_the_views_of_today() -> None:
     folder = Path(str(migrations.__file__)).parent
     for path in [*folder.glob("versions/*.py"), folder / "frozen.py"]:
         assert not re.search(r"^\s*(from|import)\s+(registry|workers|web)\b", path.read_text(), re.MULTILINE), path
+
+
+def test_a_revision_begins_without_views_and_triggers_and_ends_by_asking_for_them() -> None:
+    """An upgrade through several revisions makes them once: nothing between may need them."""
+    first = revisions()[0]
+    for script in ScriptDirectory.from_config(migrate._config()).walk_revisions():
+        body = ast.parse(Path(script.path).read_text()).body[-1]
+        assert isinstance(body, ast.FunctionDef)
+        statements = [ast.unparse(statement) for statement in body.body]
+        assert statements[-1] == "frozen.create(revision)", script.path
+        assert script.revision == first or statements[0] == "frozen.drop(down_revision)", script.path
 
 
 # Failure

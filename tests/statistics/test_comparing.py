@@ -42,6 +42,7 @@ def two_models(registry):
     return found
 
 
+@pytest.mark.one_engine
 def test_several_are_compared_as_each_pair_of_them_is(registry):
     one, two = two_models(registry)
     with read_session(registry.engine) as session:
@@ -131,6 +132,7 @@ def test_models_that_agree_everywhere_have_a_difference_of_zero_and_no_interval(
     assert (found["difference"], found["interval"]) == (0, None)
 
 
+@pytest.mark.one_engine
 def test_what_cannot_be_compared_is_said(registry):
     one, two = two_models(registry)
     registry.benchmark("other", four_options(5, context="Elsewhere."))
@@ -155,6 +157,7 @@ def test_what_cannot_be_compared_is_said(registry):
             compare_evaluations(session, one, 99)
 
 
+@pytest.mark.one_engine
 def test_coras_bootstrap_is_kept_and_needs_one_number_of_variants(registry):
     registry.benchmark("b", QUESTIONS)
     registry.model("one")

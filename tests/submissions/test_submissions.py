@@ -362,6 +362,7 @@ def test_a_notice_is_written_once(lite: Engine) -> None:
     assert notices(lite) == [("evaluation.complete", "7")]
 
 
+@pytest.mark.one_engine
 def test_a_suite_for_any_benchmarks_is_asked_for_only_where_a_board_names_them(
     engine: Engine, settings: Settings, browser: Callable[[str], FlaskClient]
 ) -> None:

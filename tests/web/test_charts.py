@@ -377,6 +377,7 @@ def test_the_overview_has_every_model_on_every_benchmark_asked_in_one_way(drawn)
     assert "veiled" not in page
 
 
+@pytest.mark.one_engine
 def test_the_overview_shows_the_way_with_the_most_evaluations_unless_told(drawn):
     # Adversarial, answer-moving and cyclic have two each under symbols: the first by name.
     assert "under adversarial, symbols, 0-shot" in drawn.client.get("/overview").text
@@ -413,6 +414,7 @@ def test_a_benchmark_that_few_were_asked_leaves_the_others_their_mean(own):
     assert "use one of mean, model, capitals, hostile" in own.client.get(f"{address}&sort=nothing").text
 
 
+@pytest.mark.one_engine
 def test_an_empty_registry_has_no_overview_yet(empty_client):
     page = empty_client.get("/overview").text
     assert "Nothing has been evaluated yet" in page
@@ -441,6 +443,7 @@ def test_the_matrix_of_a_question_is_what_the_imported_lines_say(drawn):
     assert '<td class="answer chosen heat-' in page
 
 
+@pytest.mark.one_engine
 def test_hostile_texts_in_a_chart_are_data(site):
     evaluation = site.seeded.evaluations["hostile"]
     page = site.client.get(f"/models/{'alpha'}").text
@@ -589,6 +592,7 @@ def test_ranks_are_drawn_over_real_time_and_held_until_they_change():
     assert board.ranks_over_time(rows, times[0], times[0]) is None
 
 
+@pytest.mark.one_engine
 def test_a_benchmark_without_moved_answers_says_how_to_get_them(client):
     page = client.get("/benchmarks/capitals/answer-moving").text
     assert "--variants answer-moving" in page

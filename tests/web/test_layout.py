@@ -1,6 +1,6 @@
 """Every page at four widths: nothing is wider than the window, the header has one line, no text is cut off.
 
-Two registries: one with nothing in it, and one with 500 generated models, a third of them with names of 90 characters,
+Two registries: one with nothing in it, and one with 250 generated models, a third of them with names of 90 characters,
 beside imported outputs, whose pages have charts. Colours change no size; test_browser_barriers.py looks at them.
 """
 
@@ -70,7 +70,7 @@ def with_admin(engine: Engine, folder: Path) -> Flask:
 @pytest.fixture(scope="session")
 def full(lasting_postgresql, tmp_path_factory) -> Population:
     engine, folder = get_engine(lasting_postgresql()), tmp_path_factory.mktemp("full")
-    generated = generate(engine, folder, Size(models=500, benchmarks=1, predictions=24 * 4))
+    generated = generate(engine, folder, Size(models=250, benchmarks=1, predictions=24 * 4))
     with write_session(engine) as session:
         for model in session.scalars(select(Model).where(Model.id % 3 == 0)):
             model.name = LONG[: 90 - len(model.name)] + model.name

@@ -254,12 +254,14 @@ def test_a_board_tells_only_where_the_intervals_are_apart():
     assert luck.of_board(rows, "a", "w", 0.35) == []  # no better than guessing: its accuracy is luck anyway
 
 
+@pytest.mark.one_engine
 def test_the_sentence_is_there_only_when_the_numbers_bear_it(own, tmp_path):
     assert "does not hold in every order" not in own.client.get("/").text
     evaluate(own.engine, "delta", "capitals", first, variants="full")
     assert "does not hold in every order" not in own.client.get("/").text  # two right, none of them kept: too few
 
 
+@pytest.mark.one_engine
 def test_the_leaderboard_tells_whose_accuracy_is_luck(drawn):
     lines = drawn.outputs.lines["leaning", "cyclic", "symbols"]
     by_question = {}

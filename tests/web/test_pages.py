@@ -152,6 +152,7 @@ def test_metrics_are_chosen_by_name(client, seeded):
     assert "Average accuracy" not in table
 
 
+@pytest.mark.one_engine
 def test_an_undefined_metric_is_a_dash_that_says_why_never_a_zero(own):
     client = own.client
     evaluation = evaluate(own.engine, "alpha", "capitals", right, variants="original")
@@ -255,6 +256,7 @@ def test_families_of_metrics_are_folded_unless_the_url_opens_them(client, seeded
     assert client.get(page + "?open=nonsense").status_code == 400
 
 
+@pytest.mark.one_engine
 def test_progress_is_shown_while_an_evaluation_runs_and_asks_for_its_json(client, seeded):
     response = client.get(f"/evaluations/{seeded.evaluations['slow']}")
     assert "16 of 32 prompts" in text_of(response)
@@ -442,6 +444,7 @@ def test_lists_are_sorted_by_any_column_without_regard_to_case_and_narrowed_by_p
     assert listed("/benchmarks?q=CAP", "benchmarks") == ["capitals"]
 
 
+@pytest.mark.one_engine
 def test_an_empty_registry_says_how_to_begin(empty_client):
     assert "Nothing has been evaluated yet" in empty_client.get("/").text
     for page, command in (("/models", "models add NAME"), ("/benchmarks", "benchmarks import FILE"), ("/queue", "")):

@@ -66,6 +66,7 @@ def figures(site) -> dict[str, float]:
     return found
 
 
+@pytest.mark.one_engine
 def test_an_empty_queue_says_so(site) -> None:
     text = words(site.get("/queue").text)
     assert "The queue is empty." in text
@@ -73,6 +74,7 @@ def test_an_empty_queue_says_so(site) -> None:
     assert "no live worker" not in text
 
 
+@pytest.mark.one_engine
 def test_work_without_a_worker_says_so(own_engine, site, tmp_path: Path) -> None:
     queue_evaluation(own_engine, tmp_path)
     assert "Work is waiting on the queue cpu , but no live worker serves it." in words(site.get("/queue").text)
@@ -82,6 +84,7 @@ def test_work_without_a_worker_says_so(own_engine, site, tmp_path: Path) -> None
     assert figures(site)["shuffleboard_queue_without_worker{queue=cpu}"] == 1
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     "columns",
     [
@@ -96,6 +99,7 @@ def test_a_worker_does_not_serve_the_queue(own_engine, site, tmp_path: Path, col
     assert site.get("/api/v1/queue").json["queues_without_worker"] == ["cpu"]
 
 
+@pytest.mark.one_engine
 def test_an_older_worker_that_did_not_say_its_queues_serves_all(own_engine, site, tmp_path: Path) -> None:
     queue_evaluation(own_engine, tmp_path)
     add_worker(own_engine, queues=None)
@@ -132,6 +136,7 @@ def test_time_left_is_that_of_the_workers_at_the_measured_rate(own_engine, site,
     assert "60.0 % of 200" in text
 
 
+@pytest.mark.one_engine
 def test_no_time_is_left_to_tell_while_nobody_scores(own_engine, site, tmp_path: Path) -> None:
     evaluation_id = queue_evaluation(own_engine, tmp_path, shards=2)
     add_worker(own_engine)
@@ -143,6 +148,7 @@ def test_no_time_is_left_to_tell_while_nobody_scores(own_engine, site, tmp_path:
     assert document["overall"]["evaluations"] == 0
 
 
+@pytest.mark.one_engine
 def test_the_time_left_of_all_is_unknown_while_one_evaluation_has_no_rate(own_engine, site, tmp_path: Path) -> None:
     queue_evaluation(own_engine, tmp_path, shards=2)
     queue_evaluation(own_engine, tmp_path, shards=2, model="other")
@@ -155,6 +161,7 @@ def test_the_time_left_of_all_is_unknown_while_one_evaluation_has_no_rate(own_en
     assert site.get("/api/v1/queue").json["overall"]["seconds_left"] == 2.0
 
 
+@pytest.mark.one_engine
 def test_mixed_versions_of_live_workers_are_shown(own_engine, site) -> None:
     add_worker(own_engine, "worker-1", versions={"torch": "2.13.0", "python": "3.11"})
     add_worker(own_engine, "worker-2", versions={"torch": "2.13.0", "python": "3.11"})
