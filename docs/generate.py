@@ -570,8 +570,10 @@ def _with_kinds(page: str) -> str:
         linked, number, *_, source = cells or [f"[`{name}`](#{name})", "", "", "", ""]
         # Orders that somebody else used cannot be made; their one parameter is set by the import.
         made = name != "imported"
-        of_four = len(kind.variants(registry.QuestionShape("q1", 4, 1), **kind.parameters)) if made else ""
-        parameters = ", ".join(f"`{key}` (`{value}`)" for key, value in kind.parameters.items()) if made else ""
+        four = registry.QuestionShape("q1", 4, 1)
+        of_four = len(registry.parse_variants(name).variants(four)) if made and name != "paraphrase" else ""
+        listed = (f"`{key}`" + (f" (`{value}`)" if value != "" else "") for key, value in kind.parameters.items())
+        parameters = ", ".join(listed) if made else ""
         return f"| {linked} | {number} | {of_four} | {parameters} | {source} |"
 
     return _with_rows(page, "kinds", registry.VARIANT_KINDS, row)

@@ -26,7 +26,7 @@ from registry.errors import NotFoundError
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.prompting.prompts import Prompt
-from registry.prompting.variants import VARIANT_KINDS
+from registry.prompting.variants import stored_variants
 from registry.queue.evaluations import same_in_full
 from registry.queue.progress import ACTIVE, progress_of_several
 from registry.queue.shards import prompts_of
@@ -407,9 +407,9 @@ def exact_prompts(session: Session, row: Row, question_id: int, asked: Sequence[
     asked: predictions, whose digests tell whether a rebuilt prompt is the one that was asked.
     """
     variants = {prediction["variant"] for prediction in asked if prediction["prompt_digest"] is not None}
-    if not variants or row["variant_kind"] not in VARIANT_KINDS:
-        return {}
     found = session.get_one(Evaluation, row["evaluation_id"])
+    if not variants or not stored_variants(found.variant_set).made_by(found.variant_set.version):
+        return {}
     built = prompts_of(session, found, [session.get_one(Question, question_id)])
     return {item.variant.ordinal: item.prompt for item in built if item.variant.ordinal in variants}
 

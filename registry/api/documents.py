@@ -441,6 +441,88 @@ class RepeatNoise(TypedDict):
     seed: int
 
 
+class AxisEstimate(TypedDict):
+    """A value with its 95 % interval over questions; null where none is stated."""
+
+    value: float
+    interval: Interval | None
+
+
+class AxisLevel(TypedDict):
+    """A level of an axis, such as a rotation or a template, with the accuracy under it over all other axes."""
+
+    level: int
+    name: str
+    accuracy: float
+
+
+class AxisEffect(TypedDict):
+    """What an axis of the variants does to the accuracy. kind: of variants; null for replicates."""
+
+    axis: str
+    kind: str | None
+    levels: list[AxisLevel]
+    lowest_accuracy: float
+    highest_accuracy: float
+    moves: Annotated[
+        AxisEstimate, Field(description="Standard deviation of the accuracy over its levels, all else as it is.")
+    ]
+    fluctuation_rate: AxisEstimate
+    worst_accuracy: AxisEstimate
+    disagreement: AxisEstimate
+    shared: Annotated[AxisEstimate, Field(description="Variance component that all questions share.")]
+    by_question: Annotated[AxisEstimate, Field(description="Variance component of the axis with the questions.")]
+
+
+class Axes(TypedDict):
+    """What moves an evaluation's accuracy: each axis of its variants, and its replicates.
+
+    components: variance components of single answers, by the axes they are of. left_out: questions with other cells.
+    """
+
+    evaluations: list[int]
+    questions: int
+    left_out: int
+    cells: int
+    accuracy: float
+    axes: list[AxisEffect]
+    components: dict[str, float]
+    resamples: int
+    seed: int
+
+
+class WordingQuantile(TypedDict):
+    """A quantile of the accuracy over wordings. standard_error, low, high: null where it is exact."""
+
+    level: float
+    value: float
+    standard_error: float | None
+    low: float | None
+    high: float | None
+
+
+class WordingLevel(AxisLevel):
+    """A wording with its accuracy, estimated where not all cells were asked, and how many answers it got."""
+
+    answers: int
+
+
+class Wordings(TypedDict):
+    """The accuracy over the wordings of an evaluation. asked_share: of the cells of all questions."""
+
+    evaluations: list[int]
+    axis: str
+    questions: int
+    left_out: int
+    cells: int
+    asked_share: float
+    exact: bool
+    levels: list[WordingLevel]
+    quantiles: list[WordingQuantile]
+    draws: int | None
+    seed: int | None
+
+
 class Cost(TypedDict):
     """What an evaluation's answers cost, in `currency`, and how many were refused, filtered or cut off.
 
@@ -489,6 +571,8 @@ class EvaluationDocument(EvaluationHeader):
     progress: Progress
     metrics: MetricValues
     noise: RepeatNoise | None
+    axes: Annotated[Axes | None, Field(description="Null where only orders were varied, or not all cells were asked.")]
+    wordings: Annotated[Wordings | None, Field(description="Null where only orders were varied.")]
     clustered: Annotated["Clustered | None", Field(description="Null where every question stands for itself.")]
     scopes: list[ScopeMetric]
     provenance: Provenance

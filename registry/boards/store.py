@@ -25,7 +25,7 @@ from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_board, find_revision, find_suite, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
-from registry.prompting.variants import parse_variants
+from registry.prompting.variants import VariantSetDefinition, parse_variants
 from registry.queue.estimate import Plan
 from registry.queue.evaluations import (
     EvaluationRequest,
@@ -346,7 +346,7 @@ def plan_of(
     board: str | None = None,
     suite: str | None = None,
     benchmarks: Sequence[str] = (),
-    variants: str | None = None,
+    variants: str | VariantSetDefinition | None = None,
     protocol: str | None = None,
     shots: int | None = None,
     limit: int | None = None,

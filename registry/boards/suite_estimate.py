@@ -23,7 +23,7 @@ from registry.queue.claims import live_workers
 from registry.queue.estimate import tokens_per_second
 from registry.queue.evaluations import build_specification, check_written, question_filter, select_questions
 from registry.queue.money import Charge, Service, charge, measured
-from registry.queue.shards import prompt_of
+from registry.queue.shards import prompts_of_question
 from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Protocol, Question, Shard, VariantSet
 
@@ -140,9 +140,8 @@ def _charge(
     sampled = questions[:: max(1, len(questions) // SAMPLED)][:SAMPLED]
     texts = []
     for question in sampled:
-        shape = QuestionShape(question.external_id, question.n_options, question.answer)
-        first = variants.variants(shape)[0].ordinal
-        texts.append(prompt_of(session, protocol, variants, question, first)[1].text)
+        _, prompt = prompts_of_question(session, protocol, variants, question)[0]
+        texts.append(prompt.text)
     protocol_row = session.scalar(select(Protocol).filter_by(digest=specification_digest(protocol)))
     known = (
         measured(session, revision.id, protocol_row.id, version.id)

@@ -16,7 +16,7 @@ class VariantOutcome:
     option_bytes: length of each option in UTF-8 bytes.
     original: the question exactly as the benchmark has it. question_shown: False without the question.
     own_options: exactly the question's own options, in any order.
-    labels: a scheme of labels that overrides the protocol's.
+    labels: a scheme of labels, or a wording, that overrides the protocol's.
     question: external id of the question, for metrics that tell questions apart.
     """
 
@@ -60,7 +60,7 @@ def shown_variants(outcomes: Outcomes) -> list[VariantOutcome]:
 
 
 def distinct_prompts(outcomes: Outcomes) -> int:
-    """How many different prompts show the question: another order, inserted option or label makes another prompt."""
+    """How many different prompts show the question: another order, inserted option, label or wording makes another."""
     return len({(outcome.order, outcome.labels) for outcome in shown_variants(outcomes)})
 
 

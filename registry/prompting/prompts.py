@@ -6,12 +6,13 @@ Pure: the same arguments give the same prompt, whose SHA-256 is stored with each
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from registry.digests import sha256_text
 from registry.errors import ProtocolError
 from registry.prompting.labels import LABEL_SCHEMES, scheme_labels
+from registry.prompting.templates import ANSWER_FORMATS, UNLABELLED_FORMATS, Template
 from registry.prompting.variants import VariantShown, move_to
 
 
@@ -79,6 +80,15 @@ def few_shot_examples(pool: Sequence[QuestionText], subject: str | None, shots: 
     return tuple(source[:shots])
 
 
+def shown_question(question: QuestionText, variant: VariantShown) -> QuestionText:
+    """The question in the texts that a variant shows it with."""
+    text = question.text if variant.paraphrase is None else variant.paraphrase
+    options = question.options
+    if variant.noise is not None:
+        text, options = variant.noise.question(text), variant.noise.options(options, question.answer)
+    return replace(question, text=text, options=options)
+
+
 def build_prompt(
     definition: Mapping[str, Any],
     question: QuestionText,
@@ -89,17 +99,19 @@ def build_prompt(
     """The prompt of one question under one variant.
 
     definition: a protocol's definition. inserted: text of each inserted (negative) option.
-    Raises ProtocolError when the protocol has too few labels for the question, or when the variant's labels give it
-    nothing to answer with.
+    Raises ProtocolError when the protocol has too few labels for the question, when the variant's labels give it
+    nothing to answer with, or when it does not list the options that the variant's words speak of.
     """
+    question = shown_question(question, variant)
     shown = [question.options[option] if option >= 0 else (inserted or {})[option] for option in variant.order]
-    labelled = _labelled(definition, variant.labels, len(shown), question.external_id)
+    labelled = _labelled(definition, variant, len(shown), question.external_id)
+    definition = _worded(definition, variant.template, question.subject, labelled)
     instruction = _instruction(definition, question.subject, labelled)
     answered: list[tuple[str, str]] = []
     for example in examples:
         order = _example_order(example, variant.examples_position)
         options = [example.options[option] for option in order]
-        of_example = _labelled(definition, variant.labels, len(options), example.external_id)
+        of_example = _labelled(definition, variant, len(options), example.external_id)
         block = _block(definition, example.text, example.context, options, of_example)
         right = order.index(example.answer)
         answered.append((block, _continuation(definition, of_example.answers[right], options[right])))
@@ -173,20 +185,29 @@ class _Labelled:
 _LETTER: Final = re.compile(r"\(?[A-Za-z]\)?")
 
 
-def _labelled(definition: Mapping[str, Any], scheme: str | None, n_shown: int, external_id: str) -> _Labelled:
-    """The protocol's own labels, or those of a scheme in their place."""
+def _labelled(definition: Mapping[str, Any], variant: VariantShown, n_shown: int, external_id: str) -> _Labelled:
+    """The protocol's own labels, or those of a scheme in their place, and how options are written."""
+    scheme = variant.labels
     what, name = f"question {external_id}", definition["name"]
     if "labels" not in definition:
         if scheme is not None:
             raise ProtocolError(
                 f"labels {scheme!r}: {name} does not list the options, so they have no labels; use hybrid"
             )
+        if variant.template is not None:
+            raise ProtocolError(
+                f"wording {variant.template.name!r}: {name} does not list the options that it speaks of; use hybrid"
+            )
         return _Labelled(("",) * n_shown, ("",) * n_shown, None)
     if n_shown > len(definition["labels"]):
         raise ProtocolError(f"{what} has {n_shown} options but the protocol has {len(definition['labels'])} labels")
     own = tuple(definition["labels"][:n_shown])
     if scheme is None:
-        return _Labelled(own, own, definition["option"])
+        option = definition["option"]
+        if variant.template is not None:
+            formats = ANSWER_FORMATS if "{label}" in option else UNLABELLED_FORMATS
+            option = formats[variant.template.seed] or option
+        return _Labelled(own, own, option)
     labels, template = scheme_labels(scheme, n_shown, what)
     by_label = "{label}" in definition["continuation"]
     if by_label and "{label}" not in definition["option"]:
@@ -200,10 +221,48 @@ def _labelled(definition: Mapping[str, Any], scheme: str | None, n_shown: int, e
     return _Labelled(labels, labels, template)
 
 
+_TASK: Final = "Answer the multiple choice question."
+"""What the presets say of the task, before they say how to answer."""
+
+
+def _worded(
+    definition: Mapping[str, Any], template: Template | None, subject: str | None, labelled: _Labelled
+) -> Mapping[str, Any]:
+    """The definition with the task in a template's words; what it says of how to answer stays."""
+    if template is None:
+        return definition
+    by_label = definition.get("answer") == "label" or "{label}" in definition["continuation"]
+    named = by_label and len(set(labelled.answers)) == len(labelled.answers)
+    options = f"options {labelled.answers[0]} to {labelled.answers[-1]}" if named else "options"
+    if subject is None:
+        task = (template.task_without_subject or template.task).format(options=options, subject="")
+    else:
+        task = template.task.format(options=options, subject=subject.replace("_", " "))
+    sentences = [task]
+    if "instruction" in definition:
+        if template.reasoning and definition["format"] != "first-letter":
+            sentences.append(template.reasoning.format())
+        how = str(definition["instruction"]).format(label_word=labelled.word).removeprefix(_TASK).strip()
+        sentences += [how] if how else []
+    words = " ".join(sentences)
+    before = template.place == "before"
+    return {
+        **{key: value for key, value in definition.items() if key not in ("header", "header_without_subject")},
+        "instruction": _escaped(words) if before else None,
+        "closing": None if before else words,
+        "question": template.question,
+    }
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def _instruction(definition: Mapping[str, Any], subject: str | None, labelled: _Labelled) -> str | None:
     """What stands before examples and question; None where a protocol has nothing there."""
     if "instruction" in definition:
-        return str(definition["instruction"]).format(label_word=labelled.word)
+        words = definition["instruction"]
+        return None if words is None else str(words).format(label_word=labelled.word)
     if "header" not in definition:
         return None
     if subject is None:
@@ -214,7 +273,7 @@ def _instruction(definition: Mapping[str, Any], subject: str | None, labelled: _
 def _block(
     definition: Mapping[str, Any], text: str, context: str | None, options: Sequence[str], labelled: _Labelled
 ) -> str:
-    """Passage, question, options and the cue, one a line."""
+    """Passage, question, options, what a wording puts after them, and the cue, one a line."""
     lines = [] if context is None else [context]
     lines.append(str(definition.get("question", "{question}")).format(question=text))
     if "options_heading" in definition:
@@ -222,6 +281,8 @@ def _block(
     if labelled.option is not None:
         pairs = zip(labelled.shown, options, strict=True)
         lines += [labelled.option.format(label=label, option=option) for label, option in pairs]
+    if definition.get("closing"):
+        lines.append(definition["closing"])
     if definition["cue"]:
         lines.append(definition["cue"])
     return "\n".join(lines)

@@ -1,12 +1,15 @@
-"""Variants: which options a question is shown with, and in which order.
+"""Variants: which options a question is shown with, in which order, and in which words.
 
 A variant kind is one small pure function of (question, parameters): the same arguments give the same variants, on any
 machine, at any time. Nothing here touches the database. Orders hold option ordinals by position; inserted options are
 negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:question_id:variant:item`, where an item is an
-option ordinal or the name of an inserted option.
+option ordinal or the name of an inserted option. What changes the words (templates, noise, paraphrases) is named in
+`VariantShown`, and done where the prompt is built.
+
+Kinds can be multiplied, one for each axis: docs/decisions/0072-products-of-variant-kinds.md.
 
 Sources: the permutation sets, Goliakova et al. §3.2; shuffle, Gupta et al.; divergent, Cavalin et al.; answer-moving,
-Nowak et al.; choice-only and adversarial, Cho et al.
+Nowak et al.; choice-only and adversarial, Cho et al.; wording, Nalbandyan et al. (SCORE).
 """
 
 import hashlib
@@ -14,12 +17,25 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from registry.digests import specification_digest
 from registry.errors import VariantError
 from registry.names import suggestion
+from registry.prompting import noise as noises
+from registry.prompting import products
 from registry.prompting.labels import DISTINCT_SCHEMES, LABEL_SCHEMES
+from registry.prompting.noise import Noise
+from registry.prompting.paraphrases import read_paraphrases
+from registry.prompting.templates import ANSWER_FORMATS, OWN, Template, read_templates, shipped, templates_of
+
+if TYPE_CHECKING:
+    from registry.tables import VariantSet
+
+Content = Mapping[str, Any] | None
+"""What was read from a file that a parameter names."""
 
 MAX_FULL_OPTIONS: Final = 6
 """`full` asks L! prompts a question: 720 at L = 6, already 5040 at L = 7."""
@@ -56,6 +72,8 @@ class VariantShown:
     question_shown: False where question and context are replaced by an empty string.
     labels: a scheme of registry.prompting.labels that overrides the protocol's labels.
     examples_position: where the right option of each few-shot example is put; None leaves the examples as they are.
+    template: the words that the task is put in; None: the protocol's. paraphrase: what the question's text is replaced
+    by. noise: what alters the texts.
     """
 
     ordinal: int
@@ -64,6 +82,9 @@ class VariantShown:
     question_shown: bool = True
     labels: str | None = None
     examples_position: int | None = None
+    template: Template | None = None
+    paraphrase: str | None = None
+    noise: Noise | None = None
 
     def own_options(self, n_options: int) -> bool:
         """Whether exactly the question's own options are shown."""
@@ -71,8 +92,13 @@ class VariantShown:
 
     def unchanged(self, n_options: int) -> bool:
         """Whether this is the benchmark's question as it stands."""
-        altered = not self.question_shown or self.labels is not None or self.examples_position is not None
-        return not altered and self.order == tuple(range(n_options))
+        altered = (self.labels, self.examples_position, self.template, self.paraphrase, self.noise)
+        as_it_is = self.question_shown and all(change is None for change in altered)
+        return as_it_is and self.order == tuple(range(n_options))
+
+    def with_question(self) -> "VariantShown":
+        """What a variant without the question and its counterpart with it have in common."""
+        return replace(self, ordinal=0, name="", question_shown=True)
 
 
 def permutation_of_rank(n_options: int, rank: int) -> tuple[int, ...]:
@@ -309,11 +335,94 @@ def imported(question: QuestionShape, inserted: str) -> list[VariantShown]:  # n
     raise VariantError("variants 'imported' are only for imported outputs; to ask a model, use another kind")
 
 
+def wording(
+    question: QuestionShape,
+    set: str,  # noqa: A002 - as users write it
+    templates: str,
+    seed: int,
+    content: Content = None,
+) -> list[VariantShown]:
+    """Variant 0 is in the protocol's own words, the others in the templates of a set, or of a file.
+
+    templates: "all", or ordinals and ranges of them joined by "+"; they keep the ordinals of the whole set.
+    seed: of the answer format, from 0, the protocol's own, to 4.
+    """
+    if not 0 <= seed < len(ANSWER_FORMATS):
+        raise VariantError(
+            f"wording: seed {seed}: use 0, the protocol's own answer format, to {len(ANSWER_FORMATS) - 1}"
+        )
+    identity = tuple(range(question.n_options))
+    listed = shipped(set) if content is None else templates_of(content)
+    found = [VariantShown(0, OWN, identity)]
+    for ordinal, template in enumerate(listed, start=1):
+        found.append(VariantShown(ordinal, template.name, identity, template=replace(template, seed=seed)))
+    chosen = _chosen_ordinals(templates, len(listed))
+    return [variant for variant in found if variant.ordinal in chosen]
+
+
+def _chosen_ordinals(text: str, last: int) -> range | frozenset[int]:
+    """The ordinals that "all", or a list such as 0+2+5-7, names."""
+    if text == "all":
+        return range(last + 1)
+    chosen: list[int] = []
+    for item in text.split("+"):
+        first, _, end = item.partition("-")
+        if not (first.isdecimal() and (end or first).isdecimal() and int(first) <= int(end or first) <= last):
+            raise VariantError(
+                f"wording: templates {item!r}; use all, or ordinals from 0 (the protocol's own words) to {last}, "
+                "such as 0+2+5-7"
+            )
+        chosen += range(int(first), int(end or first) + 1)
+    return frozenset(chosen)
+
+
+def noise(question: QuestionShape, what: str, to: str, rate: int, m: int, seed: int) -> list[VariantShown]:
+    """Variant 0 is the original, then come m draws of each type of noise; ordinals are those of all types."""
+    chosen = tuple(noises.TYPES) if what == "all" else tuple(what.split("+"))
+    for type_ in chosen:
+        if type_ not in noises.TYPES:
+            raise VariantError(
+                f"noise: what {type_!r} is not a type; use all, or types joined by '+': {', '.join(noises.TYPES)}"
+            )
+    if to not in noises.TARGETS:
+        raise VariantError(f"noise: to {to!r}: use {', '.join(noises.TARGETS)}")
+    if not 1 <= rate <= 100:
+        raise VariantError(f"noise: rate {rate}: give a percentage of the places from 1 to 100")
+    identity = tuple(range(question.n_options))
+    shown = [VariantShown(0, "original", identity)]
+    for place, type_ in enumerate(noises.TYPES):
+        for draw in range(m):
+            ordinal = 1 + place * m + draw
+            key = f"{seed}:noise:{question.external_id}:{ordinal}"
+            if type_ in chosen:
+                altering = Noise(type_, rate, key, to)
+                shown.append(VariantShown(ordinal, f"{type_} {draw + 1}", identity, noise=altering))
+    return shown
+
+
+def paraphrase(question: QuestionShape, content: Content = None) -> list[VariantShown]:
+    """Variant 0 is the original, the others the question in the words of a file."""
+    identity = tuple(range(question.n_options))
+    if content is None:
+        raise VariantError("paraphrase: give the file with the questions in other words: paraphrase:file=FILE.jsonl")
+    texts = content["texts"]
+    # Where no question is meant, such as for an estimate, any will do: all have as many.
+    given = texts.get(question.external_id) if question.external_id else next(iter(texts.values()))
+    if given is None:
+        raise VariantError(f"paraphrase: the file has no line for question {question.external_id}; add one")
+    return [VariantShown(0, "original", identity)] + [
+        VariantShown(ordinal, f"paraphrase {ordinal}", identity, paraphrase=text)
+        for ordinal, text in enumerate(given, start=1)
+    ]
+
+
 @dataclass(frozen=True)
 class VariantKind:
     """One line of the registry of kinds: the pure function and the parameters it takes with their defaults.
 
     inserted: name to text of the options it inserts; they are −1, −2, … in this order.
+    axis: what it varies. Kinds of different axes can be multiplied.
+    reads: what makes the content of a file that its parameter `file` names; the function takes it as `content`.
     version rises when the function's output changes, so that old and new results are never mixed.
     """
 
@@ -321,6 +430,8 @@ class VariantKind:
     parameters: Mapping[str, int | str] = field(default_factory=dict)
     inserted: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
+    axis: str = "order"
+    reads: Callable[[Path], dict[str, Any]] | None = None
 
 
 VARIANT_KINDS: Final[Mapping[str, VariantKind]] = {
@@ -331,11 +442,16 @@ VARIANT_KINDS: Final[Mapping[str, VariantKind]] = {
     "randomL": VariantKind(random_l),
     "full": VariantKind(full),
     "shuffle": VariantKind(shuffle, {"m": 2, "seed": 0}),
-    "divergent": VariantKind(divergent, {"seed": 0, "subset": "all"}, {"nota": "None of the above"}),
+    "divergent": VariantKind(divergent, {"seed": 0, "subset": "all"}, {"nota": "None of the above"}, axis="options"),
     "answer-moving": VariantKind(answer_moving, {"examples": "moved"}),
-    "relabel": VariantKind(relabel, {"labels": "distinct"}),
-    "choice-only": VariantKind(choice_only),
-    "adversarial": VariantKind(adversarial, inserted=ADVERSARIAL_TEXTS),
+    "relabel": VariantKind(relabel, {"labels": "distinct"}, axis="labels"),
+    "choice-only": VariantKind(choice_only, axis="question"),
+    "adversarial": VariantKind(adversarial, inserted=ADVERSARIAL_TEXTS, axis="options"),
+    "wording": VariantKind(
+        wording, {"file": "", "set": "score", "templates": "all", "seed": 0}, axis="wording", reads=read_templates
+    ),
+    "noise": VariantKind(noise, {"what": "all", "to": "question", "rate": 10, "m": 1, "seed": 0}, axis="noise"),
+    "paraphrase": VariantKind(paraphrase, {"file": ""}, axis="paraphrase", reads=read_paraphrases),
     "imported": VariantKind(imported, {"inserted": ""}),
 }
 
@@ -344,27 +460,84 @@ DRAWN_KINDS: Final = ("shuffle", "divergent")
 """Kinds whose shuffled variants are draws: other people's draws of the same kind show other orders."""
 
 
+def only_orders(kind: str) -> bool:
+    """Whether variants of a kind, or of all factors of a product, differ in nothing but options and their order.
+
+    >>> only_orders("cyclic"), only_orders("cyclic*wording")
+    (True, False)
+    """
+    known = [VARIANT_KINDS[factor] for factor in kind.split(products.TIMES) if factor in VARIANT_KINDS]
+    return all(factor.axis in ("order", "options") for factor in known)
+
+
 def inserted_ordinals(kind: str) -> dict[str, int]:
-    """Ordinal (−1, −2, …) of each option that a kind inserts, by name."""
-    return {name: -number for number, name in enumerate(VARIANT_KINDS[kind].inserted, start=1)}
+    """Ordinal (−1, −2, …) of each option that a kind, or a factor of a product, inserts, by name."""
+    inserting = [VARIANT_KINDS[factor].inserted for factor in kind.split(products.TIMES) if factor in VARIANT_KINDS]
+    return {name: -number for inserted in inserting for number, name in enumerate(inserted, start=1)}
 
 
 @dataclass(frozen=True)
 class VariantSetDefinition:
-    """A variant kind with all its parameters, defaults included."""
+    """A variant kind with all its parameters, defaults included; or a product of kinds.
+
+    Of a product, `kind` joins the kinds with "*", and the one parameter `factors` lists what its factors would be
+    stored as; a last factor "sample" says which of the cells are asked.
+    content: what was read from files, in a product by kind; the digest of each is among the parameters.
+    """
 
     kind: str
-    parameters: Mapping[str, int | str]
+    parameters: Mapping[str, Any]
+    content: Content = None
+
+    @property
+    def factors(self) -> "tuple[VariantSetDefinition, ...]":
+        """The kinds that are multiplied; of a kind that is no product, itself."""
+        if products.TIMES not in self.kind:
+            return (self,)
+        content = self.content or {}
+        return tuple(
+            VariantSetDefinition(factor["kind"], factor["parameters"], content.get(factor["kind"]))
+            for factor in self.parameters["factors"]
+            if factor["kind"] != products.SAMPLE
+        )
+
+    @property
+    def sample(self) -> products.Sample | None:
+        """Which cells of a product are asked; None: all."""
+        if products.TIMES not in self.kind:
+            return None
+        last = self.parameters["factors"][-1]
+        return products.Sample(**last["parameters"]) if last["kind"] == products.SAMPLE else None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What each factor varies."""
+        return tuple(VARIANT_KINDS[factor.kind].axis for factor in self.factors)
 
     @property
     def version(self) -> int:
-        """Version of the kind's function."""
-        return VARIANT_KINDS[self.kind].version
+        """Version of the kind's function; that of a product's factors is among its parameters."""
+        return products.VERSION if products.TIMES in self.kind else VARIANT_KINDS[self.kind].version
+
+    def made_by(self, version: int) -> bool:
+        """Whether the code still makes what it made when the set was stored under `version`."""
+        if products.TIMES not in self.kind:
+            return self.kind in VARIANT_KINDS and self.version == version
+        stored = [factor for factor in self.parameters["factors"] if factor["kind"] != products.SAMPLE]
+        pairs = zip(self.factors, stored, strict=True)
+        return self.version == version and all(factor.made_by(of["version"]) for factor, of in pairs)
 
     @property
     def name(self) -> str:
-        """Canonical spelling, `kind:key=value,key=value`."""
-        listed = ",".join(f"{key}={value}" for key, value in sorted(self.parameters.items()) if value != "")
+        """Canonical spelling, `kind:key=value,key=value`, of a product joined by `*`; digests of files cut short."""
+        if products.TIMES in self.kind:
+            named = [factor.name for factor in self.factors]
+            return products.TIMES.join(named if self.sample is None else [*named, self.sample.name])
+        given = {key: value for key, value in self.parameters.items() if value != ""}
+        if given.get("file"):
+            given.pop("set", None)
+            given["file"] = _short(given["file"])
+        listed = ",".join(f"{key}={value}" for key, value in sorted(given.items()))
         return f"{self.kind}:{listed}" if listed else self.kind
 
     def specification(self) -> dict[str, Any]:
@@ -376,22 +549,117 @@ class VariantSetDefinition:
         if self.kind == "imported":
             names = [name for name in str(self.parameters["inserted"]).split("+") if name]
             return {-number: name for number, name in enumerate(names, start=1)}
-        kind = VARIANT_KINDS[self.kind]
-        return {ordinal: kind.inserted[name] for name, ordinal in inserted_ordinals(self.kind).items()}
+        texts = {name: text for factor in self.factors for name, text in VARIANT_KINDS[factor.kind].inserted.items()}
+        return {ordinal: texts[name] for name, ordinal in inserted_ordinals(self.kind).items()}
+
+    def files(self) -> list[tuple[str, Mapping[str, Any]]]:
+        """The digest that the parameters state of each file, with what was read from it."""
+        return [
+            (factor.parameters["file"].partition("@")[2], factor.content)
+            for factor in self.factors
+            if factor.content is not None
+        ]
 
     def variants(self, question: QuestionShape) -> list[VariantShown]:
         """The variants of one question, in order of their ordinals."""
-        return VARIANT_KINDS[self.kind].variants(question, **self.parameters)
+        if products.TIMES in self.kind:
+            cells = self._cells(question)
+            if self.sample is None:
+                return cells.variants()
+            return cells.sampled(self.sample, question.external_id)
+        kind = VARIANT_KINDS[self.kind]
+        if kind.reads is None:
+            return kind.variants(question, **self.parameters)
+        if self.parameters["file"] and self.content is None:
+            raise VariantError(f"variants '{self.name}': its file was not read; name the file itself")
+        given = {key: value for key, value in self.parameters.items() if key != "file"}
+        return kind.variants(question, **given, content=self.content)
+
+    def names(self, question: QuestionShape) -> dict[int, str]:
+        """Ordinal to name of all variants that questions with so many options have, asked of this one or not."""
+        listed = self._cells(question).variants() if products.TIMES in self.kind else self.variants(question)
+        return {variant.ordinal: variant.name for variant in listed}
+
+    def levels(self, question: QuestionShape) -> dict[int, tuple[int, ...]]:
+        """Ordinal to the ordinal within each factor, by factor, of all variants that such questions have."""
+        if products.TIMES in self.kind:
+            return self._cells(question).levels()
+        return {variant.ordinal: (variant.ordinal,) for variant in self.variants(question)}
+
+    def _cells(self, question: QuestionShape) -> products.Cells:
+        return products.Cells(tuple(tuple(factor.variants(question)) for factor in self.factors), question.n_options)
 
 
-_SPELLING = re.compile(r"(?P<kind>[A-Za-z0-9-]+)(?::(?P<parameters>.*))?", re.DOTALL)
+def stored_variants(row: "VariantSet") -> VariantSetDefinition:
+    """What a stored variant set is."""
+    return VariantSetDefinition(row.kind, row.parameters, row.content)
 
 
-def parse_variants(text: str) -> VariantSetDefinition:
-    """Reads `kind` or `kind:key=value,key=value`.
+_FILE: Final = re.compile(r"(?P<stem>[A-Za-z0-9._-]+)@(?P<digest>[0-9a-f]{12,64})")
+_SHOWN_DIGITS: Final = 12
 
-    Raises VariantError naming an unknown kind, an unknown parameter or a value of the wrong type.
+
+def _short(file: str) -> str:
+    stem, _, digest = file.partition("@")
+    return f"{stem}@{digest[:_SHOWN_DIGITS]}"
+
+
+_SPELLING: Final = re.compile(r"(?P<kind>[A-Za-z0-9-]+)(?::(?P<parameters>.*))?", re.DOTALL)
+
+
+def parse_variants(text: str, *, read_files: bool = False) -> VariantSetDefinition:
+    """Reads `kind` or `kind:key=value,key=value`, or a product of them joined by `*`.
+
+    read_files: whether a file that a parameter names is read, which only a program of the user's own may ask for.
+    A file that was read is named `STEM@DIGEST` from then on; that name alone has no texts.
+    Raises VariantError naming an unknown kind, an unknown parameter or a value of the wrong type, and IngestError for a
+    file that cannot be read.
     """
+    *factors, last = text.split(products.TIMES)
+    if not factors:
+        return _parsed(text, read_files=read_files)
+    sampled = _SPELLING.fullmatch(last)
+    sample = None
+    if sampled is not None and sampled["kind"] == products.SAMPLE:
+        sample = _parsed_sample(last, sampled["parameters"])
+    else:
+        factors.append(last)
+    parsed = [_parsed(factor, read_files=read_files) for factor in factors]
+    _check_factors(text, parsed, sample)
+    entries = [factor.specification() for factor in parsed]
+    if sample is not None:
+        entries.append(sample.specification())
+    content = {factor.kind: factor.content for factor in parsed if factor.content is not None}
+    kind = products.TIMES.join(entry["kind"] for entry in entries)
+    return VariantSetDefinition(kind, {"factors": entries}, content or None)
+
+
+def _check_factors(text: str, factors: Sequence[VariantSetDefinition], sample: products.Sample | None) -> None:
+    kinds = [factor.kind for factor in factors]
+    if "imported" in kinds:
+        raise VariantError(f"variants {text!r}: recorded orders cannot be multiplied; leave out imported")
+    axes = [VARIANT_KINDS[kind].axis for kind in kinds]
+    for axis in axes:
+        same = [kind for kind, of_kind in zip(kinds, axes, strict=True) if of_kind == axis]
+        if len(same) > 1:
+            raise VariantError(f"variants {text!r}: {' and '.join(same)} both vary the {axis}; use one of them")
+    if {"order", "options"} <= set(axes):
+        same = [kind for kind, of_kind in zip(kinds, axes, strict=True) if of_kind in ("order", "options")]
+        raise VariantError(f"variants {text!r}: {' and '.join(same)} both order the options; use one of them")
+    if len(factors) == 1 and sample is None:
+        raise VariantError(f"variants {text!r}: a product has two kinds or more")
+
+
+def _parsed_sample(text: str, parameters: str | None) -> products.Sample:
+    given = dict(item.partition("=")[::2] for item in (parameters or "").split(",") if item)
+    if not given.keys() <= {"cells", "seed"} or "cells" not in given:
+        raise VariantError(f"variants {text!r}: sample takes cells and seed; give sample:cells=N,seed=0")
+    if not all(value.isdecimal() for value in given.values()) or int(given["cells"]) < 1:
+        raise VariantError(f"variants {text!r}: give whole numbers, and at least one cell")
+    return products.Sample(int(given["cells"]), int(given.get("seed", 0)))
+
+
+def _parsed(text: str, *, read_files: bool) -> VariantSetDefinition:
     match = _SPELLING.fullmatch(text)
     kind = match["kind"] if match else text
     if match is None or kind not in VARIANT_KINDS:
@@ -411,5 +679,25 @@ def parse_variants(text: str) -> VariantSetDefinition:
         except ValueError:
             raise VariantError(f"variants {text!r}: {key} must be a whole number, not {value!r}") from None
         if key == "m" and not 1 <= int(given[key]) <= 100:
-            raise VariantError(f"variants {text!r}: m is a number of shuffles from 1 to 100, not {value}")
-    return VariantSetDefinition(kind, {**defaults, **given})
+            raise VariantError(f"variants {text!r}: m is a number of {_DRAWS[kind]} from 1 to 100, not {value}")
+    content = None
+    if given.get("file"):
+        given["file"], content = _file(text, kind, str(given["file"]), read_files=read_files)
+        if "set" in defaults:
+            given["set"] = ""
+    return VariantSetDefinition(kind, {**defaults, **given}, content)
+
+
+_DRAWS: Final[Mapping[str, str]] = {"shuffle": "shuffles", "noise": "draws of each type"}
+
+
+def _file(text: str, kind: str, name: str, *, read_files: bool) -> tuple[str, Content]:
+    """What a file is called from then on, and its content; None where only its name is given."""
+    if _FILE.fullmatch(name):
+        return name, None
+    reads = VARIANT_KINDS[kind].reads
+    if not read_files or reads is None:
+        raise VariantError(f"variants {text!r}: files are read by 'shuffleboard' alone; submit it on the command line")
+    content = reads(Path(name))
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).stem) or kind
+    return f"{stem}@{specification_digest(content)}", content

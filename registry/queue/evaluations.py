@@ -39,13 +39,14 @@ class EvaluationRequest:
 
     options: only questions with so many options.
     shard_prompts: about how many prompts a worker takes at once; it changes no result.
+    variants: as they are spelled, or read with the files that they name.
     precision: ask only as many questions as that takes; None: all.
     stop_when_decided: ask each question only until this metric is decided; None: in every variant.
     """
 
     model: str
     benchmark: str
-    variants: str
+    variants: str | VariantSetDefinition
     protocol: str = "symbols"
     shots: int = 0
     limit: int | None = None
@@ -59,6 +60,10 @@ class EvaluationRequest:
     precision: sampling.PrecisionRequest | None = None
     stop_when_decided: str | None = None
 
+    def definition(self) -> VariantSetDefinition:
+        """The variants that are asked for. Raises VariantError for a spelling that names none."""
+        return parse_variants(self.variants) if isinstance(self.variants, str) else self.variants
+
 
 def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bool]:
     """Queues an evaluation and returns it, with whether it is new.
@@ -67,7 +72,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     withdrawn.
     Raises a ShuffleboardError that names the problem; then nothing is stored.
     """
-    definition = parse_variants(request.variants)
+    definition = request.definition()
     one_at_a_time(session, "submit")
     protocol_json = find_definition(session, request.protocol, request.shots)
     revision = find_revision(session, request.model)
@@ -309,6 +314,7 @@ def store_variant_set(session: Session, definition: VariantSetDefinition) -> Var
             version=definition.version,
             parameters=dict(definition.parameters),
             inserted={str(ordinal): text for ordinal, text in definition.inserted().items()},
+            content=definition.content,
         )
         session.add(row)
         session.flush()

@@ -41,8 +41,10 @@ def plan_questions(
                 f"question {question.external_id} has {question.n_options} options; the protocol has {len(labels)} "
                 "labels"
             )
-        variants = definition.variants(QuestionShape(question.external_id, question.n_options, question.answer))
-        names.setdefault(question.n_options, {variant.ordinal: variant.name for variant in variants})
+        shape = QuestionShape(question.external_id, question.n_options, question.answer)
+        variants = definition.variants(shape)
+        if question.n_options not in names:
+            names[question.n_options] = definition.names(shape)
         planned.append(PlannedQuestion(question.id, question.subject, question.n_options, len(variants), len(variants)))
     return planned, names
 

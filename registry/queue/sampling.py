@@ -18,7 +18,7 @@ from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import stands
 from registry.metrics import METRICS
-from registry.prompting.variants import VariantSetDefinition
+from registry.prompting.variants import stored_variants
 from registry.queue.hints import hint_at
 from registry.queue.planning import PlannedQuestion, plan_questions, plan_shards, store_shards
 from registry.queue.rounds import next_round
@@ -225,7 +225,7 @@ def go_on(session: Session, evaluation_id: int) -> None:
         return
     ids = found.sample.question_ids[found.asked : end]
     questions = session.scalars(select(Question).where(Question.id.in_(ids)).order_by(Question.ordinal)).all()
-    definition = VariantSetDefinition(evaluation.variant_set.kind, evaluation.variant_set.parameters)
+    definition = stored_variants(evaluation.variant_set)
     planned, _ = plan_questions(questions, definition, evaluation.protocol.definition.get("labels"))
     last = session.scalars(
         select(Shard).where(Shard.evaluation_id == evaluation_id).order_by(Shard.ordinal.desc()).limit(1)

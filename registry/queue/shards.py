@@ -7,9 +7,8 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, selectinload
 
-from registry.errors import UsageError
-from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples
-from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
+from registry.prompting.prompts import Prompt, QuestionText, build_prompt, few_shot_examples, shown_question
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown, stored_variants
 from registry.results.predictions import prediction_row
 from registry.results.stopped import read_stopping
 from registry.revisions.endpoints import answered_from_partial
@@ -18,7 +17,7 @@ from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionSc
 
 @dataclass(frozen=True)
 class ShardPrompt:
-    """One prompt of a shard with what is needed to store its result."""
+    """One prompt of a shard with what is needed to store its result. question: in the texts that are shown."""
 
     evaluation_id: int
     question_id: int
@@ -60,12 +59,12 @@ class ShardPrompt:
 def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | None]]) -> list[dict[str, object]]:
     """The predictions of scored prompts; log-probabilities by position, None where one is not known.
 
-    A variant that shows the question is paired with the one that shows the same options in the same order without it.
+    A variant that shows the question is paired with the one that differs from it in nothing but leaving it out.
     Where some are unknown the answer is the highest known one, and probabilities are unknown.
     """
     known = [_all_known(values) for values in logprobs]
     without = {
-        (item.question_id, item.variant.order): values
+        (item.question_id, item.variant.with_question()): values
         for item, values in zip(prompts, known, strict=True)
         if not item.variant.question_shown
     }
@@ -76,7 +75,8 @@ def rows_of(prompts: Sequence[ShardPrompt], logprobs: Sequence[Sequence[float | 
             tied = position is not None and partial.count(partial[position]) > 1
             rows.append(item.stated_row(position) | {"tied": tied})
         else:
-            counterpart = without.get((item.question_id, item.variant.order)) if item.variant.question_shown else None
+            pair = (item.question_id, item.variant.with_question())
+            counterpart = without.get(pair) if item.variant.question_shown else None
             rows.append(item.row(values, counterpart))
     return rows
 
@@ -134,7 +134,7 @@ def prompts_of(
     asked: question id to the ordinals of the variants that are wanted; None: all.
     """
     definition = evaluation.protocol.definition
-    variant_set = VariantSetDefinition(evaluation.variant_set.kind, evaluation.variant_set.parameters)
+    variant_set = stored_variants(evaluation.variant_set)
     inserted = {int(ordinal): text for ordinal, text in evaluation.variant_set.inserted.items()}
     pool = _pool(session, evaluation.benchmark_version_id) if definition["shots"] else []
     for row in questions:
@@ -148,32 +148,26 @@ def prompts_of(
             yield ShardPrompt(
                 evaluation.id,
                 row.id,
-                question,
+                shown_question(question, variant),
                 variant,
                 build_prompt(definition, question, variant, examples, inserted),
                 inserted,
             )
 
 
-def prompt_of(
-    session: Session, definition: Mapping[str, Any], variant_set: VariantSetDefinition, question: Question, ordinal: int
-) -> tuple[VariantShown, Prompt]:
-    """What a model would be shown of a stored question under one variant, and that variant; nothing is stored.
-
-    Raises UsageError when the question has no variant of that ordinal, and whatever building the prompt raises.
-    """
+def prompts_of_question(
+    session: Session, definition: Mapping[str, Any], variant_set: VariantSetDefinition, question: Question
+) -> list[tuple[VariantShown, Prompt]]:
+    """Each variant of a stored question with what a model would be shown under it; nothing is stored."""
     asked = question_text(question)
     shape = QuestionShape(asked.external_id, len(asked.options), asked.answer)
-    variants = {variant.ordinal: variant for variant in variant_set.variants(shape)}
-    if ordinal not in variants:
-        listed = ", ".join(map(str, variants))
-        raise UsageError(
-            f"question {asked.external_id} has no variant {ordinal} under {variant_set.kind}: use {listed}"
-        )
     pool = _pool(session, question.benchmark_version_id) if definition["shots"] else []
     examples = few_shot_examples(pool, asked.subject, definition["shots"])
-    variant = variants[ordinal]
-    return variant, build_prompt(definition, asked, variant, examples, variant_set.inserted())
+    inserted = variant_set.inserted()
+    return [
+        (variant, build_prompt(definition, asked, variant, examples, inserted))
+        for variant in variant_set.variants(shape)
+    ]
 
 
 def _pool(session: Session, benchmark_version_id: int) -> list[QuestionText]:

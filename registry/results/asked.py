@@ -11,6 +11,7 @@ from sqlalchemy import Double, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
+from registry.prompting.variants import only_orders
 from registry.results.designs import SAMPLED_METRICS, asked_in_part, decided_with
 from registry.tables import Evaluation, EvaluationQuestion, Question, QuestionScore, VariantSet
 
@@ -30,7 +31,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     """The columns ASKED of an evaluation, over its questions as they are stored.
 
     distinct_prompts_min, distinct_prompts_max: different prompts that show a question. variants_max: the most prompts
-    that show one. orders_only: no prompt alters options or labels. chance: accuracy of guessing, the mean of
+    that show one. orders_only: no prompt alters options, labels or words. chance: accuracy of guessing, the mean of
     1 / number of options. Each is None where nothing is stored. sampled_for, stopped_for: as the specification has it.
     """
     score = QuestionScore
@@ -62,7 +63,7 @@ def asked(session: Session, evaluation_id: int) -> dict[str, Any]:
     ).one()
     found = dict(row)
     own_only = found.pop("own_only")
-    orders_only = None if own_only is None else bool(own_only) and kind != "relabel"
+    orders_only = None if own_only is None else bool(own_only) and only_orders(kind or "")
     return found | {"orders_only": orders_only} | asked_in_part(specification)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session, aliased
 
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, stands
+from registry.prompting.variants import only_orders
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
 if TYPE_CHECKING:
@@ -258,12 +259,13 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
     """Question to its pairs with the same order, and with different ones.
 
     What was scored here answers a prompt that it shows twice with one draw, so within such an evaluation a prompt
-    counts once. Other labels make another prompt and not another order: under relabel no pair differs in its order.
+    counts once. Other labels or words make another prompt and not another order: under relabel, wording and products no
+    pair differs in its order alone.
     """
     from registry.statistics.noise import pairs_of
 
     answers: dict[int, list[Answer]] = {}
-    relabelled = any(member.kind == "relabel" for member in evaluations)
+    reworded = any(not only_orders(member.kind) for member in evaluations)
     for member in evaluations:
         query = (
             select(Prediction.question_id, Prediction.variant, Prediction.shown, Prediction.chosen_option)
@@ -272,9 +274,9 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
         )
         drawn = set()
         for question_id, variant, shown, option in session.execute(query):
-            order = (*shown, variant) if relabelled else tuple(shown)
+            order = (*shown, variant) if reworded else tuple(shown)
             if member.recorded or (question_id, order) not in drawn:
                 drawn.add((question_id, order))
                 answers.setdefault(question_id, []).append((order, option))
     found = {question_id: pairs_of(predictions) for question_id, predictions in answers.items()}
-    return {key: (same, (0, 0)) for key, (same, _) in found.items()} if relabelled else found
+    return {key: (same, (0, 0)) for key, (same, _) in found.items()} if reworded else found

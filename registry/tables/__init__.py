@@ -206,6 +206,8 @@ class VariantSet(Base):
     parameters: Mapped[Any] = mapped_column(JsonDocument)
     # Inserted option (negative ordinal, as text) to the text that was shown.
     inserted: Mapped[Any] = mapped_column(JsonDocument)
+    content: Mapped[Any | None] = mapped_column(JsonDocument)
+    """What was read from files that a parameter names; NULL: no file was. Its digest is among the parameters."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 

@@ -12,7 +12,7 @@ from registry.digests import specification_digest
 from registry.errors import NotFoundError, ShuffleboardError
 from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
-from registry.prompting.variants import VARIANT_KINDS
+from registry.prompting.variants import stored_variants
 from registry.proof.seal import interval_columns
 from registry.queue.shards import prompts_of
 from registry.results.asked import asked
@@ -41,8 +41,8 @@ _CHUNK: Final = 500
 
 def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Builds every prompt again whose digest is stored, and compares the digest and the order that was shown."""
-    definition = evaluation.variant_set
-    if definition.kind == "imported" or definition.version != VARIANT_KINDS[definition.kind].version:
+    variants = evaluation.variant_set
+    if variants.kind == "imported" or not stored_variants(variants).made_by(variants.version):
         return
     asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation.id)
     ids = session.scalars(asked.order_by(EvaluationQuestion.question_id)).all()

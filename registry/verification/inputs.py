@@ -9,7 +9,7 @@ from registry.benchmarks.contract import content_digest
 from registry.db import Base
 from registry.digests import sha256_text, specification_digest
 from registry.errors import ShuffleboardError
-from registry.prompting.variants import VARIANT_KINDS, QuestionShape, VariantSetDefinition
+from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
 from registry.revisions.store import model_identity
 from registry.tables import (
     Benchmark,
@@ -71,7 +71,7 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
         found.add("protocol: its name or number of examples is not that of its definition")
     variants = specification["variants"]
     stored = evaluation.variant_set
-    meant = VariantSetDefinition(variants["kind"], variants["parameters"])
+    meant = VariantSetDefinition(variants["kind"], variants["parameters"], stored.content)
     if (stored.kind, stored.version, stored.parameters, stored.digest) != (
         variants["kind"],
         variants["version"],
@@ -79,9 +79,11 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
         specification_digest(variants),
     ):
         found.add("variants: the set is not the one that the specification names")
+    elif any(specification_digest(content) != digest for digest, content in meant.files()):
+        found.add("variants: what was read from a file does not match its digest")
     elif stored.name != meant.name or (
         # Texts of inserted options may be worded anew in a later version of a kind.
-        variants["version"] == meant.version
+        meant.made_by(variants["version"])
         and stored.inserted != {str(ordinal): words for ordinal, words in meant.inserted().items()}
     ):
         found.add("variants: the name or the inserted texts are not those of the set")
@@ -132,10 +134,8 @@ def check_content(session: Session, evaluation: Evaluation, found: Findings) -> 
 def check_variants(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """The stored names of variants against the kind's function, for every number of options that was asked."""
     stored = evaluation.variant_set
-    if stored.kind == "imported" or stored.kind not in VARIANT_KINDS:
-        return
-    definition = VariantSetDefinition(stored.kind, stored.parameters)
-    if definition.version != stored.version:
+    definition = stored_variants(stored)
+    if stored.kind == "imported" or not definition.made_by(stored.version):
         return
     asked = (
         select(Question.n_options, Question.external_id, Question.answer)
@@ -151,10 +151,10 @@ def check_variants(session: Session, evaluation: Evaluation, found: Findings) ->
         names.setdefault(n_options, {})[ordinal] = name
     for n_options, row in sorted(one_of_each.items()):
         try:
-            listed = definition.variants(QuestionShape(row.external_id, n_options, row.answer))
+            listed = definition.names(QuestionShape(row.external_id, n_options, row.answer))
         except ShuffleboardError:
             continue  # the kind has none for so few options
-        if names.get(n_options) != {variant.ordinal: variant.name for variant in listed}:
+        if names.get(n_options) != listed:
             found.add(f"variants: the names for {n_options} options are not those of {stored.name}")
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, select
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import IngestError, QueueError, UsageError
 from registry.lookups import find_evaluation
-from registry.prompting.variants import VARIANT_KINDS
+from registry.prompting.variants import VARIANT_KINDS, parse_variants
 from registry.providers.budgets import set_budget
 from registry.queue.claims import live_workers
 from registry.queue.estimate import Plan, Tokenise, estimates, ways
@@ -46,10 +46,14 @@ def evaluations() -> None:
     """Submit, watch and control evaluations."""
 
 
+VARIANTS_HELP = (
+    f"Kind of variants, or several joined by '*': {', '.join(VARIANT_KINDS)}.  [KIND:parameter=value,parameter=value]"
+)
+
 _ASKED = (
     click.option("--model", required=True, help="Model NAME, NAME@REVISION, or OWNER/NAME of one on the hub."),
     click.option("--benchmark", "benchmarks", multiple=True, help="Benchmark NAME, or NAME@VERSION."),
-    click.option("--variants", default=None, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}."),
+    click.option("--variants", default=None, help=VARIANTS_HELP),
     click.option(
         "--suite", default=None, help="Everything in this suite that is still missing: NAME, or NAME@VERSION."
     ),
@@ -134,6 +138,8 @@ def _plan(**asked: Any) -> Plan:
     if not (suite or board) and (len(benchmarks) != 1 or variants is None):
         raise UsageError("give one --benchmark and --variants, or --suite, or --board")
     precision = _precision(asked)
+    if variants is not None:
+        asked["variants"] = parse_variants(variants, read_files=True)
     from registry.boards.store import plan_of
 
     return plan_of(**asked, **precision)
@@ -407,7 +413,8 @@ def import_command(
         )
     if len(columns) > 1:
         raise UsageError("--model takes one --column; without it, columns name their models")
-    request = ImportRequest(file, model, benchmark, variants, protocol, shots, select, columns[0] if columns else None)
+    asked = parse_variants(variants, read_files=True)
+    request = ImportRequest(file, model, benchmark, asked, protocol, shots, select, columns[0] if columns else None)
     comparisons: list[Comparison] = []
     with import_progress() as report:
         evaluation_id = import_outputs(engine, request, report, comparisons.append)

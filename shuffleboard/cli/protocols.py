@@ -8,12 +8,12 @@ from sqlalchemy import select
 
 from registry.db import read_session, write_session
 from registry.digests import specification_digest
-from registry.errors import NotFoundError
+from registry.errors import NotFoundError, UsageError
 from registry.lookups import find_version
 from registry.prompting.protocols import PRESETS, find_definition, import_protocol, read_protocol_file
 from registry.prompting.protocols.store import known_definitions
-from registry.prompting.variants import VARIANT_KINDS, parse_variants
-from registry.queue.shards import prompt_of
+from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
+from registry.queue.shards import prompts_of_question
 from registry.tables import Protocol, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.files import require_kind
@@ -89,17 +89,28 @@ def show_command(name: str, shots: int, as_json: bool) -> None:
 @click.option(
     "--variants", default="original", show_default=True, help=f"Kind of variants: {', '.join(VARIANT_KINDS)}."
 )
-@click.option("--variant", type=int, default=0, show_default=True, help="Which variant of the question, from 0.")
+@click.option("--variant", type=int, default=None, help="Which variant of the question, from 0.  [default: the first]")
+@click.option("--every", is_flag=True, help="Every variant of the question, one after the other.")
 @click.option("--shots", type=int, default=0, show_default=True, help="Examples from the few-shot pool.")
 @json_option
 def prompt_command(
-    name: str, benchmark: str, question: str | None, variants: str, variant: int, shots: int, as_json: bool
+    name: str,
+    benchmark: str,
+    question: str | None,
+    variants: str,
+    variant: int | None,
+    every: bool,
+    shots: int,
+    as_json: bool,
 ) -> None:
     """Show the prompt that protocol NAME makes of a question; no model is needed and nothing is stored.
 
     The continuations that are scored, or the answers that a generated text is matched with, follow on stderr. With a
-    chat template the turns are shown, each under its role: the model's own template formats them.
+    chat template the turns are shown, each under its role: the model's own template formats them. With --every each
+    prompt stands below its variant's ordinal and name.
     """
+    if every and variant is not None:
+        raise UsageError("give either --variant or --every")
     with read_session(engine_of(settings_of())) as session:
         definition = find_definition(session, name, shots)
         version = find_version(session, benchmark)
@@ -112,24 +123,42 @@ def prompt_command(
                 f"benchmark {version.benchmark.name}@{version.version} has no question {question!r}; give an id as in "
                 "its file, or leave --question out for the first"
             )
-        shown, prompt = prompt_of(session, definition, parse_variants(variants), found, variant)
-        document = {
-            "protocol": name,
-            "question": found.external_id,
-            "variant": shown.ordinal,
-            "variant_name": shown.name,
-            "order": list(shown.order),
-            "prompt": prompt.text,
-            "continuations": list(prompt.continuations),
-            "answers": list(prompt.answers),
-            "digest": prompt.digest,
-        }
+        asked_in = parse_variants(variants, read_files=True)
+        documents: list[dict[str, Any]] = [
+            {
+                "protocol": name,
+                "question": found.external_id,
+                "variant": shown.ordinal,
+                "variant_name": shown.name,
+                "order": list(shown.order),
+                "prompt": prompt.text,
+                "continuations": list(prompt.continuations),
+                "answers": list(prompt.answers),
+                "digest": prompt.digest,
+            }
+            for shown, prompt in prompts_of_question(session, definition, asked_in, found)
+        ]
+    if not every:
+        documents = [_of_variant(documents, variant, asked_in)]
     if as_json:
-        print_json(document)
+        print_json({"prompts": documents} if every else documents[0])
         return
-    click.echo(prompt.text)
-    used = "scored continuations" if prompt.continuations else "generated text is read as one of"
-    note(f"{used}: {', '.join(repr(text) for text in prompt.continuations or prompt.answers)}")
+    for document in documents:
+        if every:
+            click.echo(f"--- variant {document['variant']}: {document['variant_name']}")
+        click.echo(document["prompt"])
+        used = "scored continuations" if document["continuations"] else "generated text is read as one of"
+        note(f"{used}: {', '.join(repr(text) for text in document['continuations'] or document['answers'])}")
+
+
+def _of_variant(documents: list[dict[str, Any]], variant: int | None, variants: VariantSetDefinition) -> dict[str, Any]:
+    ordinals = [document["variant"] for document in documents]
+    if variant is not None and variant not in ordinals:
+        raise UsageError(
+            f"question {documents[0]['question']} has no variant {variant} under {variants.kind}: use "
+            f"{', '.join(map(str, ordinals))}"
+        )
+    return documents[0 if variant is None else ordinals.index(variant)]
 
 
 @protocols.command("import")

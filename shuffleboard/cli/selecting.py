@@ -52,7 +52,7 @@ def selection_of(
     return Selection(
         benchmark=benchmark,
         model=model,
-        variants=None if variants is None else parse_variants(variants).name,
+        variants=None if variants is None else parse_variants(variants, read_files=True).name,
         protocol=protocol,
         errata=errata,
     )

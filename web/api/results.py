@@ -16,6 +16,7 @@ from registry.tables import EVALUATION_STATES
 from web import queries
 from web.api.operations import address_with, answer, get, page
 from web.api.paths import EvaluationId, QuestionId
+from web.axes import axes_of, wordings_of
 from web.clustered import clustered
 from web.contamination import contamination
 from web.identity import settings_of
@@ -135,7 +136,7 @@ class NoiseQuery(Query):
 
 @get("/evaluations/<evaluation_id>", documents.EvaluationDocument, tag="results")
 def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
-    """One evaluation with progress, metrics (every metric name, null where undefined), repeat noise and provenance."""
+    """One evaluation: progress, metrics (every metric name, null where undefined), repeat noise, axes, provenance."""
     row = _found(evaluation_id)
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     of_all = {item["metric"]: item["value"] for item in scopes if item["scope"] == "all"}
@@ -146,6 +147,8 @@ def evaluation(evaluation_id: EvaluationId, query: NoiseQuery) -> Response:
             "cost": cost_document(session(), row["evaluation_id"], settings_of()),
             "metrics": {name: of_all.get(name) for name in ALL_NAMES},
             "noise": repeat_noise(row["evaluation_id"], query.noise_from),
+            "axes": axes_of(row),
+            "wordings": wordings_of(row),
             "clustered": clustered(row["evaluation_id"], row["seal"]),
             "scopes": [{key: value for key, value in item.items() if key != "evaluation_id"} for item in scopes],
             "provenance": provenance_of(row),

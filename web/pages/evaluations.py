@@ -27,6 +27,7 @@ from registry.results.rescoring import unknown_metrics
 from registry.results.selectables import Row
 from registry.results.stopped import stopping_document
 from web import chart_data, charts, formats, parameters, queries
+from web.axes import axes_of, wordings_of
 from web.cache import OfSealed
 from web.clustered import clustered
 from web.identity import settings_of
@@ -73,6 +74,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         evaluation=row,
         subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
         noise=noise,
+        axes=axes_of(row),
+        wordings=wordings_of(row),
         clustered=clustered(row["evaluation_id"], row["seal"]),
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(over_all),

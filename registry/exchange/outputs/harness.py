@@ -1,18 +1,23 @@
 """lm-evaluation-harness files written with `--log_samples`: one document a line, log-likelihoods of its choices.
 
+Samples of the harness's SCORE tasks hold a written answer for each of ten prompts, or for each position of the right
+option: they are variants of `wording` and `answer-moving`. The answer is read as the tasks read it.
+
 A document is found in the benchmark by its id, else by its question's text, else by its place; its choices are matched
-to the options by text, so that a task which reorders them is read rightly. Everything is variant 0 of one order.
+to the options by text, so that a task which reorders them is read rightly. All else is variant 0 of one order.
 """
 
 import ast
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from registry.benchmarks.lines import Place, read_lines, shown
-from registry.exchange.outputs.record import KnownQuestion, Recorded, match_options, optional_text
+from registry.exchange.outputs.record import KnownQuestion, Recorded, check_variant, match_options, optional_text
+from registry.prompting.labels import LETTERS
 
 KEYS = frozenset({"doc_id", "doc", "target"})
 
@@ -31,9 +36,59 @@ def read_harness(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator
             if key not in line:
                 place.reject(f"key {key!r} is missing; is this a samples file of lm-evaluation-harness?")
         question = _find(place, line, questions, by_text, by_ordinal)
+        if SCORE_KEYS & line["doc"].keys():
+            if (recorded := _score_sample(place, line, question)) is not None:
+                yield recorded
+            continue
         logprobs = _loglikelihoods(place, line)
         order = _order(place, question, line["doc"], len(logprobs))
         yield Recorded(place, question, 0, order, False, None, logprobs=logprobs, text=optional_text(place, None))
+
+
+SCORE_KEYS = frozenset({"prompt_id", "always_same_option"})
+"""Of which a document of a SCORE task has one: the number of the prompt, or where the right option was moved to."""
+
+
+def _score_sample(place: Place, line: Mapping[str, Any], question: KnownQuestion) -> Recorded | None:
+    """A sample of a SCORE task; None for a position that the question has no option for.
+
+    Prompt k is variant k + 1 of `wording`, whose variant 0 is in the protocol's own words; the letter of a position is
+    variant 1, 2, … of `answer-moving`.
+    """
+    doc = line["doc"]
+    choices = _choices(doc)
+    order = None if choices is None else match_options(question, choices)
+    if order is None:
+        place.reject(f"options {shown(choices)} are not those of question {question.external_id}")
+    if "prompt_id" in doc:
+        variant = check_variant(place, doc["prompt_id"]) + 1
+    else:
+        letter = doc["always_same_option"]
+        if not isinstance(letter, str) or letter not in LETTERS or len(letter) != 1:
+            place.reject(f"always_same_option {shown(letter)} is not a letter")
+        if LETTERS.index(letter) >= len(order):
+            return None
+        variant = LETTERS.index(letter) + 1
+    text = line.get("filtered_resps", line.get("resps"))
+    while isinstance(text, list) and len(text) == 1:
+        text = text[0]
+    if not isinstance(text, str):
+        place.reject(f"response {shown(text)} is not a text; SCORE's tasks generate one for each prompt")
+    answer = _best_answer(text)
+    position = LETTERS.index(answer) if len(answer) == 1 and answer in LETTERS[: len(order)] else None
+    return Recorded(place, question, variant, order, True, position, text=optional_text(place, text))
+
+
+_LEAD: Final = "the best answer is "
+
+
+def _best_answer(text: str) -> str:
+    """The word after the last "the best answer is", its letters and digits in capitals; else the whole text."""
+    lowered = text.lower()
+    if _LEAD.rstrip() not in lowered:
+        return text
+    words = lowered.split(_LEAD)[-1].split("\n")[0].split(" ")[0]
+    return re.sub(r"[^a-zA-Z0-9]", "", words).upper()
 
 
 def _find(

@@ -75,7 +75,7 @@ class ImportRequest:
     path: Path
     model: str
     benchmark: str
-    variants: str
+    variants: str | VariantSetDefinition
     protocol: str = "symbols"
     shots: int = 0
     select: str | None = None
@@ -87,13 +87,14 @@ class ImportRequest:
 class Checked:
     """What the first reading found: variants of each question, by question id, and names of inserted options.
 
-    without_question: log-probabilities of variants that leave the question out, by question id and order.
+    without_question: log-probabilities of variants that leave the question out, by question id and what else they
+    change.
     correct: lines whose answer is the right one. differences: scores that the file states otherwise, with an excuse.
     """
 
     variants: dict[int, set[int]] = field(default_factory=dict)
     inserted: set[str] = field(default_factory=set)
-    without_question: dict[tuple[int, tuple[int, ...]], tuple[float, ...]] = field(default_factory=dict)
+    without_question: dict[tuple[int, VariantShown], tuple[float, ...]] = field(default_factory=dict)
     lines: int = 0
     correct: int = 0
     compared: int = 0
@@ -119,7 +120,7 @@ def import_outputs(
     if file is not None:
         request = replace(request, path=file)
     tell = report or (lambda _what, _done, _total: None)
-    definition = parse_variants(request.variants)
+    definition = parse_variants(request.variants) if isinstance(request.variants, str) else request.variants
     with read_session(engine) as session:
         _require_ready(session, request.model)
         questions = _questions(session, find_version(session, request.benchmark).id)
@@ -380,7 +381,7 @@ def _check(reader: Reader, definition: VariantSetDefinition, tell: Report) -> Ch
                 expected[question.question_id] = _expected(recorded.place, definition, question)
             variant = _check_variant(recorded, definition, expected[question.question_id], known)
             if not variant.question_shown and recorded.logprobs is not None:
-                checked.without_question[question.question_id, variant.order] = recorded.logprobs
+                checked.without_question[question.question_id, variant.with_question()] = recorded.logprobs
         checked.lines += 1
         if checked.kept is not None:
             checked.kept.append(recorded)
@@ -419,7 +420,7 @@ def _check_variant(
         )
     order = tuple(known[item] if isinstance(item, str) else item for item in recorded.order)
     same_options = sorted(order) == sorted(variant.order)
-    drawn = definition.kind in DRAWN_KINDS and "shuffle" in variant.name
+    drawn = any(factor.kind in DRAWN_KINDS for factor in definition.factors) and "shuffle" in variant.name
     if not same_options or (not drawn and order != variant.order):
         recorded.place.reject(
             f"order {list(recorded.order)} is not variant {recorded.variant} of {definition.name}, which shows "
@@ -478,7 +479,10 @@ def _store_evaluation(
     variant_set = store_variant_set(session, definition)
     if definition.kind != "imported":
         shapes = {len(question.options): question for question in questions.values()}
-        names = {n: {v.ordinal: v.name for v in _variants(definition, question)} for n, question in shapes.items()}
+        names = {
+            n: definition.names(QuestionShape(question.external_id, n, question.answer))
+            for n, question in shapes.items()
+        }
         store_variants(session, variant_set, names)
     complete = {key for key, ordinals in expected.items() if ordinals and ordinals <= checked.variants.get(key, set())}
     evaluation = Evaluation(
@@ -619,11 +623,11 @@ def _row(
     recorded: Recorded,
     variant: VariantShown,
     inserted: Mapping[int, str],
-    without_question: Mapping[tuple[int, tuple[int, ...]], tuple[float, ...]],
+    without_question: Mapping[tuple[int, VariantShown], tuple[float, ...]],
 ) -> dict[str, Any]:
     counterpart = recorded.logprobs_without_question
     if counterpart is None and variant.question_shown:
-        counterpart = without_question.get((recorded.question.question_id, variant.order))
+        counterpart = without_question.get((recorded.question.question_id, variant.with_question()))
     return prediction_row(
         evaluation_id=evaluation_id,
         question_id=recorded.question.question_id,

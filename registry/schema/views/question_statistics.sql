@@ -7,7 +7,9 @@
 -- the first own variant once all expected ones are stored: until then the first may be among those that lack.
 -- probability_variants: own variants with probabilities; sums over them are NULL where there are none.
 -- distinct_prompts: different prompts that show the question. The same order, inserted options and labels make the same
--- prompt; labels differ between the variants of relabel alone. Two prompts that differ in their examples are one.
+-- prompt; labels differ between the variants of relabel, and words between those of wording, noise, paraphrase and
+-- products, where the digest of the prompt tells, or where it is not known the variant. Two prompts that differ in their
+-- examples are one.
 -- Dialect trap: SQLite pushes a condition on evaluation_id into the first subquery of FROM only, never into one behind
 -- LEFT JOIN; hence the aggregate comes first and all else is looked up by primary key.
 -- Reference: registry/metrics/. Spec: tests/spec/.
@@ -40,6 +42,9 @@ with counted as (
                         cast(prediction.shown as text)
                         || case
                             when variant_set.kind = 'relabel' then cast(prediction.variant as text)
+                            when
+                                variant_set.kind in ('wording', 'noise', 'paraphrase') or variant_set.kind like '%*%'
+                                then coalesce(cast(prediction.prompt_digest as text), cast(prediction.variant as text))
                             when variant_set.kind <> 'answer-moving' and prediction.unchanged then '='
                             else ''
                         end

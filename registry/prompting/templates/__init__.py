@@ -1,0 +1,150 @@
+"""Wordings: the words in which a protocol puts its task, as data.
+
+A template replaces what a protocol says of the task, and where; what the protocol says of how to answer, its labels and
+how its answers are read all stay. So every protocol that lists the options can be asked in every template, and answers
+are read in the same way under each.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from string import Formatter
+from typing import Any, Final
+
+from registry.errors import VariantError
+from registry.files.toml import read_definition, read_toml
+
+PLACES: Final = ("before", "after")
+OWN: Final = "own"
+"""The wording of ordinal 0: the protocol's own words."""
+SHIPPED: Final = ("score",)
+
+ANSWER_FORMATS: Final[tuple[str | None, ...]] = (
+    None,
+    "{label}: {option}",
+    "{label}) {option}",
+    "({label}) {option}",
+    "[{label}] {option}",
+)
+"""How an option is written under each seed of the answer format; None: as the protocol writes it."""
+UNLABELLED_FORMATS: Final[tuple[str | None, ...]] = (None, "* {option}", "• {option}", "+ {option}", "> {option}")
+"""The same, in protocols that put no label before an option."""
+
+_KEYS: Final = {
+    "name": None,
+    "place": "before",
+    "question": "{question}",
+    "task": None,
+    "task_without_subject": "",
+    "reasoning": "",
+}
+"""Keys of a template, with their defaults; None: it must be given."""
+_PLACEHOLDERS: Final = {
+    "question": {"question"},
+    "task": {"options", "subject"},
+    "task_without_subject": {"options"},
+}
+MAX_TEMPLATES: Final = 200
+
+
+@dataclass(frozen=True)
+class Template:
+    """How a prompt puts its task.
+
+    task: a sentence with {options} ("options A to D", or "options") and {subject}; task_without_subject: that of
+    questions without a subject. place: whether it stands before the question, or after its options. question: how the
+    question is announced. reasoning: what is added where the model may reason before it answers.
+    seed: of the answer format, an index of ANSWER_FORMATS.
+    """
+
+    name: str
+    task: str
+    place: str = "before"
+    question: str = "{question}"
+    task_without_subject: str = ""
+    reasoning: str = ""
+    seed: int = 0
+
+
+def shipped(name: str) -> tuple[Template, ...]:
+    """The templates that ship under a name. Raises VariantError for an unknown one."""
+    if name not in SHIPPED:
+        raise VariantError(f"wording: no templates {name!r} ship; use {', '.join(SHIPPED)}, or file=FILE for your own")
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> tuple[Template, ...]:
+    text = read_definition(files(__name__).joinpath(f"{name}.toml"))
+    return templates_of(checked(tomllib.loads(text), f"{name}.toml"))
+
+
+def read_templates(path: Path) -> dict[str, Any]:
+    """The templates of a file of one's own, checked, as they are stored with a variant set.
+
+    The file is TOML: a text `source`, and a table `[[template]]` for each with `name`, `task` and, if need be,
+    `task_without_subject`, `place`, `question` and `reasoning`.
+    Raises IngestError or VariantError naming the file, the value and the remedy.
+    """
+    return checked(read_toml(path), path.name)
+
+
+def templates_of(content: Mapping[str, Any]) -> tuple[Template, ...]:
+    """The templates of stored content, checked again: it may have come with an archive of somebody else's."""
+    return tuple(Template(**template) for template in checked(content, "templates")["template"])
+
+
+def checked(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The content of a file of templates with all defaults. Raises VariantError for a key or value it may not have."""
+    unknown = sorted(document.keys() - {"source", "template"})
+    if unknown:
+        raise VariantError(f"{name}: unknown key {unknown[0]!r}; use source and [[template]]")
+    listed = document.get("template")
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not 1 <= len(listed) <= MAX_TEMPLATES:
+        raise VariantError(f"{name}: give 1 to {MAX_TEMPLATES} tables [[template]]")
+    templates = [_checked_template(template, f"{name}: template {number}") for number, template in enumerate(listed, 1)]
+    names = [template["name"] for template in templates]
+    for template in names:
+        if names.count(template) > 1 or template == OWN:
+            raise VariantError(f"{name}: template name {template!r} is taken; give each a name of its own")
+    return {"source": str(document.get("source", "")).strip(), "template": templates}
+
+
+def _checked_template(document: Any, where: str) -> dict[str, str]:
+    if not isinstance(document, Mapping):
+        raise VariantError(f"{where} is {document!r}; give a table with {', '.join(_KEYS)}")
+    for key, value in document.items():
+        if key not in _KEYS or not isinstance(value, str):
+            raise VariantError(f"{where}: {key} = {value!r}; give texts for {', '.join(_KEYS)}")
+    found = {}
+    for key, default in _KEYS.items():
+        value = document.get(key, default)
+        if value is None or (key in ("name", "task") and not value.strip()):
+            raise VariantError(f"{where} has no {key}; give one")
+        _check_placeholders(key, value, where)
+        found[key] = value
+    if found["place"] not in PLACES:
+        raise VariantError(f"{where}: place {found['place']!r}: use {' or '.join(PLACES)}")
+    if "{question}" not in found["question"]:
+        raise VariantError(f"{where}: question {found['question']!r} lacks {{question}}")
+    if "{subject}" in found["task"] and not found["task_without_subject"]:
+        raise VariantError(f"{where}: its task names the {{subject}}; give task_without_subject as well")
+    return found
+
+
+def _check_placeholders(key: str, value: str, where: str) -> None:
+    allowed = _PLACEHOLDERS.get(key, set())
+    try:
+        fields = [part[1:] for part in Formatter().parse(value) if part[1] is not None]
+        # Nothing but a name: a width, or an attribute, could be made to exhaust whoever builds the prompt.
+        valid = all(name in allowed and not spec and not conversion for name, spec, conversion in fields)
+    except ValueError:
+        valid = False
+    if not valid:
+        listed = ", ".join(f"{{{name}}}" for name in sorted(allowed)) or "none"
+        raise VariantError(
+            f"{where}: {key} = {value!r}; it may have these placeholders: {listed}, and {{{{ or }}}} for a brace"
+        )

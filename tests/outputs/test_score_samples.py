@@ -1,0 +1,106 @@
+"""Samples of lm-evaluation-harness's SCORE tasks: read as the tasks read them, and as consistent as they compute."""
+
+import pytest
+
+from registry.db import read_session
+from registry.errors import IngestError
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.prompting.labels import LETTERS
+from registry.studies.wordings import consistency_document
+from registry.tables import Prediction
+from tests.outputs.conftest import four_options, registries, registry
+
+__all__ = ["registries", "registry"]
+
+QUESTIONS = four_options(2)
+pytestmark = pytest.mark.one_engine
+
+
+def sample(number, text, *, options=None, **doc):
+    question = QUESTIONS[number]
+    options = options or question["options"]
+    return {
+        "doc_id": number,
+        "doc": {"question": question["question"], "options": options, "answer_index": 0, **doc},
+        "target": "",
+        "resps": [[text]],
+        "filtered_resps": [text],
+    }
+
+
+def imported(registry, lines, variants):
+    path = registry.file("samples.jsonl", lines)
+    return import_outputs(registry.engine, ImportRequest(path, "m", "b", variants, "select-letter"))
+
+
+TEXTS = {
+    "The best answer is (C).": 2,
+    "Thinking… The best answer is A, then. The best answer is b\nand no other": 1,
+    "the best answer is **D**.": 3,
+    "C": 2,
+    "The answer is C.": None,
+    "The best answer is E.": None,
+    "The best answer is": None,
+}
+
+
+def test_an_answer_is_read_after_the_last_best_answer(registry):
+    registry.benchmark("b", QUESTIONS)
+    texts = [*TEXTS, "A", "A", "A"]
+    lines = [sample(n, text, prompt_id=k) for n in range(2) for k, text in enumerate(texts)]
+    evaluation_id = imported(registry, lines, "wording:templates=1-10")
+    with read_session(registry.engine) as session:
+        found = session.query(Prediction).filter_by(evaluation_id=evaluation_id).order_by(Prediction.variant).all()
+    assert [row.chosen_position for row in found[::2]] == [*TEXTS.values(), 0, 0, 0]
+    assert [row.variant for row in found[::2]] == list(range(1, 11))
+
+
+def test_the_consistency_rate_of_prompts_is_the_harness_s_on_the_same_answers(registry):
+    registry.benchmark("b", QUESTIONS)
+    letters = ["AAAAABBBBC", "DDDDDDDDDD"]
+    lines = [
+        sample(n, f"The best answer is {letter}.", prompt_id=k) for n in range(2) for k, letter in enumerate(letters[n])
+    ]
+    evaluation_id = imported(registry, lines, "wording:templates=1-10")
+    with read_session(registry.engine) as session:
+        document = consistency_document(session, evaluation_id)
+    # 10 + 6 of 45 pairs, and all.
+    assert document["consistency_rate"] == document["harness"] == pytest.approx((16 / 45 + 1) / 2)
+
+
+def test_the_harness_takes_the_option_that_changed_places_for_the_right_one(registry):
+    registry.benchmark("b", QUESTIONS)
+    lines = []
+    for number, question in enumerate(QUESTIONS):
+        right = question["answer"]
+        for place, letter in enumerate(LETTERS[:5]):
+            options = list(question["options"])
+            if place < 4:
+                options[place], options[right] = options[right], options[place]
+            # It always takes the letter under which the right option stood at first.
+            text = f"The best answer is {LETTERS[right]}."
+            lines.append(sample(number, text, options=options, always_same_option=letter, original_answer_index=right))
+    evaluation_id = imported(registry, lines, "imported")
+    with read_session(registry.engine) as session:
+        rows = session.query(Prediction).filter_by(evaluation_id=evaluation_id).all()
+        document = consistency_document(session, evaluation_id)
+    # The fifth letter has no option, so its lines are left out. Four answers, four options: none agrees with another.
+    assert len(rows) == 8
+    assert {
+        len({row.chosen_option for row in rows if row.question_id == n}) for n in {row.question_id for row in rows}
+    } == {4}
+    assert (document["consistency_rate"], document["harness_options"]) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("doc", "message"),
+    [
+        ({"prompt_id": -1}, "variant -1 is not a whole number"),
+        ({"always_same_option": "AB"}, 'always_same_option "AB" is not a letter'),
+        ({"prompt_id": 0, "options": ["x", "y"]}, "are not those of question"),
+    ],
+)
+def test_what_is_no_sample_of_score_is_refused(registry, doc, message):
+    registry.benchmark("b", QUESTIONS)
+    with pytest.raises(IngestError, match=message):
+        imported(registry, [sample(0, "A", **doc)], "wording:templates=1-10")

@@ -1,0 +1,245 @@
+"""What moves an accuracy, by axis: against the textbook's analysis of variance, and over stored evaluations."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from registry.db import read_session
+from registry.errors import MetricInputError, UsageError
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.prompting.variants import QuestionShape, parse_variants
+from registry.statistics.axes import NO_ANSWER, component_sets, decompose
+from registry.statistics.quantiles import LEVELS, quantile_of, wording_quantiles
+from registry.studies.axes import axes_document
+from registry.studies.wordings import consistency_document, wordings_document
+from tests.outputs.conftest import four_options, registries, registry
+
+__all__ = ["registries", "registry"]
+
+QUESTIONS = four_options(40)
+
+
+def design(questions=30, levels=(3, 4), seed=1):
+    """Right answers and options of a balanced design in which everything moves something."""
+    draw = np.random.default_rng(seed)
+    shape = (questions, *levels)
+    leaning = draw.normal(0, 1, (questions, *[1] * len(levels)))
+    for axis, size in enumerate(levels, start=1):
+        of_axis = [1] * (len(levels) + 1)
+        of_axis[axis] = size
+        leaning = leaning + draw.normal(0, 0.5, of_axis)
+        of_axis[0] = questions
+        leaning = leaning + draw.normal(0, 0.4, of_axis)
+    correct = leaning + draw.normal(0, 0.4, shape) > 0
+    return correct, np.where(correct, 0, draw.integers(1, 4, shape)).astype(np.int16)
+
+
+def test_components_are_those_of_the_analysis_of_variance():
+    """Two wordings of an independent reference: expected mean squares by hand, sums of squares by statsmodels."""
+    from pandas import DataFrame
+    from statsmodels.formula.api import ols
+    from statsmodels.stats.anova import anova_lm
+
+    correct, answers = design(questions=6, levels=(3, 2, 2))
+    rows = [
+        {"q": q, "a": a, "b": b, "c": c, "y": float(correct[q, a, b, c])} for q, a, b, c in np.ndindex(correct.shape)
+    ]
+    # The interaction of all four is what is left over.
+    terms = "(C(q) + C(a) + C(b) + C(c)) ** 3"
+    table = anova_lm(ols(f"y ~ {terms}", DataFrame(rows)).fit())
+    mean_squares = {
+        frozenset("qabc" if name == "Residual" else name.replace("C(", "").replace(")", "").split(":")): row.mean_sq
+        for name, row in table.iterrows()
+    }
+    sizes = dict(zip("qabc", correct.shape, strict=True))
+    found = decompose(correct, answers, resamples=2).components
+    for (chosen, with_questions), value in found.items():
+        factors = frozenset("abc"[axis] for axis in chosen) | ({"q"} if with_questions else set())
+        expected = sum(
+            (-1) ** len(larger - factors) * mean_square
+            for larger, mean_square in mean_squares.items()
+            if factors <= larger
+        ) / math.prod(size for name, size in sizes.items() if name not in factors)
+        assert value == pytest.approx(expected, abs=1e-9)
+
+
+def test_what_an_axis_does_is_counted_while_all_else_stays():
+    correct, answers = design()
+    answers[correct & (np.arange(30)[:, None, None] == 3)] = 0
+    answers[5, 1, 2], correct[5, 1, 2] = NO_ANSWER, False
+    answers[6, :, 0], correct[6, :, 0] = NO_ANSWER, False
+    effect = decompose(correct, answers, resamples=2).effects[0]
+    columns = [[answers[q, :, b].tolist() for b in range(4)] for q in range(30)]
+    accuracies = correct.mean(axis=0)
+    assert effect.accuracies == pytest.approx(correct.mean(axis=(0, 2)))
+    assert effect.moves.value == pytest.approx(math.sqrt(np.var(accuracies, axis=0, ddof=1).mean()))
+    flips = [len(set(column)) > 1 or NO_ANSWER in column for of in columns for column in of]
+    assert effect.fluctuation_rate.value == pytest.approx(np.mean(flips))
+    assert effect.worst_accuracy.value == pytest.approx(correct.all(axis=1).mean())
+    pairs = [
+        one != other or one == NO_ANSWER
+        for of in columns
+        for column in of
+        for one, other in itertools.combinations(column, 2)
+    ]
+    assert effect.disagreement.value == pytest.approx(np.mean(pairs))
+
+
+def test_an_axis_that_does_nothing_moves_nothing_and_has_no_interval():
+    correct, answers = design(levels=(3,))
+    same = decompose(np.repeat(correct[..., None], 2, axis=2), np.repeat(answers[..., None], 2, axis=2), resamples=50)
+    still = same.effects[1]
+    assert (still.moves.value, still.moves.interval, still.fluctuation_rate.value) == (0.0, None, 0.0)
+    assert same.effects[0].moves.value > 0
+    assert set(same.components) == {(chosen, q) for chosen in component_sets(2) for q in (False, True) if chosen or q}
+
+
+def test_fewer_than_two_levels_or_questions_are_refused():
+    correct, answers = design()
+    for shape in ((1, 3, 4), (30, 1, 12)):
+        with pytest.raises(MetricInputError, match="two questions and two levels"):
+            decompose(
+                correct.reshape(-1)[: math.prod(shape)].reshape(shape),
+                answers[: shape[0]].reshape(-1)[: math.prod(shape)].reshape(shape),
+            )
+
+
+# Quantiles
+
+
+def test_quantiles_of_all_cells_are_exact():
+    right = np.array([[1.0, 0, 1, 1], [1, 0, 0, 1], [1, 1, 0, 1]])
+    accuracies, found = wording_quantiles(right, np.ones_like(right), 1)
+    assert accuracies == pytest.approx([1, 1 / 3, 1 / 3, 1])
+    assert [(quantile.value, quantile.standard_error) for quantile in found] == [
+        (pytest.approx(1 / 3), None),
+        (pytest.approx(1 / 3), None),
+        (1.0, None),
+    ]
+
+
+def test_estimates_from_few_cells_are_nearer_than_what_was_asked_and_their_range_holds_the_truth():
+    draw = np.random.default_rng(0)
+    held, errors, naive = 0, [], []
+    for replay in range(12):
+        leaning = draw.normal(0, 1.5, (120, 1)) + draw.normal(0, 0.35, (1, 11)) + draw.normal(0, 0.4, (120, 11))
+        right = (draw.random((120, 11)) < 1 / (1 + np.exp(-leaning))).astype(float)
+        asked = np.argsort(draw.random((120, 11)), axis=1) < 3
+        _, found = wording_quantiles(right * asked, asked.astype(float), 1, draws=200, seed=replay)
+        alone = (right * asked).sum(axis=0) / asked.sum(axis=0)
+        for level, quantile in zip(LEVELS, found, strict=True):
+            true = float(quantile_of(right.mean(axis=0), level))
+            held += quantile.low <= true <= quantile.high
+            errors.append(quantile.value - true)
+            naive.append(float(quantile_of(alone, level)) - true)
+    assert held >= 30  # of 36; 95 % of which are 34
+    assert np.mean(np.square(errors)) < 0.7 * np.mean(np.square(naive))
+
+
+# Stored evaluations
+
+
+def recorded(registry, variants, answer):
+    """The evaluation of answer(number of the question, variant) under a set of variants."""
+    lines = [
+        {"question_id": question["id"], "variant": variant.ordinal, "order": list(variant.order)} | given
+        for number, question in enumerate(QUESTIONS)
+        for variant in parse_variants(variants).variants(QuestionShape(question["id"], 4, question["answer"]))
+        for given in [answer(number, variant)]
+    ]
+    return import_outputs(registry.engine, ImportRequest(registry.file("outputs.jsonl", lines), "m", "b", variants))
+
+
+def by_wording(number, variant):
+    """Wrong in the second wording of three on every second question, whatever the order."""
+    right = QUESTIONS[number]["answer"]
+    return {"option": (right + 1) % 4 if variant.ordinal % 3 == 1 and number % 2 else right}
+
+
+@pytest.fixture
+def product(registry):
+    """An evaluation under four rotations and three wordings."""
+    registry.benchmark("b", QUESTIONS)
+    return recorded(registry, "cyclic*wording:templates=0-2", by_wording)
+
+
+@pytest.mark.one_engine
+def test_an_evaluation_under_a_product_has_the_axes_of_its_factors(registry, product):
+    with read_session(registry.engine) as session:
+        document = axes_document(session, product)
+    order, wording = document["axes"]
+    assert (order["axis"], order["kind"], len(order["levels"]), order["moves"]["value"]) == ("order", "cyclic", 4, 0.0)
+    assert [(level["name"], level["accuracy"]) for level in wording["levels"]] == [
+        ("own", 1.0),
+        ("question first", 0.5),
+        ("question first, subject", 1.0),
+    ]
+    # 0.5 below the two others: a sample variance of 1/12.
+    assert wording["moves"]["value"] == pytest.approx(math.sqrt(1 / 12))
+    assert wording["moves"]["interval"][0] < wording["moves"]["value"] < wording["moves"]["interval"][1]
+    assert (wording["fluctuation_rate"]["value"], wording["worst_accuracy"]["value"]) == (0.5, 0.5)
+    assert (document["questions"], document["left_out"], document["cells"]) == (40, 0, 12)
+
+
+@pytest.mark.one_engine
+def test_replicates_are_an_axis_of_their_own(registry, product):
+    recorded(
+        registry,
+        "cyclic*wording:templates=0-2",
+        lambda number, variant: by_wording(number, variant) if number else {"position": None},
+    )
+    with read_session(registry.engine) as session:
+        document = axes_document(session, product)
+    repeats = document["axes"][-1]
+    assert (repeats["axis"], len(repeats["levels"])) == ("repeats", 2)
+    # One question of 40, right in 12 cells before.
+    assert repeats["moves"]["value"] == pytest.approx(math.sqrt((1 / 40) ** 2 / 2))
+
+
+def test_other_words_make_other_prompts_so_that_wordings_are_tested(registry):
+    registry.benchmark("b", QUESTIONS)
+    evaluation_id = recorded(registry, "wording:templates=0-2", by_wording)
+    with read_session(registry.engine) as session:
+        from registry.results.reports import evaluation_metrics
+
+        document = evaluation_metrics(session, evaluation_id)
+        assert document["distinct_prompts"] == {"min": 3, "max": 3}
+        assert document["metrics"]["worst_accuracy"] == 0.5
+        assert document["metrics"]["accuracy"] == 1.0
+
+
+@pytest.mark.one_engine
+def test_quantiles_over_the_wordings_of_an_evaluation(registry, product):
+    sampled = recorded(registry, "cyclic*wording:templates=0-2*sample:cells=6", by_wording)
+    with read_session(registry.engine) as session:
+        document = wordings_document(session, product)
+        estimated = wordings_document(session, sampled)
+        with pytest.raises(UsageError, match="sample of the cells"):
+            axes_document(session, sampled)
+        with pytest.raises(UsageError, match=r"has no axis noise of several levels \(it has: order, wording\)"):
+            wordings_document(session, product, "noise")
+    assert document["exact"]
+    assert [quantile["value"] for quantile in document["quantiles"]] == [0.5, 1.0, 1.0]
+    assert (estimated["exact"], estimated["asked_share"]) == (False, 0.5)
+    low = estimated["quantiles"][0]
+    assert low["low"] <= 0.5 <= low["high"]
+    assert low["standard_error"] > 0
+
+
+@pytest.mark.one_engine
+def test_the_consistency_rate_is_the_metric_score_and_the_harness_s_is_pooled(registry):
+    """Of 40 questions 20 have 1 equal pair of 3; the others 3. Without an answer nothing is equal, but texts may be."""
+    registry.benchmark("b", QUESTIONS)
+
+    def silent(number, variant):
+        return {"position": None, "text": "I do not know."} if number == 0 else by_wording(number, variant)
+
+    evaluation_id = recorded(registry, "wording:templates=0-2", silent)
+    with read_session(registry.engine) as session:
+        document = consistency_document(session, evaluation_id)
+    assert document["consistency_rate"] == pytest.approx((0 + 19 * 1 + 20 / 3) / 40)
+    assert document["printed"] == pytest.approx(2 * document["consistency_rate"])
+    assert document["harness"] == pytest.approx((3 + 19 * 3 + 20) / 120)
+    assert document["harness_options"] is None
