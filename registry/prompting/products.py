@@ -1,7 +1,7 @@
 """Products of variant kinds: every variant of one kind under every variant of the others, or a sample of these cells.
 
 A cell's ordinal counts through all combinations, the last factor fastest, so that 0 is the first variant of each. It
-does not depend on which cells are asked. How products are stored: docs/decisions/0072-products-of-variant-kinds.md.
+does not depend on which cells are asked. How products are stored: docs/decisions/0068-products-of-variant-kinds.md.
 """
 
 import hashlib

@@ -6,7 +6,7 @@ negative. Seeded shuffles sort the shown items by SHA-256 of `seed:kind:question
 option ordinal or the name of an inserted option. What changes the words (templates, noise, paraphrases) is named in
 `VariantShown`, and done where the prompt is built.
 
-Kinds can be multiplied, one for each axis: docs/decisions/0072-products-of-variant-kinds.md.
+Kinds can be multiplied, one for each axis: docs/decisions/0068-products-of-variant-kinds.md.
 
 Sources: the permutation sets, Goliakova et al. §3.2; shuffle, Gupta et al.; divergent, Cavalin et al.; answer-moving,
 Nowak et al.; choice-only and adversarial, Cho et al.; wording, Nalbandyan et al. (SCORE).

@@ -2,7 +2,7 @@
 
 Answers are stored as options, so another key changes which of them is right, and no model is asked again. What cannot
 be known without asking is None, with a reason: where the corrected file would have shown other prompts, as the kinds do
-that build their variants around the right option. See docs/decisions/0068-errata.md.
+that build their variants around the right option. See docs/decisions/0065-errata.md.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

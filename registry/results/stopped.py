@@ -131,7 +131,7 @@ def ends_of(metric: str, most: int, *, shared: bool) -> tuple[int, ...]:
 
     shared: prompts of a question that are asked together share most of their work, which a later round does again, so
     there is one more round. Where every prompt is paid for, rounds double: 1, 2, 4, 8 …
-    Source: docs/decisions/0065-stopping-when-decided.md, which has the tokens and prompts of either.
+    Source: docs/decisions/0063-stopping-when-decided.md, which has the tokens and prompts of either.
 
     >>> ends_of("worst_accuracy", 24, shared=False), ends_of("fluctuation_rate", 24, shared=True)
     ((1, 2, 4, 8, 16, 24), (2, 24))

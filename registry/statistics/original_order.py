@@ -4,7 +4,7 @@ A model that was trained on a benchmark's questions as they were published may d
 So may one that merely prefers the positions where the benchmark has its keys. The test therefore draws other benchmarks
 that might have been published, with as many keys at each position: the positions of the keys are exchanged between
 questions, and the other options of each question stand in any order.
-What that assumes, and what it finds: docs/decisions/0070-signs-of-contamination.md.
+What that assumes, and what it finds: docs/decisions/0067-signs-of-contamination.md.
 Sources: Oren et al., *Proving Test Set Contamination in Black Box Language Models* (2023), who permute the questions of
 a benchmark; Ni et al., *Training on the Benchmark Is Not All You Need* (2024), who permute the options of a question.
 """

@@ -1,4 +1,4 @@
-"""How many planted wrong keys the review queue finds: `python -m tests.bench.bench_items`, for docs/decisions/0069.
+"""How many planted wrong keys the review queue finds: `python -m tests.bench.bench_items`, for docs/decisions/0066.
 
 Ten keys among 400 questions of MMLU-Pro are replaced by another option at random, and the recorded answers of 26 models
 ranked: how many of the ten are among the first forty. "Known": only questions that at least half of the models have right.
