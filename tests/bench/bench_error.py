@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from tests.bench.bench_scoring import ROOT, SAMPLES, make_case, read_questions, smollm2
 
 from tests.bench.figures import probabilities
+from tests.bench.prompts import ROOT, SAMPLES, make_case, read_questions, smollm2
 from tests.engine.tiny import as_loaded, random_model, random_prompts, reference
 from workers.engine import LoadedModel, TrieEngine, load_model
 from workers.tokens import ScoringPrompt, TokenisedPrompt, encoder, tokenise
