@@ -110,7 +110,8 @@ class Asked(TypedDict, total=False):
     """What to evaluate: `benchmark` and `variants` with their filters, or a suite, or a board.
 
     benchmarks: what a suite's * stands for. subjects, limit, options: only such questions of the benchmark.
-    budget: what a provider may charge for each evaluation.
+    stop_when_decided: ask each question only until this metric is decided. budget: what a provider may charge for each
+    evaluation.
     """
 
     benchmark: str
@@ -124,6 +125,7 @@ class Asked(TypedDict, total=False):
     subjects: Sequence[str]
     options: int
     priority: int
+    stop_when_decided: Literal["worst_accuracy", "fluctuation_rate"]
     budget: float | None
     queue: Literal["cpu", "gpu"]
     replicate: bool

@@ -177,6 +177,8 @@ class HowAsked(TypedDict):
     variants_max: int | None
     orders_only: bool | None
     chance: float | None
+    sampled_for: Annotated[str | None, Field(description="The metric that a sample of the questions estimates.")]
+    stopped_for: Annotated[str | None, Field(description="The metric that each question is asked until it is decided.")]
 
 
 class EvaluationHeader(HowAsked):

@@ -105,7 +105,7 @@ def count_tokens(
 def cut(added: dict[str, list[int]], questions: int, orders: int) -> list[Work]:
     """Shards of so many questions of each subject, as submitting cuts them."""
     planned = [
-        PlannedQuestion(number, subject, 4, orders)
+        PlannedQuestion(number, subject, 4, orders, orders)
         for place, subject in enumerate(added)
         for number in range(place * questions, (place + 1) * questions)
     ]
@@ -124,7 +124,7 @@ def real_shards(subjects: Sequence[str], shots: int) -> list[list[Prompt]]:
     shards = []
     for subject in subjects:
         questions, pool = read_questions(SAMPLES / "mmlu.jsonl", None, subject)
-        planned = [PlannedQuestion(number, subject, 4, 4) for number in range(len(questions))]
+        planned = [PlannedQuestion(number, subject, 4, 4, 4) for number in range(len(questions))]
         for shard in plan_shards(planned):
             asked = [questions[question.question_id] for question in shard]
             shards.append(make_case(subject, asked, pool, shots, "cyclic").prompts)

@@ -244,7 +244,7 @@ def test_options_that_submit_refuses_are_refused(sqlite_database: str, options: 
     assert message in outcome.stderr
 
 
-def test_estimate_takes_the_options_of_submit_but_for_waiting() -> None:
+def test_estimate_takes_the_options_of_submit_but_for_what_happens_afterwards() -> None:
     submitting = {option for parameter in evaluations.commands["submit"].params for option in parameter.opts}
     estimated = {option for parameter in evaluations.commands["estimate"].params for option in parameter.opts}
-    assert submitting - estimated == {"--wait"}
+    assert submitting - estimated == {"--budget", "--wait"}

@@ -162,7 +162,7 @@ def progress(evaluation_id: EvaluationId) -> Response:
     return answer(queries.progress_of(session(), _found(evaluation_id)["evaluation_id"]))
 
 
-@get("/evaluations/<evaluation_id>/contamination", documents.Contamination, tag="results")
+@get("/evaluations/<evaluation_id>/contamination", documents.Contamination, tag="results", conflicts=True)
 def contamination_signs(evaluation_id: EvaluationId) -> Response:
     """Whether the order in which the benchmark was published stands out among those that were asked."""
     return answer(contamination(_found(evaluation_id)["evaluation_id"]), unchanging=True)

@@ -356,7 +356,7 @@ class MetricsQuery(Query):
     noise_from: NoiseFrom = None
 
 
-@get("/evaluations/<evaluation_id>/metrics", documents.EvaluationMetrics, tag="results")
+@get("/evaluations/<evaluation_id>/metrics", documents.EvaluationMetrics, tag="results", conflicts=True)
 def evaluation_metric_values(evaluation_id: EvaluationId, query: MetricsQuery) -> Response:
     """Every metric of an evaluation by name, as `shuffleboard metrics` prints them; null where undefined."""
     found = evaluation_metrics(

@@ -5,11 +5,9 @@ from typing import Final
 from flask import redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from registry.boards.snapshots import refresh_boards
 from registry.db import write_session
 from registry.errors import UsageError
 from registry.people import accounts
-from registry.proof.errata import Mark, mark, take_back
 from registry.results.errata import errata_document, versions_of_errata
 from web import parameters, queries
 from web.identity import engine, viewer
@@ -49,6 +47,9 @@ def errata(benchmark: str) -> ResponseReturnValue:
 @blueprint.post("/questions/<question_id>/errata")
 def mark_question(question_id: str) -> ResponseReturnValue:
     """Says what the form says of a question, or shows the question again with what is wrong with the form."""
+    from registry.boards.snapshots import refresh_boards  # and numpy
+    from registry.proof.errata import Mark, mark, take_back
+
     viewer().require("maintain")
     row = queries.question(session(), parameters.identifier("question", question_id))
     given = {name: request.form.get(name, "").strip() for name in ("status", "answer", "note")}

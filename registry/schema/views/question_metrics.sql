@@ -19,7 +19,7 @@ select
     coalesce(question_score.stored, 0) as stored,
     (
         coalesce(question_score.stored, 0) >= evaluation_question.n_variants
-        or {{ decided }}
+        or coalesce({{ decided }}, false)
     ) as scored,
     question_score.distinct_prompts,
     {{ metrics }}

@@ -19,8 +19,8 @@ select
     coalesce(question_score.stored, 0) as stored,
     (
         coalesce(question_score.stored, 0) >= evaluation_question.n_variants
-        or (evaluation.stopped_for = 'worst_accuracy' and question_score.correct < question_score.variants) or
-        (evaluation.stopped_for = 'fluctuation_rate' and question_score.agreeing < question_score.variants)
+        or coalesce((evaluation.stopped_for = 'worst_accuracy' and question_score.correct < question_score.variants) or
+        (evaluation.stopped_for = 'fluctuation_rate' and question_score.agreeing < question_score.variants), false)
     ) as scored,
     question_score.distinct_prompts,
     case when evaluation.stopped_for is null then cast(case when question_score.original_correct then 1.0 when not question_score.original_correct then 0.0 end as double precision) end as accuracy,
