@@ -23,7 +23,6 @@ from registry.results.errata import (
     scope_of,
 )
 from registry.results.reports import sample_document
-from registry.results.rescoring import unknown_metrics
 from registry.results.selectables import Row
 from registry.results.stopped import stopping_document
 from web import chart_data, charts, formats, parameters, queries
@@ -113,6 +112,8 @@ def _under_errata(row: Row, scopes: Sequence[Row]) -> Row | None:
 
     None where nothing is said of the benchmark's questions. unknown: metric to why it cannot be said.
     """
+    from registry.results.rescoring import unknown_metrics  # and numpy
+
     evaluation = find_evaluation(session(), row["evaluation_id"])
     errata = newest_errata(session(), evaluation.benchmark_version_id)
     if errata is None:
