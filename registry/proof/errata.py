@@ -226,7 +226,7 @@ def _row(found: Mapping[str, Question], said: Mark, now: datetime) -> dict[str, 
         if not 0 <= said.answer < question.n_options:
             raise UsageError(
                 f"question {said.question} has {question.n_options} options, A to {letter(question.n_options - 1)}; "
-                f"option {said.answer} (from 0) is none of them"
+                f"{letter(said.answer) if said.answer >= 0 else said.answer} is none of them"
             )
         if said.answer == question.answer:
             raise UsageError(

@@ -52,7 +52,7 @@ def list_command(name: str, number: int | None, as_json: bool) -> None:
         print_json({"errata": document, "versions": versions})
         return
     if document is None:
-        click.echo(f"{name}: nothing is said of its questions; shuffleboard benchmarks items {name} says where to look")
+        click.echo(f"{name} has no errata; shuffleboard benchmarks items {name} lists questions worth a second look")
         return
     rows = [
         item
@@ -122,7 +122,7 @@ def export_command(name: str, number: int | None, out: Path | None) -> None:
     with read_session(engine_of(settings_of())) as session:
         found = _version(session, name, number)
         if found is None:
-            raise NotFoundError(f"{name}: nothing is said of its questions, so there are no errata to export")
+            raise NotFoundError(f"{name} has no errata to export")
         written = json.dumps(errata_document(found), ensure_ascii=False, indent=2) + "\n"
     if out is None:
         click.echo(written, nl=False)
@@ -181,7 +181,7 @@ def cite_command(name: str, number: int | None, as_json: bool) -> None:
     with read_session(engine_of(settings)) as session:
         found = _version(session, name, number)
         if found is None:
-            raise NotFoundError(f"{name}: nothing is said of its questions, so there are no errata to cite")
+            raise NotFoundError(f"{name} has no errata to cite")
         document, at = errata_document(found), found.at
     base = settings.public_url.rstrip("/")
     asked = f"version={document['version']}&number={document['errata_version']}"

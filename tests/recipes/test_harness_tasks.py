@@ -170,6 +170,7 @@ def test_tasks_of_every_shape_have_the_harness_s_own_documents(every_shape: tupl
         assert [plain(one) for one in content.pool if one.subject == name] == [row_of(row) for row in ROWS[4:]], name
 
 
+@pytest.mark.long
 @pytest.mark.one_engine
 def test_our_prompts_score_as_the_harness_does_on_the_same_prompts(
     folder: Path,

@@ -127,7 +127,7 @@ def test_the_commands_say_list_export_import_and_cite(marked, tmp_path):
     def errata(*arguments, **options):
         return shuffleboard("benchmarks", "errata", *arguments, database_url=url, **options)
 
-    assert "nothing is said of its questions" in errata("list", "quiz").stdout
+    assert "quiz has no errata" in errata("list", "quiz").stdout
     said = errata("mark", "quiz", "q1", "corrected-key", "--answer", "d", "--note", "x")
     assert "errata 1 of quiz@" in said.stdout
     wrong = errata("mark", "quiz", "q1", "corrected-key", "--answer", "9", "--note", "x", status=2)
