@@ -158,7 +158,7 @@ def test_errata_are_versions_in_the_chain_and_whatever_is_sealed_later_has_them(
         assert [back.number, len(back.errata)] == [6, 4]
         for wrong, problem in (
             (Mark("q1", "corrected-key", "same", 1), "B is the published key; nothing to correct"),
-            (Mark("q1", "corrected-key", "none", 4), "has 4 options, A to D; option 4"),
+            (Mark("q1", "corrected-key", "none", 4), "has 4 options, A to D; E is none"),
             (Mark("q1", "corrected-key", "none"), "corrected-key lacks an answer; give the right option"),
             (Mark("q1", "disputed", "x", 2), "disputed has an answer; leave it out"),
             (Mark("q1", "disputed", " "), "a note is needed that says why"),

@@ -77,8 +77,9 @@ def test_what_a_maintainer_says_is_on_every_page_and_in_the_audit_trail(marked):
     assert (found["versions"], found["errata"]["errata"][0]["answer"]) == ([1], 3)
     assert client.get(f"/benchmarks/{ANSWERED}/errata?number=2").status_code == 404
     with read_session(engine) as session:
-        events = session.scalars(select(AuditEvent).where(AuditEvent.action == "errata.mark")).all()
-    assert [(event.actor, event.details["question"]) for event in events] == [("maintainer", "q0")]
+        of_page = (AuditEvent.action == "errata.mark", AuditEvent.actor == "maintainer")
+        events = session.scalars(select(AuditEvent).where(*of_page)).all()
+    assert [event.details["question"] for event in events] == ["q0"]
 
 
 def test_leaderboard_evaluation_and_board_show_both_keys(marked):
