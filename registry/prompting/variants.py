@@ -552,13 +552,13 @@ class VariantSetDefinition:
         texts = {name: text for factor in self.factors for name, text in VARIANT_KINDS[factor.kind].inserted.items()}
         return {ordinal: texts[name] for name, ordinal in inserted_ordinals(self.kind).items()}
 
-    def files(self) -> list[tuple[str, Mapping[str, Any]]]:
-        """The digest that the parameters state of each file, with what was read from it."""
-        return [
-            (factor.parameters["file"].partition("@")[2], factor.content)
+    def is_of_its_files(self) -> bool:
+        """Whether all that was read from files is what the parameters name by its digest."""
+        return all(
+            str(factor.parameters.get("file", "")).partition("@")[2] == specification_digest(factor.content)
             for factor in self.factors
             if factor.content is not None
-        ]
+        )
 
     def variants(self, question: QuestionShape) -> list[VariantShown]:
         """The variants of one question, in order of their ordinals."""

@@ -79,7 +79,7 @@ def check_specification(evaluation: Evaluation, found: Findings) -> bool:
         specification_digest(variants),
     ):
         found.add("variants: the set is not the one that the specification names")
-    elif any(specification_digest(content) != digest for digest, content in meant.files()):
+    elif not meant.is_of_its_files():
         found.add("variants: what was read from a file does not match its digest")
     elif stored.name != meant.name or (
         # Texts of inserted options may be worded anew in a later version of a kind.

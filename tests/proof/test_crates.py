@@ -286,6 +286,10 @@ def other_specification(crate: Path) -> None:
     document(crate, lambda content: content["specification"]["model"].update(name="better"))
 
 
+def from_another_file(crate: Path) -> None:
+    document(crate, lambda content: content["variant_set"].update(content={"templates": []}))
+
+
 def newer(crate: Path) -> None:
     document(crate, lambda content: content.update(crate_version=99))
 
@@ -361,6 +365,7 @@ REFUSED: list[tuple[Change, type[ShuffleboardError], str]] = [
     (other_host, SealError, "who scored its shards is not as it was sealed"),
     (other_weights, IngestError, "the model's digests and settings are not those that the specification names"),
     (other_specification, IngestError, "its specification does not match its digest"),
+    (from_another_file, IngestError, "what the variants read from a file does not match its digest"),
     (newer, IngestError, "has version 99; this code reads version 1"),
     (half, IngestError, "has no 'shards' of the right kind"),
     (a_byte, IngestError, r"predictions.parquet: is not the file that the metadata describes"),

@@ -23,6 +23,7 @@ from registry.exchange.crates import layout
 from registry.files.parquet import parquet_rows
 from registry.names import check_name
 from registry.prompting.protocols import store_protocol
+from registry.prompting.variants import VariantSetDefinition
 from registry.proof import chain
 from registry.proof.manifest import SEAL_VERSION, Leaf, manifest, question_leaves
 from registry.proof.seal import complete
@@ -309,6 +310,11 @@ class _Import:
         if row is None:
             if any(given.get(key) != wanted[key] for key in ("kind", "version", "parameters")):
                 _reject(layout.EVALUATION, "the variants are not those that the specification names")
+            content = given.get("content")
+            if not isinstance(content, dict | None) or not VariantSetDefinition(
+                wanted["kind"], wanted["parameters"], content
+            ).is_of_its_files():
+                _reject(layout.EVALUATION, "what the variants read from a file does not match its digest")
             row = VariantSet(**_columns(VariantSet, given), digest=digest)
             self.session.add(row)
             self.session.flush()
