@@ -1,5 +1,10 @@
 """Samples of lm-evaluation-harness's SCORE tasks: read as the tasks read them, and as consistent as they compute."""
 
+import gzip
+import json
+import subprocess
+from random import Random
+
 import pytest
 
 from registry.db import read_session
@@ -8,11 +13,14 @@ from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.prompting.labels import LETTERS
 from registry.studies.wordings import consistency_document
 from registry.tables import Prediction
+from shuffleboard.packaged import SAMPLES
+from tests.bench.prompts import ROOT
 from tests.outputs.conftest import four_options, registries, registry
 
 __all__ = ["registries", "registry"]
 
 QUESTIONS = four_options(2)
+RECORDED = ROOT / "shuffleboard" / "recorded"
 pytestmark = pytest.mark.one_engine
 
 
@@ -26,6 +34,11 @@ def sample(number, text, *, options=None, **doc):
         "resps": [[text]],
         "filtered_resps": [text],
     }
+
+
+def sample_of(number, doc, text):
+    """A line as the harness logs it."""
+    return {"doc_id": number, "doc": doc, "target": "", "resps": [[text]], "filtered_resps": [text]}
 
 
 def imported(registry, lines, variants):
@@ -90,6 +103,62 @@ def test_the_harness_takes_the_option_that_changed_places_for_the_right_one(regi
         len({row.chosen_option for row in rows if row.question_id == n}) for n in {row.question_id for row in rows}
     } == {4}
     assert (document["consistency_rate"], document["harness_options"]) == (0.0, 1.0)
+
+
+REAL = {
+    "mmlu_pro": (RECORDED / "mmlu-pro.jsonl.gz", 12),
+    "agi_eval": (SAMPLES / "csqa.jsonl", 12),  # of AGIEval's shape: up to five options
+}
+
+
+@pytest.mark.parametrize("tasks", REAL)
+def test_rates_of_real_questions_are_those_that_the_harness_computes(registry, harness_python, tasks):
+    """Ten prompts and every place of the right option, each answered at random, now and then with no label."""
+    source, count = REAL[tasks]
+    read = gzip.open if source.suffix == ".gz" else open
+    with read(source, "rt", encoding="utf-8") as file:
+        # Options of the same text cannot be told apart in a sample.
+        questions = [line for line in map(json.loads, file) if len({*line["options"]}) == len(line["options"])][:count]
+    registry.benchmark("b", questions)
+    rng = Random(30)
+    lines = {"prompts": [], "options": []}
+    for number, question in enumerate(questions):
+        letters, right = LETTERS[: len(question["options"])], question["answer"]
+        about = {"doc_id": number, "question_id": number, "question": question["question"], "category": "any"}
+        about |= {"options_format": None, "prompt_format": None}
+        for prompt in range(10):
+            text = rng.choice([f"So the best answer is ({letter})." for letter in letters[:3]] + ["I cannot say."])
+            doc = about | {"options": question["options"], "answer_index": right, "prompt_id": prompt}
+            lines["prompts"].append(sample_of(number, doc, text))
+        for place, letter in enumerate(letters):
+            options = list(question["options"])
+            options[place], options[right] = options[right], options[place]
+            doc = about | {"options": options, "answer_index": place, "always_same_option": letter}
+            text = f"The best answer is {rng.choice(letters[:3])}."
+            lines["options"].append(sample_of(number, doc | {"original_answer_index": right}, text))
+    rates = {}
+    for kind, variants in (("prompts", "wording:templates=1-10"), ("options", "imported")):
+        evaluation_id = imported(registry, lines[kind], variants)
+        with read_session(registry.engine) as session:
+            rates[kind] = consistency_document(session, evaluation_id)
+    done = subprocess.run(
+        [harness_python, ROOT / "tests" / "peer" / "score_consistency.py", tasks],
+        input="".join(
+            json.dumps({"kind": kind, "doc": line["doc"], "text": line["resps"][0][0]}) + "\n"
+            for kind, listed in lines.items()
+            for line in listed
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    theirs = json.loads(done.stdout)
+    assert rates["prompts"]["harness"] == pytest.approx(theirs["prompts"], abs=1e-12)
+    assert rates["options"]["harness_options"] == pytest.approx(theirs["options"], abs=1e-12)
+    # The rate as its paper defines it: an answer without a label agrees with none, and two options are never equal.
+    assert rates["prompts"]["consistency_rate"] < theirs["prompts"]
+    assert rates["options"]["consistency_rate"] < theirs["options"]
 
 
 @pytest.mark.parametrize(
