@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from registry.errors import NotFoundError
-from registry.results.errata import newest_errata, versions_of_errata
+from registry.results.errata import is_newest, newest_errata, versions_of_errata
 from registry.tables import ErrataVersion, Erratum
 
 STATUSES: Final = {"disputed": "Disputed", "wrong-key": "Wrong key", "corrected-key": "Corrected key"}
@@ -29,16 +29,10 @@ def errata_of(session: Session, version_id: int, number: int | None = None) -> E
 
 def said_of(session: Session, *question_ids: int) -> dict[int, dict[str, Any]]:
     """Question to what the newest errata of its benchmark say of it, of those of which something is said."""
-    later = aliased(ErrataVersion)
-    newest = (
-        select(func.max(later.number))
-        .where(later.benchmark_version_id == ErrataVersion.benchmark_version_id)
-        .scalar_subquery()
-    )
     query = (
         select(Erratum)
         .join(ErrataVersion, ErrataVersion.id == Erratum.errata_version_id)
-        .where(Erratum.question_id.in_(question_ids), ErrataVersion.number == newest)
+        .where(Erratum.question_id.in_(question_ids), is_newest())
     )
     return {
         one.question_id: {

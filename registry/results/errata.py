@@ -82,18 +82,19 @@ def correction(errata: ErrataVersion | None, treatment: str) -> Correction:
     )
 
 
+def is_newest() -> ColumnElement[bool]:
+    """A condition: an `errata_version` is the newest of its benchmark version."""
+    later = aliased(ErrataVersion)
+    newest = select(func.max(later.number)).where(later.benchmark_version_id == ErrataVersion.benchmark_version_id)
+    return ErrataVersion.number == newest.scalar_subquery()
+
+
 def left_out(treatment: str) -> Select[int]:
     """Selects the questions that do not count under the newest errata of any benchmark."""
-    later = aliased(ErrataVersion)
-    newest = (
-        select(func.max(later.number))
-        .where(later.benchmark_version_id == ErrataVersion.benchmark_version_id)
-        .scalar_subquery()
-    )
     found = (
         select(Erratum.question_id)
         .join(ErrataVersion, ErrataVersion.id == Erratum.errata_version_id)
-        .where(ErrataVersion.number == newest)
+        .where(is_newest())
     )
     return found if treatment == WITHOUT_DISPUTED else found.where(Erratum.status == WRONG_KEY)
 

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, func, select
 from registry.boards.definition import BoardDefinition, SuiteDefinition, Task
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import import_board, import_suite, submit_board
-from registry.db import get_engine, read_session, write_session
+from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.lookups import find_evaluation
 from registry.proof.seal import seal
@@ -20,41 +20,18 @@ from registry.queue.evaluations import EvaluationRequest, submit
 from registry.queue.sampling import PrecisionRequest, cost_of
 from registry.results.reports import evaluation_metrics
 from registry.results.sampled import Sampled, sampled
-from registry.tables import EvaluationQuestion, Shard, Worker
+from registry.tables import EvaluationQuestion, Shard
 from registry.verification import verify_all, verify_evaluation
-from tests.chaos.comparison import taken_down
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer, fake_logprobs
+from tests.integration.two_workers import assert_alike, finish, score_all, score_in_trouble, take, with_two_workers
 from tests.population import add_model, queue_sampled
 from web import create_app
 
 
 @pytest.fixture
 def engine(database: str) -> Engine:
-    made = get_engine(database)
-    with write_session(made) as session:
-        session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in ("w1", "w2"))
-    return made
-
-
-def take(engine: Engine, worker: str = "w1") -> claims.Claim | None:
-    with write_session(engine) as session:
-        return claims.claim(session, worker, queues=["cpu"], lease_seconds=60)
-
-
-def finish(engine: Engine, held: claims.Claim, scorer: FakeScorer | None = None) -> bool:
-    result = (scorer or FakeScorer()).score(engine, held, lambda: False)
-    with write_session(engine) as session:
-        return claims.finish(session, held, result)
-
-
-def score_all(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = None) -> None:
-    """Scores whatever is queued until nothing is, and seals it."""
-    while (held := take(engine)) is not None:
-        assert finish(engine, held, scorer)
-    with write_session(engine) as session:
-        assert claims.ready_to_seal(session) == [evaluation_id]
-        assert seal(session, evaluation_id)
+    return with_two_workers(database)
 
 
 def found_in(engine: Engine, evaluation_id: int) -> Sampled:
@@ -114,32 +91,8 @@ def test_failures_lost_workers_and_another_order_change_no_decision(engine: Engi
             model="fake", benchmark="sampled", variants="original", precision=PrecisionRequest(0.04), new_replicate=True
         )
         troubled = submit(session, request)[0].id
-    turns = 0
-    with patch.object(claims, "BACK_OFF_SECONDS", 0.0):
-        while (held := take(engine)) is not None:
-            turns += 1
-            if turns % 4 == 1:
-                with write_session(engine) as session:
-                    assert claims.fail(session, held, "out of memory")
-            elif turns % 4 == 2:  # its lease runs out, and another worker has the shard
-                with write_session(engine) as session:
-                    session.get_one(Shard, held.shard_id).state = "queued"
-                    session.get_one(Shard, held.shard_id).lease_until = None
-                other = take(engine, "w2")
-                assert other is not None
-                assert finish(engine, other)
-                assert not finish(engine, held)
-            elif (other := take(engine, "w2")) is not None:  # the later shard is finished first
-                assert finish(engine, other)
-                assert finish(engine, held)
-            else:
-                assert finish(engine, held)
-    with write_session(engine) as session:
-        assert seal(session, troubled)
-    one, two = taken_down(engine, calm), taken_down(engine, troubled)
-    assert two["problems"] == []
-    for name in ("predictions", "leaves", "specification", "metrics"):
-        assert one[name] == two[name], name
+    score_in_trouble(engine, troubled)
+    assert_alike(engine, calm, troubled)
 
 
 def test_of_two_workers_that_finish_a_batch_at_once_one_queues_the_next(engine: Engine, tmp_path: Path) -> None:

@@ -7,30 +7,26 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy import Engine, select, text
 
-from registry.db import get_engine, read_session, write_session
+from registry.db import read_session, write_session
 from registry.errors import QueueError, SealError, UsageError
 from registry.lookups import find_evaluation
 from registry.proof.seal import seal
-from registry.queue import claims
 from registry.queue.evaluations import move
 from registry.results import stopped
 from registry.results.reports import evaluation_metrics
 from registry.results.stopped import expected_prompts, read_stopping
-from registry.tables import EvaluationMetric, Prediction, QuestionScore, Shard, Worker
+from registry.tables import EvaluationMetric, Prediction, QuestionScore, Shard
 from registry.verification import verify_evaluation
-from tests.chaos.comparison import taken_down
 from tests.commands import shuffleboard, shuffleboard_json
 from tests.fake_scorer import FakeScorer, fake_logprobs
+from tests.integration.two_workers import assert_alike, finish, score_all, score_in_trouble, take, with_two_workers
 from tests.population import queue_stopped
 from web import create_app
 
 
 @pytest.fixture
 def engine(database: str) -> Engine:
-    made = get_engine(database)
-    with write_session(made) as session:
-        session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in ("w1", "w2"))
-    return made
+    return with_two_workers(database)
 
 
 class Knowing(FakeScorer):
@@ -45,24 +41,6 @@ class Knowing(FakeScorer):
         right = shown.index(f"option {number}.{number % options}")
         slips = number % 6 == 1 and right == options - 1
         return [-3.0 + 2.9 * ((place == right) != (slips and place in (0, right))) for place in range(options)]
-
-
-def take(engine: Engine, worker: str = "w1") -> claims.Claim | None:
-    with write_session(engine) as session:
-        return claims.claim(session, worker, queues=["cpu"], lease_seconds=60)
-
-
-def finish(engine: Engine, held: claims.Claim) -> bool:
-    result = Knowing().score(engine, held, lambda: False)
-    with write_session(engine) as session:
-        return claims.finish(session, held, result)
-
-
-def score_all(engine: Engine, evaluation_id: int) -> None:
-    while (held := take(engine)) is not None:
-        assert finish(engine, held)
-    with write_session(engine) as session:
-        assert seal(session, evaluation_id)
 
 
 def stored(engine: Engine, evaluation_id: int) -> dict[tuple[str, str], tuple[Any, ...]]:
@@ -82,12 +60,12 @@ def test_what_is_decided_is_that_of_every_order_to_the_bit_and_the_rest_is_undef
     engine: Engine, tmp_path: Path, metric: str, decided: set[str]
 ) -> None:
     complete = queue_stopped(engine, tmp_path, None, model="asked-in-full")
-    score_all(engine, complete)
+    score_all(engine, complete, Knowing())
     in_part = queue_stopped(engine, tmp_path, metric)
     with read_session(engine) as session:
         expected = expected_prompts(session, find_evaluation(session, in_part))
     assert expected is not None
-    score_all(engine, in_part)
+    score_all(engine, in_part, Knowing())
     everything, found = stored(engine, complete), stored(engine, in_part)
     assert found.keys() == everything.keys()
     for key, value in found.items():
@@ -117,34 +95,10 @@ def test_what_is_decided_is_that_of_every_order_to_the_bit_and_the_rest_is_undef
 
 def test_failures_lost_workers_and_another_order_change_no_decision(engine: Engine, tmp_path: Path) -> None:
     calm = queue_stopped(engine, tmp_path, "fluctuation_rate")
-    score_all(engine, calm)
+    score_all(engine, calm, Knowing())
     troubled = queue_stopped(engine, tmp_path, "fluctuation_rate", new_replicate=True)
-    turns = 0
-    with patch.object(claims, "BACK_OFF_SECONDS", 0.0):
-        while (held := take(engine)) is not None:
-            turns += 1
-            if turns % 4 == 1:
-                with write_session(engine) as session:
-                    assert claims.fail(session, held, "out of memory")
-            elif turns % 4 == 2:  # its lease runs out, and another worker has the shard
-                with write_session(engine) as session:
-                    session.get_one(Shard, held.shard_id).state = "queued"
-                    session.get_one(Shard, held.shard_id).lease_until = None
-                other = take(engine, "w2")
-                assert other is not None
-                assert finish(engine, other)
-                assert not finish(engine, held)
-            elif (other := take(engine, "w2")) is not None:  # the later shard is finished first
-                assert finish(engine, other)
-                assert finish(engine, held)
-            else:
-                assert finish(engine, held)
-    with write_session(engine) as session:
-        assert seal(session, troubled)
-    one, two = taken_down(engine, calm), taken_down(engine, troubled)
-    assert two["problems"] == []
-    for name in ("predictions", "leaves", "specification", "metrics"):
-        assert one[name] == two[name], name
+    score_in_trouble(engine, troubled, Knowing())
+    assert_alike(engine, calm, troubled)
 
 
 @pytest.mark.one_engine
@@ -152,11 +106,11 @@ def test_a_question_that_was_asked_too_little_or_too_much_does_not_verify(engine
     evaluation_id = queue_stopped(engine, tmp_path)
     held = take(engine)
     assert held is not None
-    assert finish(engine, held)
+    assert finish(engine, held, Knowing())
     with write_session(engine) as session, pytest.raises(SealError, match="lacks some of its predictions"):
         seal(session, evaluation_id)
     with patch.object(stopped, "decided_where", lambda _: "question_score.question_id % 2 = 0"):
-        score_all(engine, evaluation_id)
+        score_all(engine, evaluation_id, Knowing())
     with read_session(engine) as session:
         problems = verify_evaluation(session, evaluation_id)["problems"]
     assert any("asked further than it was decided" in problem for problem in problems), problems
@@ -169,13 +123,13 @@ def test_a_question_with_one_distinct_order_stays_undefined_as_in_a_complete_run
 ) -> None:
     """Of shuffles of three options some are the original: then the one order is untested, not decided."""
     complete = queue_stopped(engine, tmp_path, None, variants="shuffle:m=1", model="asked-in-full")
-    score_all(engine, complete)
+    score_all(engine, complete, Knowing())
     in_part = queue_stopped(engine, tmp_path, variants="shuffle:m=1")
     with read_session(engine) as session:
         stopping = read_stopping(find_evaluation(session, in_part))
     assert stopping is not None
     assert stopping.whole
-    score_all(engine, in_part)
+    score_all(engine, in_part, Knowing())
     key = ("all", "worst_accuracy")
     assert stored(engine, in_part)[key] == stored(engine, complete)[key]
     assert stored(engine, in_part)[key][1] == 40 - len(stopping.whole)
@@ -189,7 +143,7 @@ def test_it_is_not_retried_once_answers_of_an_earlier_round_are_gone(engine: Eng
     for _ in first:
         held = take(engine)
         assert held is not None
-        assert finish(engine, held)
+        assert finish(engine, held, Knowing())
     with write_session(engine) as session:
         move(session, evaluation_id, "cancel")
         for table in (Prediction, QuestionScore):
@@ -226,7 +180,7 @@ def test_commands_and_pages_say_what_was_decided_and_why_the_rest_is_undefined(
     assert "cannot be combined" in refused.stderr
     client = create_app(database_url=database).test_client()
     assert "0 of 40 questions are decided" in client.get(f"/evaluations/{evaluation_id}").text
-    score_all(engine, evaluation_id)
+    score_all(engine, evaluation_id, Knowing())
     page = client.get(f"/evaluations/{evaluation_id}").text
     assert "Asked until worst accuracy was decided" in page
     assert "each question was asked only until worst accuracy was decided" in page

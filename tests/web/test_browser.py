@@ -9,17 +9,21 @@ from werkzeug.serving import make_server
 
 
 @contextmanager
-def served(application):
-    """The address of a server of the application."""
-    server = make_server("127.0.0.1", 0, application, threaded=True)
+def running(server):
+    """Runs a server, closed at the end; its port is free after that."""
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.port}"
+        yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def served(application):
+    """The address of a server of the application."""
+    return running(make_server("127.0.0.1", 0, application, threaded=True))
 
 
 def draw_charts(opened):

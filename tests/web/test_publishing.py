@@ -4,8 +4,7 @@ import functools
 import hashlib
 import http.server
 import re
-import threading
-from contextlib import closing, contextmanager
+from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -17,7 +16,7 @@ import web
 from registry.errors import NotFoundError, UsageError
 from registry.settings import get_settings
 from tests.web.outputs import BOARD
-from tests.web.test_browser import page
+from tests.web.test_browser import page, running
 from web.publishing import Published, publish
 from web.publishing.files import CHECKSUMS
 from web.publishing.rewriting import rewrite
@@ -174,17 +173,8 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@contextmanager
 def any_web_server(folder: Path):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))))
 
 
 def test_a_browser_shows_sorts_and_queries_it_from_its_own_files_alone(chromium, site):

@@ -311,9 +311,10 @@ class _Import:
             if any(given.get(key) != wanted[key] for key in ("kind", "version", "parameters")):
                 _reject(layout.EVALUATION, "the variants are not those that the specification names")
             content = given.get("content")
-            if not isinstance(content, dict | None) or not VariantSetDefinition(
-                wanted["kind"], wanted["parameters"], content
-            ).is_of_its_files():
+            if (
+                not isinstance(content, dict | None)
+                or not VariantSetDefinition(wanted["kind"], wanted["parameters"], content).is_of_its_files()
+            ):
                 _reject(layout.EVALUATION, "what the variants read from a file does not match its digest")
             row = VariantSet(**_columns(VariantSet, given), digest=digest)
             self.session.add(row)

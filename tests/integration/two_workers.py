@@ -1,0 +1,76 @@
+"""Two workers that take turns at a queue whose evaluations decide what to ask next, in peace and in trouble."""
+
+from unittest.mock import patch
+
+from sqlalchemy import Engine
+
+from registry.db import get_engine, write_session
+from registry.proof.seal import seal
+from registry.queue import claims
+from registry.tables import Shard, Worker
+from tests.chaos.comparison import taken_down
+from tests.fake_scorer import FakeScorer
+
+
+def with_two_workers(database: str) -> Engine:
+    """The database's engine; workers w1 and w2 are known to it."""
+    made = get_engine(database)
+    with write_session(made) as session:
+        session.add_all(Worker(id=name, host="here", pid=1, device="fake", versions={}) for name in ("w1", "w2"))
+    return made
+
+
+def take(engine: Engine, worker: str = "w1") -> claims.Claim | None:
+    """Claims a shard; None where nothing is queued."""
+    with write_session(engine) as session:
+        return claims.claim(session, worker, queues=["cpu"], lease_seconds=60)
+
+
+def finish(engine: Engine, held: claims.Claim, scorer: FakeScorer | None = None) -> bool:
+    """Scores a shard and stores it; False where it was no longer held."""
+    result = (scorer or FakeScorer()).score(engine, held, lambda: False)
+    with write_session(engine) as session:
+        return claims.finish(session, held, result)
+
+
+def score_all(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = None) -> None:
+    """Scores whatever is queued until nothing is, and seals it."""
+    while (held := take(engine)) is not None:
+        assert finish(engine, held, scorer)
+    with write_session(engine) as session:
+        assert claims.ready_to_seal(session) == [evaluation_id]
+        assert seal(session, evaluation_id)
+
+
+def score_in_trouble(engine: Engine, evaluation_id: int, scorer: FakeScorer | None = None) -> None:
+    """As score_all, with failures, lost workers, and shards that are finished in another order."""
+    turns = 0
+    with patch.object(claims, "BACK_OFF_SECONDS", 0.0):
+        while (held := take(engine)) is not None:
+            turns += 1
+            if turns % 4 == 1:
+                with write_session(engine) as session:
+                    assert claims.fail(session, held, "out of memory")
+            elif turns % 4 == 2:  # its lease runs out, and another worker has the shard
+                with write_session(engine) as session:
+                    session.get_one(Shard, held.shard_id).state = "queued"
+                    session.get_one(Shard, held.shard_id).lease_until = None
+                other = take(engine, "w2")
+                assert other is not None
+                assert finish(engine, other, scorer)
+                assert not finish(engine, held, scorer)
+            elif (other := take(engine, "w2")) is not None:  # the later shard is finished first
+                assert finish(engine, other, scorer)
+                assert finish(engine, held, scorer)
+            else:
+                assert finish(engine, held, scorer)
+    with write_session(engine) as session:
+        assert seal(session, evaluation_id)
+
+
+def assert_alike(engine: Engine, calm: int, troubled: int) -> None:
+    """Both evaluations have the same predictions, leaves, specification and metrics, and nothing is wrong with them."""
+    one, two = taken_down(engine, calm), taken_down(engine, troubled)
+    assert two["problems"] == []
+    for name in ("predictions", "leaves", "specification", "metrics"):
+        assert one[name] == two[name], name
