@@ -135,7 +135,7 @@ def test_a_run_that_is_cut_off_is_completed_by_the_next(site, settings, tmp_path
 
 
 def test_what_cannot_be_published_is_named_and_leaves_no_trace(settings, tmp_path):
-    with pytest.raises(NotFoundError, match="no public board 'unheard-of'"):
+    with pytest.raises(NotFoundError, match=r"no public board .unheard-of.; public boards: order"):
         publish(settings, "unheard-of", tmp_path / "site")
     assert not (tmp_path / "site").exists()
     (tmp_path / "mine").mkdir()
@@ -212,10 +212,13 @@ def test_a_query_that_cannot_be_run_says_so(chromium, site):
         )
 
 
-def test_it_can_be_read_without_scripts(chromium, site):
+def test_it_can_be_read_on_a_phone_without_scripts(chromium, site):
     folder, _ = site
-    with any_web_server(folder) as base, page(chromium, java_script_enabled=False) as opened:
+    phone = {"width": 390, "height": 844}
+    with any_web_server(folder) as base, page(chromium, java_script_enabled=False, viewport=phone) as opened:
         opened.goto(base)
+        expect(opened.get_by_role("navigation", name="Main").get_by_role("link", name="SQL")).to_be_visible()
+        assert opened.evaluate("document.documentElement.scrollWidth") == 390
         opened.locator(".standing tbody th[scope=row] > a").first.click()
         expect(opened.locator("h1")).to_be_visible()
         opened.goto(f"{base}/query/")

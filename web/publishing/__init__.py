@@ -16,6 +16,7 @@ from flask import Flask
 from registry.db import get_engine
 from registry.errors import NotFoundError, ShuffleboardError, UsageError
 from registry.exchange.exports import ExportRequest, export
+from registry.names import suggestion
 from registry.settings import Settings
 from web import create_app
 from web.publishing.files import Folder
@@ -46,9 +47,13 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
     """
     # Whoever publishes a board decides who reads it.
     settings = settings.model_copy(update={"anonymous_reading": True})
-    answer = create_app(settings, keep_pages=False).test_client().get(f"/api/v1/boards/{board}")
+    client = create_app(settings, keep_pages=False).test_client()
+    answer = client.get(f"/api/v1/boards/{board}")
     if answer.status_code != HTTPStatus.OK or answer.json is None:
-        raise NotFoundError(f"there is no public board {board!r}; `shuffleboard boards list` shows all of them")
+        listed = client.get("/api/v1/boards").json or {}
+        known = [row["board"] for row in listed.get("items", [])]
+        shown = ", ".join(known) if known else "there is none yet"
+        raise NotFoundError(f"there is no public board {board!r}{suggestion(board, known)}; public boards: {shown}")
     document = answer.json
     scope = Scope.of(document)
     if not scope.evaluations:
