@@ -56,7 +56,16 @@ from workers.providers.asked import Attempts
 NO_FILES = ModelFiles(None, None, None)
 KEY = "sk-a-secret-of-the-tests-9876543210"
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.provider_worker", "workers.providers.openai_api", "registry.proof.seal"])
+_FORKS.set_forkserver_preload(
+    [
+        "tests.provider_worker",
+        "workers.providers.openai_api",
+        "openai.resources.batches",
+        "openai.resources.chat",
+        "registry.proof.seal",
+        "transformers",
+    ]
+)
 
 
 class Registry:
