@@ -249,6 +249,7 @@ MODEL_ROWS = """
 """
 
 
+@pytest.mark.long
 def test_models_stand_above_the_fold(chromium, full):
     with served(full.application) as base, page(chromium) as opened:
         for address in ("/", "/boards/generated"):
