@@ -176,8 +176,6 @@ class Settings(BaseSettings):
     )
     oidc_name: str = Field(
         default="single sign-on",
-        min_length=1,
-        max_length=60,
         description="Name of the provider, for the button on the sign-in page.",
     )
     oidc_client_id: str = Field(

@@ -101,7 +101,7 @@ class Flow:
     @classmethod
     def begin(cls) -> "Flow":
         """A new one: 256 random bits for each of its secrets."""
-        return cls(*(secrets.token_urlsafe(32) for _ in range(3)), time.time())
+        return cls(secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(32), time.time())
 
 
 def provider_of(settings: Settings) -> "Provider | None":
@@ -251,7 +251,7 @@ class Provider:
 
     def _verified(self, answer: Mapping[str, Any], flow: Flow) -> dict[str, Any]:
         """The claims of the ID token, after everything about it was checked."""
-        token = answer.get("id_token")
+        token, access = answer.get("id_token"), answer.get("access_token")
         if not isinstance(token, str) or not token:
             raise self._refused("it sends no ID token")
         if len(token) > MAX_TOKEN:
@@ -270,7 +270,7 @@ class Provider:
                 params={
                     "nonce": flow.nonce,
                     "client_id": self.configuration.client_id,
-                    "access_token": answer.get("access_token"),
+                    "access_token": access if isinstance(access, str) else None,
                 },
             )
             claims.validate(leeway=LEEWAY_S)

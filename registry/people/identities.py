@@ -91,11 +91,11 @@ def _first(
 ) -> Arrival:
     if role is None:
         return Arrival(None, refusal=_no_role())
-    name = claims.get(name_claim)
+    claimed = claims.get(name_claim)
     try:
-        check_name("account", name if isinstance(name, str) else "")
+        name = check_name("account", claimed if isinstance(claimed, str) else "")
     except UsageError:
-        shown = repr(name)[:60]
+        shown = repr(claimed)[:60]
         return Arrival(
             None, refusal=f"the provider's claim {name_claim!r} cannot name an account: {shown}; ask an admin"
         )

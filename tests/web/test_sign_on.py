@@ -23,6 +23,7 @@ from registry.people.identities import Identity
 from registry.people.role_rules import load_role_rules
 from registry.settings import Settings
 from registry.tables.accounts import Account, AuditEvent
+from tests.commands import shuffleboard
 from tests.web.accounts import PASSWORD, add_one_of_each_role, bearer, token_of
 from tests.web.openid_stand_in import CLIENT, ISSUER, SECRET, SITE, StandIn, encoded, key, signed
 from web import create_app, openid
@@ -368,6 +369,22 @@ def test_an_admin_links_and_unlinks(site: Site) -> None:
     assert made == [("admin", "reader", {"subject": "248"})]
 
 
+def test_the_command_line_links_and_unlinks(site: Site) -> None:
+    given = {"database_url": site.engine.url, "oidc_issuer": ISSUER}
+    assert "linked with 248 at" in shuffleboard("accounts", "link", "reader", "248", **given).stdout
+    sign_in(site)
+    assert "<h1>reader</h1>" in page(site).text
+    assert "already signs in reader" in shuffleboard("accounts", "link", "admin", "248", status=2, **given).stderr
+    assert "with nobody" in shuffleboard("accounts", "unlink", "reader", **given).stdout
+    assert page(site).status_code == 401
+    assert "nothing to unlink" in shuffleboard("accounts", "unlink", "reader", status=2, **given).stderr
+    unset = shuffleboard("accounts", "link", "reader", "248", status=2, database_url=site.engine.url)
+    assert "SHUFFLEBOARD_OIDC_ISSUER is not set" in unset.stderr
+    made = [(event[0], event[1], event[2], event[4]) for event in trail(site) if event[1].endswith("link")]
+    who = {"issuer": ISSUER, "subject": "248"}
+    assert made == [("command line", f"account.{what}", "reader", who) for what in ("link", "unlink")]
+
+
 # What is not believed
 
 
@@ -698,6 +715,12 @@ def test_a_setting_that_is_missing_or_wrong_is_named_before_anything_starts(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         site_of("sqlite://", tmp_path, **changes)
+
+
+def test_the_website_does_not_start_with_a_wrong_setting(tmp_path: Path) -> None:
+    told = shuffleboard("serve", status=2, home=tmp_path, oidc_issuer=ISSUER).stderr
+    assert "single sign-on also needs SHUFFLEBOARD_OIDC_CLIENT_ID, SHUFFLEBOARD_OIDC_ROLES" in told
+    assert list(tmp_path.iterdir()) == []
 
 
 RULE = '[[rule]]\nrole = "reader"\nclaim = "groups"\nvalues = ["staff"]\n'
