@@ -63,9 +63,9 @@ def callback() -> ResponseReturnValue:
         return _link(identity, kept["link"])
     with write_session(engine()) as database:
         arrival = identities.arrive(database, identity, claims, provider().rules)
-        name, role = (None, None) if arrival.account is None else (arrival.account.name, arrival.account.role)
-        welcome = arrival.account is not None and arrival.refusal is None
-        signed_in = signing.begin(database, arrival.account) if welcome and arrival.account is not None else None
+        account = arrival.account
+        name, role = (None, None) if account is None else (account.name, account.role)
+        signed_in = None if account is None or arrival.refusal is not None else signing.begin(database, account)
     return _arrived(identity, arrival, name, role, signed_in, kept["next"])
 
 
