@@ -109,8 +109,13 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "anonymous_sql",
             "session_idle_hours",
             "session_hours",
+            "password_sign_in",
             "rate_limits",
         ),
+    ),
+    "Single sign-on": (
+        "People sign in through a provider of OpenID Connect: [single sign-on](how-to/sign-on.md).",
+        ("oidc_issuer", "oidc_name", "oidc_client_id", "oidc_client_secret", "oidc_scopes", "oidc_roles"),
     ),
     "SQL page": (
         "On PostgreSQL, queries of others run as [reader roles](sql.md#reader-roles); the limits hold on both engines.",

@@ -163,6 +163,36 @@ class Settings(BaseSettings):
     session_hours: float = Field(
         default=168.0, gt=0, description="How long after signing in a browser must do so again in any case."
     )
+    password_sign_in: bool = Field(
+        default=True,
+        description="Whether accounts may sign in with a password; false: only through the provider of single sign-on.",
+    )
+    oidc_issuer: str = Field(
+        default="",
+        description=(
+            "Issuer of the OpenID Connect provider that people may sign in through, exactly as the provider writes it, "
+            "such as https://id.example.org/realms/main; empty: no single sign-on."
+        ),
+    )
+    oidc_name: str = Field(
+        default="single sign-on",
+        description="Name of the provider, for the button on the sign-in page.",
+    )
+    oidc_client_id: str = Field(
+        default="", description="Client id that the provider knows the website by; empty: no single sign-on."
+    )
+    oidc_client_secret: str = Field(
+        default="",
+        repr=False,
+        description="Client secret that belongs to it; best read from a file; empty: a public client, which has none.",
+    )
+    oidc_scopes: str = Field(
+        default="openid profile",
+        description="Scopes that the provider is asked for, separated by blanks; openid must be one of them.",
+    )
+    oidc_roles: str = Field(
+        default="", description="TOML file that says which claims give which role; empty: no single sign-on."
+    )
     rate_limits: bool = Field(
         default=True,
         description=(

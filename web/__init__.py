@@ -30,6 +30,7 @@ from web.pages import (
     registered,
     scrutiny,
     sharing,
+    sign_on,
     signing,
     sql,
     submitting,
@@ -94,7 +95,9 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     if keep_pages:
         kept.install(app)
     apart = (api.blueprint, frame.blueprint, prometheus.blueprint, reference.blueprint)
-    for blueprint in (*apart, *dict.fromkeys(page.blueprint for page in _PAGES)):
+    # Without a provider its addresses do not exist.
+    for_provider = () if app.extensions["shuffleboard_provider"] is None else (sign_on.blueprint,)
+    for blueprint in (*apart, *for_provider, *dict.fromkeys(page.blueprint for page in _PAGES)):
         app.register_blueprint(blueprint)
     return app
 

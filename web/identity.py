@@ -35,10 +35,14 @@ from registry.settings import Settings
 from registry.tables.accounts import Account
 from registry.untrusted import check
 from web import links, problems
+from web.openid import Provider, provider_of
 
 SAFE: Final = ("GET", "HEAD", "OPTIONS")
 OPEN: Final = frozenset(
-    {"static", "pages.healthz", "pages.readyz", "signing.sign_in", "frame.choose_theme", "api.openapi"}
+    {
+        *("static", "pages.healthz", "pages.readyz", "frame.choose_theme", "api.openapi"),
+        *("signing.sign_in", "sign_on.start", "sign_on.callback"),
+    }
 )
 """Endpoints that answer anyone, even where anonymous reading is switched off."""
 SHARED: Final = frozenset(
@@ -129,6 +133,18 @@ def engine() -> Engine:
 def settings_of() -> Settings:
     """The application's settings."""
     return current_app.extensions["shuffleboard_settings"]  # type: ignore[no-any-return]
+
+
+def sign_on() -> Provider | None:
+    """The provider that people may sign in through; None where the settings name none."""
+    return current_app.extensions["shuffleboard_provider"]  # type: ignore[no-any-return]
+
+
+def provider() -> Provider:
+    """The same, for what is only reached where there is one."""
+    found = sign_on()
+    assert found is not None
+    return found
 
 
 def record(action: str, target: str | None = None, *, outcome: str = "done", **details: Any) -> None:
@@ -304,6 +320,7 @@ def install(app: Flask, settings: Settings) -> None:
     """Adds sign-in, CSRF protection, rate limits and their settings to the application."""
     https = settings.public_url.startswith("https://")
     app.extensions["shuffleboard_settings"] = settings
+    app.extensions["shuffleboard_provider"] = provider_of(settings)
     app.config.update(
         SECRET_KEY=secret_key(settings),
         SESSION_COOKIE_NAME="shuffleboard_session",
@@ -338,4 +355,6 @@ def install(app: Flask, settings: Settings) -> None:
     app.register_error_handler(AuthenticationError, _refused)
     app.register_error_handler(ForbiddenError, _refused)
     app.register_error_handler(CSRFError, _forged)
-    app.jinja_env.globals.update(viewer=shown_viewer, request_id=_request_id)
+    app.jinja_env.globals.update(
+        viewer=shown_viewer, request_id=_request_id, sign_on=sign_on, passwords=settings.password_sign_in
+    )

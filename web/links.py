@@ -90,7 +90,8 @@ def here(**changes: Any) -> str:
 
 def return_path() -> str:
     """Where to come back to from a detour, such as signing in: this page; for what is no page, the leaderboard."""
-    if request.method != "GET":
+    # The address that a provider sends browsers back to works once, and has a code in it.
+    if request.method != "GET" or request.blueprint == "sign_on":
         return url_for("pages.leaderboard")
     asked = request.query_string.decode("ascii", "replace")
     return quote(request.path) + (f"?{asked}" if asked else "")

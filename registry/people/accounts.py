@@ -147,7 +147,7 @@ def create_account(session: Session, name: str, role: str, password: str | None 
     Raises UsageError for an invalid name, role or password, or a name that is taken.
     """
     check_name("account", name)
-    if session.scalar(select(Account.id).filter_by(name=name)) is not None:
+    if has_account(session, name):
         raise UsageError(f"account {name!r} already exists; choose another name")
     account = Account(
         name=name, role=check_role(role), password_hash=password and _hasher().hash(check_password(password))
@@ -155,6 +155,11 @@ def create_account(session: Session, name: str, role: str, password: str | None 
     session.add(account)
     session.flush()
     return account
+
+
+def has_account(session: Session, name: str) -> bool:
+    """Whether an account has that name."""
+    return session.scalar(select(Account.id).filter_by(name=name)) is not None
 
 
 def find_account(session: Session, name: str) -> Account:

@@ -132,6 +132,7 @@ OPEN: Final = frozenset(
 CLOSED: Final = frozenset(
     {
         "account",
+        "account_identity",
         "api_token",
         "audit_event",
         "browser_session",

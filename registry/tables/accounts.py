@@ -47,13 +47,31 @@ class Account(Base):
     name: Mapped[str] = mapped_column(Text, unique=True)
     role: Mapped[str] = mapped_column(ForeignKey("role.name"))
     password_hash: Mapped[str | None] = mapped_column(Text)
-    """Argon2id in PHC form; NULL: it cannot sign in, only use tokens."""
+    """Argon2id in PHC form; NULL: it signs in through the provider of single sign-on, or only uses tokens."""
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     last_login_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     disabled_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     """From then on neither password nor token works."""
 
     sessions: Mapped[list["BrowserSession"]] = relationship(back_populates="account", cascade="all, delete-orphan")
+    identities: Mapped[list["AccountIdentity"]] = relationship(back_populates="account", cascade="all, delete-orphan")
+
+
+class AccountIdentity(Base):
+    """A person at an OpenID Connect provider whom an account signs in: known by issuer and subject, by nothing else."""
+
+    __tablename__ = "account_identity"
+    __table_args__ = (UniqueConstraint("issuer", "subject"), UniqueConstraint("account_id", "issuer"))
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    issuer: Mapped[str] = mapped_column(Text)
+    """As the provider writes it in its tokens."""
+    subject: Mapped[str] = mapped_column(Text)
+    """The person's identifier at the issuer, which is never given to another: the claim `sub`."""
+    account_id: Mapped[int] = mapped_column(ForeignKey("account.id"))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+    account: Mapped[Account] = relationship(back_populates="identities")
 
 
 class BrowserSession(Base):

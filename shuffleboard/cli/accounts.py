@@ -2,6 +2,7 @@
 
 import getpass
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ from sqlalchemy import select
 from registry.db import MAX_ROW_ID, read_session, write_session
 from registry.errors import NotFoundError, UsageError
 from registry.people import accounts as people
+from registry.people import identities
 from registry.people.accounts import OPERATOR, ROLES, SCOPES
 from registry.tables.accounts import Account, ApiToken, AuditEvent
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
@@ -118,6 +120,35 @@ def sign_out_command(name: str) -> None:
         ended = people.end_sessions(people.find_account(session, name))
         people.record(session, OPERATOR, "sign-out-everywhere", name, details={"browsers": ended})
     click.echo(f"account {name} is signed out of {ended} browser{'' if ended == 1 else 's'}")
+
+
+@accounts.command("link")
+@click.argument("name")
+@click.argument("subject")
+def link_command(name: str, subject: str) -> None:
+    """Let a person of the single sign-on provider sign the account in.
+
+    SUBJECT is the provider's identifier of the person, the claim sub; a refused sign-in has it in the audit trail.
+    """
+    settings = settings_of()
+    if not settings.oidc_issuer:
+        raise UsageError("SHUFFLEBOARD_OIDC_ISSUER is not set, so there is no provider to link with; set it")
+    identity = identities.Identity(settings.oidc_issuer, subject)
+    with write_session(engine_of(settings)) as session:
+        identities.link(session, people.find_account(session, name), identity)
+        people.record(session, OPERATOR, "account.link", name, details=asdict(identity))
+    click.echo(f"account {name} is linked with {subject} at {identity.issuer}")
+
+
+@accounts.command("unlink")
+@click.argument("name")
+def unlink_command(name: str) -> None:
+    """End that a person of the single sign-on provider signs the account in, and sign it out of every browser."""
+    with write_session(engine_of(settings_of())) as session:
+        had = identities.unlink(people.find_account(session, name))
+        for identity in had:
+            people.record(session, OPERATOR, "account.unlink", name, details=asdict(identity))
+    click.echo(f"account {name} is linked with nobody at a provider")
 
 
 @accounts.command("disable")

@@ -9,7 +9,7 @@ from gunicorn.app.base import BaseApplication  # type: ignore[import-untyped]
 from registry.errors import UsageError
 from registry.settings import Settings
 from shuffleboard.cli.common import engine_when_reachable, note, settings_of
-from web import create_app
+from web import create_app, openid
 from web.slow_clients import Worker
 
 THREADS = 8
@@ -23,6 +23,7 @@ THREADS = 8
 def serve(host: str, port: int) -> None:
     """Serve the leaderboard on the web until stopped."""
     settings = settings_of()
+    openid.provider_of(settings)  # here, where a wrong setting is one line and not a server that does not start
     engine = engine_when_reachable(settings)
     dialect = engine.dialect.name
     # No connection may cross the fork: two processes would talk over one socket.

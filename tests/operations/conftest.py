@@ -21,6 +21,7 @@ from registry.schema.audiences import dispose
 from registry.tables import EvaluationQuestion, Model
 from registry.tables.accounts import (
     Account,
+    AccountIdentity,
     ApiToken,
     AuditEvent,
     BrowserSession,
@@ -71,6 +72,7 @@ def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped
     session.add(account)
     session.flush()
     session.add(BrowserSession(digest=sha256_text("cookie"), account_id=account.id))
+    session.add(AccountIdentity(issuer="https://id.example.org", subject="ann “ä”", account_id=account.id))
     token = ApiToken(account_id=account.id, name="ci", hint="sb_12", digest=sha256_text("token"), scopes=["read"])
     submission = Submission(
         account_id=account.id,

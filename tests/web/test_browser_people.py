@@ -1,21 +1,30 @@
 """People in a browser: from the first admin to a model on the board, and what stops working when it is taken back."""
 
+import json
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx2
 import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import Engine
+from werkzeug.serving import make_server
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
 from registry.db import get_engine, write_session
 from registry.settings import Settings
 from shuffleboard.cli import cli
+from tests.commands import eventually
 from tests.population import add_benchmark, question
+from tests.services import free_port
 from tests.submissions.conftest import work
-from tests.web.test_browser import page, served
+from tests.web.test_browser import page, running, served
 from web import create_app
 
 PASSWORD = "correct horse battery"
@@ -114,3 +123,71 @@ def test_from_the_first_admin_to_a_model_on_the_board(
         opened.get_by_role("button", name="Revoke nightly").click()
         expect(opened.get_by_role("row", name=re.compile("nightly"))).to_contain_text("revoked")
         assert opened.request.get(f"{base}/api/v1/benchmarks/club", headers=headers).status == 401
+
+
+@pytest.mark.long
+def test_a_person_signs_in_and_out_through_a_real_provider(
+    chromium: Browser, sqlite_database: str, tmp_path: Path
+) -> None:
+    base, issuer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    (tmp_path / "roles.toml").write_text('[[rule]]\nrole = "maintainer"\nclaim = "groups"\nvalues = ["evaluation"]\n')
+    settings = Settings(
+        home=tmp_path,
+        public_url=base,
+        oidc_issuer=issuer,
+        oidc_name="Example ID",
+        oidc_client_id="board",
+        oidc_client_secret="any",
+        oidc_roles=str(tmp_path / "roles.toml"),
+    )
+    application = create_app(settings, database_url=sqlite_database)
+    server = make_server("127.0.0.1", int(base.rpartition(":")[2]), application, threaded=True)
+    with provider_process(issuer), running(server), page(chromium, errors=True) as opened:
+        # The provider's own pages ask another host for their style sheet.
+        opened.route(re.compile(r"^https://"), lambda route: route.fulfill(body="", content_type="text/css"))
+        opened.goto(f"{base}/sign-in?next=/queue")
+        opened.get_by_role("link", name="Sign in with Example ID").click()
+        expect(opened.get_by_role("heading", name="Authorize Client")).to_be_visible()
+        opened.get_by_role("button", name="grace-at-example").click()
+        expect(opened).to_have_url(f"{base}/queue")
+        opened.get_by_role("link", name="grace", exact=True).click()
+        expect(opened.get_by_text("Role: maintainer")).to_be_visible()
+
+        opened.get_by_text("Menu", exact=True).click()
+        opened.get_by_role("button", name="Sign out", exact=True).click()
+        opened.get_by_role("button", name="End session").click()
+        expect(opened).to_have_url(f"{base}/")
+        expect(opened.get_by_role("link", name="Sign in")).to_be_visible()
+
+        # Somebody whom no rule fits, and somebody who changes their mind.
+        for button, said in (("eve-at-example", "gives you a role here"), ("Deny", "has not signed you in")):
+            opened.goto(f"{base}/sign-in")
+            opened.get_by_role("link", name="Sign in with Example ID").click()
+            opened.get_by_role("button", name=button).click()
+            expect(opened.get_by_role("alert")).to_contain_text(said)
+
+
+@contextmanager
+def provider_process(issuer: str) -> Iterator[None]:
+    """oidc-provider-mock with two people, grace and eve."""
+    people = (
+        {"sub": "grace-at-example", "preferred_username": "grace", "groups": ["evaluation"]},
+        {"sub": "eve-at-example", "preferred_username": "eve", "groups": ["others"], "role": "admin"},
+    )
+    command = [sys.executable, "-m", "oidc_provider_mock", "--port", issuer.rpartition(":")[2], "--require-nonce"]
+    for person in people:
+        command += ["--user-claims", json.dumps(person)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: answers(f"{issuer}/.well-known/openid-configuration"), "the provider answers")
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx2.get(url).status_code == 200
+    except httpx2.TransportError:
+        return False

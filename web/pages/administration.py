@@ -3,19 +3,22 @@
 from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
 from registry.db import read_session, write_session
 from registry.errors import NotFoundError, UsageError
-from registry.people import accounts
+from registry.people import accounts, identities
+from registry.people.identities import Identity
 from registry.tables.accounts import OUTCOMES, Account, ApiToken, AuditEvent, Role
 from web import parameters
-from web.identity import engine, record, viewer
+from web.identity import engine, record, sign_on, viewer
 from web.paging import paged
 
 blueprint = Blueprint("administration", __name__)
 
 EVENTS_PER_PAGE = 100
+_SAYS = {"role": "role", "link": "subject"}
+"""Change of an account → the field of its form that the audit trail keeps."""
 
 
 @blueprint.get("/accounts")
@@ -37,6 +40,7 @@ def _accounts_page(error: str | None = None, status: int = 200) -> ResponseRetur
             select(Account, func.coalesce(used.c.tokens, 0))
             .outerjoin(used, used.c.account_id == Account.id)
             .order_by(Account.name)
+            .options(selectinload(Account.identities))
         ).all()
         roles = database.scalars(select(Role).order_by(Role.rank)).all()
         return render_template("accounts.html", rows=rows, roles=roles, error=error), status
@@ -66,7 +70,8 @@ def change_account(name: str) -> ResponseReturnValue:
             _change(database, accounts.find_account(database, parameters.name("account", name)), change)
     except UsageError as error:
         return _accounts_page(str(error), 400)
-    record(f"account.{change}", name, **({"role": request.form["role"]} if change == "role" else {}))
+    said = {key: request.form[key] for key in ("role", "subject") if _SAYS.get(change) == key}
+    record(f"account.{change}", name, **said)
     return redirect(url_for("administration.accounts_page"), 303)
 
 
@@ -82,8 +87,16 @@ def _change(database: Session, account: Account, change: str) -> None:
             accounts.enable(account)
         case "sign-out":
             accounts.end_sessions(account)
+        case "link":
+            found = sign_on()
+            if found is None:
+                raise UsageError("no provider is set up to link the account with; set SHUFFLEBOARD_OIDC_ISSUER")
+            subject = identities.check_subject(request.form.get("subject", "").strip())
+            identities.link(database, account, Identity(found.configuration.issuer, subject))
+        case "unlink":
+            identities.unlink(account)
         case _:
-            known = "role, password, sign-out, disable, enable"
+            known = "role, password, sign-out, link, unlink, disable, enable"
             raise UsageError(f"change={parameters.shorten(change)}: use one of {known}")
 
 

@@ -1,6 +1,6 @@
 """Signing in and out, and what an account does for itself: its tokens and its password."""
 
-from flask import Blueprint, g, redirect, render_template, request, session, url_for
+from flask import Blueprint, g, make_response, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 from flask_login import current_user, login_user, logout_user  # type: ignore[import-untyped]
 from sqlalchemy import select
@@ -8,11 +8,11 @@ from sqlalchemy.orm import Session
 from werkzeug.exceptions import TooManyRequests
 
 from registry.db import database_now, read_session, write_session
-from registry.errors import AuthenticationError, NotFoundError, UsageError
+from registry.errors import AuthenticationError, ForbiddenError, NotFoundError, UsageError
 from registry.people import accounts
 from registry.tables.accounts import Account, ApiToken
 from web import links, parameters, throttle
-from web.identity import SignedIn, engine, limited, record, settings_of, viewer
+from web.identity import SignedIn, engine, limited, record, settings_of, sign_on, viewer
 
 blueprint = Blueprint("signing", __name__)
 
@@ -22,12 +22,16 @@ PER_ACCOUNT = "10 per 5 minutes"
 """Changes of an account's password."""
 
 
+BY_PROVIDER = "by_provider"
+"""In the browser's cookie: whether the session began at the provider of single sign-on."""
+
+
 @blueprint.route("/sign-in", methods=["GET", "POST"])
 def sign_in() -> ResponseReturnValue:
     """The sign-in form and its handler. The response does not reveal whether the account exists."""
-    after = links.safe_target(request.values.get("next"))
     if request.method == "GET":
-        return render_template("sign_in.html", next=after, error=None, name="")
+        return form()
+    _require_passwords()
     name = request.form.get("name", "").strip()[:200]
     address = request.remote_addr
     with limited(PER_ADDRESS, "sign-in", throttle.network(address)):
@@ -39,34 +43,78 @@ def sign_in() -> ResponseReturnValue:
         try:
             with write_session(engine()) as database:
                 account = accounts.sign_in(database, name, request.form.get("password", ""))
-                signed_in = SignedIn(account, accounts.begin_session(database, account, settings_of().session_hours))
+                signed_in = begin(database, account)
         except AuthenticationError as error:
             throttle.count_wrong(name, address)
             record("sign-in", name or None, outcome="refused")
-            return render_template("sign_in.html", next=after, error=str(error), name=name), 401
+            return form(str(error), 401, name)
         throttle.forget_wrong(name, address)
-    # A new session: nothing from the old cookie, such as its CSRF token, is kept.
+    enter(signed_in)
+    record("sign-in")
+    return redirect(_after(), 303)
+
+
+def _after() -> str:
+    """The page of this site to come back to."""
+    return links.safe_target(request.values.get("next"))
+
+
+def form(error: str | None = None, status: int = 200, name: str = "") -> ResponseReturnValue:
+    """The page to sign in on; error: why that has failed."""
+    return render_template("sign_in.html", next=_after(), error=error, name=name), status
+
+
+def _require_passwords() -> None:
+    if not settings_of().password_sign_in:
+        raise ForbiddenError("passwords are switched off on this website; sign in through the provider")
+
+
+def begin(database: Session, account: Account) -> SignedIn:
+    """A new session of an account; the one that the browser had, of whatever account, ends."""
+    if current_user.is_authenticated:
+        accounts.end_session(database, current_user.secret)
+    return SignedIn(account, accounts.begin_session(database, account, settings_of().session_hours))
+
+
+def enter(signed_in: SignedIn) -> None:
+    """Signs the browser in. Nothing from the old cookie, such as its CSRF token, is kept."""
     session.clear()
     session.permanent = True
     login_user(signed_in)
     g.viewer = signed_in.viewer
-    record("sign-in")
-    return redirect(after, 303)
 
 
 @blueprint.post("/sign-out")
 def sign_out() -> ResponseReturnValue:
-    """Ends this browser's session, and every copy of its cookie with it."""
+    """Ends this browser's session, and every copy of its cookie with it; then leads on to sign out of the provider."""
     record("sign-out")
     if current_user.is_authenticated:
         with write_session(engine()) as database:
             accounts.end_session(database, current_user.secret)
-    return _signed_out()
+    provider = sign_on() if session.get(BY_PROVIDER) else None
+    elsewhere = provider.sign_out_url() if provider is not None else None
+    signed_out = _signed_out()
+    return (
+        signed_out
+        if elsewhere is None
+        else onward(elsewhere, "You are signed out here. Continue to {name} to sign out there, too.")
+    )
+
+
+def onward(url: str, text: str) -> ResponseReturnValue:
+    """A page that leads on to the provider, after a form: its policy lets a form itself lead nowhere else."""
+    provider = sign_on()
+    assert provider is not None
+    name = provider.configuration.name
+    response = make_response(render_template("onward.html", url=url, text=text.format(name=name), name=name))
+    response.headers["Refresh"] = f"0; url={url}"
+    return response
 
 
 def _signed_out() -> ResponseReturnValue:
     logout_user()
     session.clear()
+    g.pop("viewer", None)
     return redirect(url_for("pages.leaderboard"), 303)
 
 
@@ -84,17 +132,18 @@ def own_account(database: Session) -> Account:
     asking = viewer()
     asking.require("read")
     if asking.account_id is None or asking.token_id is not None:
-        raise AuthenticationError("this page needs an account signed in with a password; sign in")
+        raise AuthenticationError("this page needs a browser that is signed in; a token is not enough")
     return database.get_one(Account, asking.account_id)
 
 
 @blueprint.get("/account")
 def account() -> ResponseReturnValue:
     """The signed-in account: what it may do, its tokens, its password."""
-    return _account_page()
+    return account_page()
 
 
-def _account_page(secret: str | None = None, error: str | None = None, status: int = 200) -> ResponseReturnValue:
+def account_page(secret: str | None = None, error: str | None = None, status: int = 200) -> ResponseReturnValue:
+    """The account's own page. secret: of a token that was just made. error: why something was not done."""
     with read_session(engine()) as database:
         own = own_account(database)
         tokens = database.scalars(select(ApiToken).filter_by(account_id=own.id).order_by(ApiToken.id.desc())).all()
@@ -142,9 +191,9 @@ def make_token() -> ResponseReturnValue:
             )
             hint = token.hint
     except UsageError as error:
-        return _account_page(error=str(error), status=400)
+        return account_page(error=str(error), status=400)
     record("token.make", hint, scopes=request.form.getlist("scopes"))
-    return _account_page(secret=secret, status=201)
+    return account_page(secret=secret, status=201)
 
 
 @blueprint.post("/account/tokens/<int:token_id>/revoke")
@@ -164,17 +213,18 @@ def revoke_token(token_id: int) -> ResponseReturnValue:
 @blueprint.post("/account/password")
 def change_password() -> ResponseReturnValue:
     """Changes the password, given the current one; every other browser is signed out."""
+    _require_passwords()
     try:
         with limited(PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:
             own = own_account(database)
             accounts.sign_in(database, own.name, request.form.get("old", ""))
             accounts.set_password(own, _new_password())
-            renewed = SignedIn(own, accounts.begin_session(database, own, settings_of().session_hours))
+            renewed = begin(database, own)
     except UsageError as error:
-        return _account_page(error=str(error), status=400)
+        return account_page(error=str(error), status=400)
     except AuthenticationError:
         record("password.change", viewer().name, outcome="refused")
-        return _account_page(error="the current password is wrong; type it again", status=400)
+        return account_page(error="the current password is wrong; type it again", status=400)
     login_user(renewed)
     record("password.change", viewer().name)
     return redirect(url_for("signing.account"), 303)

@@ -1,0 +1,105 @@
+"""A provider of OpenID Connect within the tests: real keys and tokens, no socket. It says wrong things when told to."""
+
+import base64
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import httpx2
+from joserfc import jwt
+from joserfc.jwk import ECKey
+
+ISSUER = "https://id.example.org/realms/main"
+CLIENT, SECRET = "board", "s3cret of the client"
+SITE = "https://board.example.org"
+
+Forge = Callable[[dict[str, Any], "StandIn"], str]
+"""Makes an ID token of the claims that it should have."""
+
+
+@cache
+def key(kid: str) -> ECKey:
+    return ECKey.generate_key("P-256", {"kid": kid, "use": "sig"})
+
+
+def signed(claims: dict[str, Any], kid: str = "one", header: dict[str, Any] | None = None) -> str:
+    return jwt.encode({"alg": "ES256", "kid": kid} if header is None else header, claims, key(kid))
+
+
+def encoded(part: Any) -> str:
+    return (
+        base64.urlsafe_b64encode(part if isinstance(part, bytes) else json.dumps(part).encode()).rstrip(b"=").decode()
+    )
+
+
+@dataclass
+class StandIn:
+    """claims: of the person who signs in next. more: what the discovery document says besides. kids: its keys.
+
+    forge: makes the ID token instead of signing it rightly. answers: what a path answers instead of the truth.
+    asked: paths of the requests that came. codes: those that were given and not yet used, with their requests.
+    """
+
+    claims: dict[str, Any] = field(default_factory=lambda: {"sub": "248", "preferred_username": "ada"})
+    more: dict[str, Any] = field(default_factory=dict)
+    kids: list[str] = field(default_factory=lambda: ["one"])
+    forge: Forge = lambda claims, _: signed(claims)
+    answers: dict[str, Callable[[], httpx2.Response]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    codes: dict[str, dict[str, str]] = field(default_factory=dict)
+    given: int = 0
+
+    def authorize(self, url: str) -> dict[str, str]:
+        """What its page answers somebody who signs in there, as parameters of the callback."""
+        request = dict(parse_qsl(urlsplit(url).query))
+        assert url.startswith(f"{ISSUER}/authorize?")
+        assert (request["response_type"], request["client_id"]) == ("code", CLIENT)
+        assert request["redirect_uri"] == f"{SITE}/sign-in/provider/callback"
+        assert request["code_challenge_method"] == "S256"
+        self.given += 1
+        self.codes[f"code-{self.given}"] = request
+        return {"code": f"code-{self.given}", "state": request["state"], "iss": ISSUER}
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        """Answers a request of the website."""
+        path = str(request.url).removeprefix(ISSUER)
+        self.asked.append(path)
+        if path in self.answers:
+            return self.answers[path]()
+        match path:
+            case "/.well-known/openid-configuration":
+                return httpx2.Response(200, json=self._discovery())
+            case "/keys":
+                return httpx2.Response(200, json={"keys": [key(kid).as_dict(private=False) for kid in self.kids]})
+            case "/token":
+                return self._token(request)
+        return httpx2.Response(404)
+
+    def _discovery(self) -> dict[str, Any]:
+        return {
+            "issuer": ISSUER,
+            "authorization_endpoint": f"{ISSUER}/authorize",
+            "token_endpoint": f"{ISSUER}/token",
+            "jwks_uri": f"{ISSUER}/keys",
+            "end_session_endpoint": f"{ISSUER}/leave",
+            "authorization_response_iss_parameter_supported": True,
+            **self.more,
+        }
+
+    def _token(self, request: httpx2.Request) -> httpx2.Response:
+        form = {name: values[0] for name, values in parse_qs(request.content.decode()).items()}
+        wanted = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
+        assert request.headers["Authorization"] == f"Basic {wanted}"
+        began = self.codes.pop(form["code"], None)
+        challenge = encoded(hashlib.sha256(form["code_verifier"].encode()).digest())
+        if began is None or began["code_challenge"] != challenge or form["redirect_uri"] != began["redirect_uri"]:
+            return httpx2.Response(400, json={"error": "invalid_grant", "error_description": "<script>"})
+        now = int(time.time())
+        claims = {"iss": ISSUER, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": began["nonce"], **self.claims}
+        token = self.forge({name: value for name, value in claims.items() if value is not None}, self)
+        return httpx2.Response(200, json={"access_token": "opaque", "token_type": "Bearer", "id_token": token})

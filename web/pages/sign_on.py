@@ -1,0 +1,132 @@
+"""Signing in through the OpenID Connect provider of the settings, and linking an account with a person there."""
+
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Any, Final
+
+from flask import Blueprint, current_app, redirect, request, session, url_for
+from flask.typing import ResponseReturnValue
+
+from registry.db import write_session
+from registry.errors import AuthenticationError, UsageError
+from registry.people import accounts, identities
+from registry.people.identities import Arrival, Identity
+from registry.tables.accounts import Account
+from web import links, throttle
+from web.identity import SignedIn, engine, limited, provider, record, settings_of, viewer
+from web.openid import CALLBACK, Flow, ProviderUnavailableError
+from web.pages import signing
+
+blueprint = Blueprint("sign_on", __name__)
+
+_FLOW: Final = "sign_on"
+MAX_NEXT: Final = 1000
+"""Characters of the page to come back to: it is kept in a cookie, and those are short."""
+
+
+@blueprint.get("/sign-in/provider")
+def start() -> ResponseReturnValue:
+    """Sends the browser to the provider."""
+    after = links.safe_target(request.args.get("next"))
+    with _limited():
+        return _begin(after if len(after) <= MAX_NEXT else links.safe_target(None))
+
+
+def _limited() -> Any:
+    return limited(signing.PER_ADDRESS, "sign-in", throttle.network(request.remote_addr))
+
+
+def _begin(after: str, account_id: int | None = None) -> ResponseReturnValue:
+    """Begins a sign-in. account_id: of the account that is to be linked, where that is the purpose."""
+    flow = Flow.begin()
+    try:
+        url = provider().authorization_url(flow)
+    except ProviderUnavailableError as error:
+        return _unavailable(error)
+    session[_FLOW] = {"flow": asdict(flow), "next": after, "link": account_id}
+    return redirect(url) if account_id is None else signing.onward(url, "Continue to {name} to link your account.")
+
+
+@blueprint.get(CALLBACK)
+def callback() -> ResponseReturnValue:
+    """Where the provider sends the browser back to, with a code for whom it has signed in."""
+    kept = session.pop(_FLOW, None) or {}
+    flow = Flow(**kept["flow"]) if kept else None
+    with _limited():
+        try:
+            identity, claims = provider().person(request.args.to_dict(flat=False), flow)
+        except AuthenticationError as error:
+            return _refused(str(error), HTTPStatus.BAD_REQUEST)
+        except ProviderUnavailableError as error:
+            return _unavailable(error)
+    if kept["link"] is not None:
+        return _link(identity, kept["link"])
+    with write_session(engine()) as database:
+        arrival = identities.arrive(database, identity, claims, provider().rules)
+        account = arrival.account
+        name, role = (None, None) if account is None else (account.name, account.role)
+        signed_in = None if account is None or arrival.refusal is not None else signing.begin(database, account)
+    return _arrived(identity, arrival, name, role, signed_in, kept["next"])
+
+
+def _arrived(
+    identity: Identity, arrival: Arrival, name: str | None, role: str | None, signed_in: SignedIn | None, after: str
+) -> ResponseReturnValue:
+    """Writes down what a sign-in came to, and answers."""
+    if signed_in is not None:
+        signing.enter(signed_in)
+        session[signing.BY_PROVIDER] = True
+    if signed_in is not None and arrival.before is None:
+        record("account.make", name, role=role, **asdict(identity))
+    elif arrival.before is not None and arrival.before != role:
+        record("account.role", name, role=role, before=arrival.before, **asdict(identity))
+    if signed_in is None:
+        assert arrival.refusal is not None
+        return _refused(arrival.refusal, HTTPStatus.FORBIDDEN, name, **asdict(identity))
+    record("sign-in", **asdict(identity))
+    return redirect(after, 303)
+
+
+def _refused(reason: str, status: HTTPStatus, name: str | None = None, **details: Any) -> ResponseReturnValue:
+    record("sign-in", name, outcome="refused", reason=reason, **details)
+    return signing.form(error=reason, status=status)
+
+
+def _unavailable(error: ProviderUnavailableError) -> ResponseReturnValue:
+    """503: what is wrong with the provider is for the operator, in the log."""
+    current_app.logger.error("single sign-on: %s", error)
+    name = provider().configuration.name
+    other = ", or sign in with your password" if settings_of().password_sign_in else ""
+    return signing.form(f"{name} does not answer as it should; try again in a moment{other}.", 503)
+
+
+@blueprint.post("/account/identity")
+def link() -> ResponseReturnValue:
+    """Begins to link the account with a person at the provider, given the account's password."""
+    try:
+        with limited(signing.PER_ACCOUNT, "password", viewer().name), write_session(engine()) as database:
+            own = signing.own_account(database)
+            accounts.sign_in(database, own.name, request.form.get("password", ""))
+            account_id = own.id
+    except AuthenticationError:
+        viewer().require("read")
+        record("account.link", viewer().name, outcome="refused", reason="wrong password")
+        return signing.account_page(error="the password is wrong; type it again", status=400)
+    return _begin(url_for("signing.account"), account_id)
+
+
+def _link(identity: Identity, account_id: int) -> ResponseReturnValue:
+    """Links the account that asked for it, if it is still the one that is signed in."""
+    asking = viewer()
+    if asking.account_id != account_id:
+        reason = "another account was signed in when the link was asked for; start again"
+        record("account.link", asking.name, outcome="refused", reason=reason, **asdict(identity))
+        return signing.form(reason, HTTPStatus.BAD_REQUEST)
+    try:
+        with write_session(engine()) as database:
+            identities.link(database, database.get_one(Account, account_id), identity)
+    except UsageError as error:
+        record("account.link", asking.name, outcome="refused", reason=str(error), **asdict(identity))
+        return signing.account_page(error=str(error), status=HTTPStatus.BAD_REQUEST)
+    record("account.link", asking.name, **asdict(identity))
+    return redirect(url_for("signing.account"), HTTPStatus.SEE_OTHER)
