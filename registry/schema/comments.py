@@ -45,6 +45,5 @@ def _comments(of_schema: str, there: dict[tuple[str, str], set[str]]) -> Iterato
         yield sql.SQL("COMMENT ON VIEW {} IS {}").format(place, sql.Literal(about))
         for column in view.columns:
             if column.name in columns:
-                meaning = f"{column.meaning}. {column.unit.capitalize()}; NULL: {column.null}."
                 where = sql.Identifier(of_schema, view.name, column.name)
-                yield sql.SQL("COMMENT ON COLUMN {} IS {}").format(where, sql.Literal(meaning))
+                yield sql.SQL("COMMENT ON COLUMN {} IS {}").format(where, sql.Literal(column.sentence))

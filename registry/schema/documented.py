@@ -47,6 +47,11 @@ class ColumnDocument:
         """Whether it may be NULL."""
         return self.null != "never"
 
+    @property
+    def sentence(self) -> str:
+        """All of it in one text, as programs beside this one show it."""
+        return f"{self.meaning}. {self.unit.capitalize()}; NULL: {self.null}."
+
 
 @dataclass(frozen=True)
 class ViewDocument:
@@ -139,3 +144,16 @@ def _plain(view: ViewDocument) -> ViewDocument:
 
 def _without_marks(text: str) -> str:
     return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+
+
+def datasette_metadata(database: str) -> dict[str, Any]:
+    """The documented views as metadata of Datasette, for the database that it serves under that name."""
+    tables = {
+        view.name: {
+            "title": view.use_it_for.capitalize(),
+            "description": f"One row per {view.one_row_per}.",
+            "columns": {column.name: column.sentence for column in view.columns},
+        }
+        for view in documented_views()
+    }
+    return {"databases": {database: {"tables": tables}}}

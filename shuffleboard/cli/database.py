@@ -71,6 +71,18 @@ db.add_command(restore_command)
 db.add_command(move_command)
 
 
+@db.command("describe")
+def describe_command() -> None:
+    """Print what the documented views and their columns mean, as metadata of Datasette.
+
+    Give the output to Datasette with --metadata, so that its pages say it beside the data. The database must be called
+    shuffleboard.db.
+    """
+    from registry.schema.documented import datasette_metadata
+
+    print_json(datasette_metadata("shuffleboard"))
+
+
 @db.command("roles")
 @click.option("--prefix", default="shuffleboard", show_default=True, help="Prefix of the roles' names.")
 @click.option("--sql", "only_print", is_flag=True, help="Print the statements for a superuser; change nothing.")

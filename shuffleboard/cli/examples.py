@@ -9,6 +9,7 @@ EXAMPLES: Final = {
     "db backup": "db backup registry-2026-11-21.db",
     "db check": "db check && echo ready",
     "db current": "db current",
+    "db describe": "db describe",
     "db move": "db move --to postgresql://shuffleboard@db.example.org/shuffleboard",
     "db prune": "db prune --older-than 90 --dry-run",
     "db restore": "db restore registry-2026-11-21.db",

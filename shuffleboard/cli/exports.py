@@ -27,6 +27,12 @@ from shuffleboard.cli.common import engine_of, json_option, note, print_json, se
     help="Which benchmarks are included: public ones, members' too, or hidden ones too.",
 )
 @click.option("--organisation", default=None, help="Who publishes the results, for every-eval-ever.")
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    help="BENCHMARK=TASK: its task on Hugging Face's hub, for eval-results; may be repeated.",
+)
 @json_option
 def export_command(
     format_: str,
@@ -36,12 +42,14 @@ def export_command(
     models: tuple[str, ...],
     audience: str,
     organisation: str | None,
+    tasks: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Write results as files for analysts, with a manifest and a README that explains them.
 
     The formats parquet, csv and jsonl write one file for each relation: evaluations, metrics, questions, predictions
-    and more. every-eval-ever is the schema of the project of that name, single answers included.
+    and more. every-eval-ever is the schema of the project of that name, single answers included. eval-results are
+    accuracies for the repositories of models on Hugging Face's hub.
 
     The export shows the registry at one moment, and the folder appears once it is complete. Questions carry a canary
     string, so that training data containing them can be found.
@@ -57,6 +65,7 @@ def export_command(
         models,
         organisation,
         code_version(),
+        tasks,
     )
     with import_progress() as report:
         manifest = export(engine, request, out, report)

@@ -36,7 +36,7 @@ LETTERS: Final = Kind(
     " --benchmark BENCHMARK",
 )
 LOG: Final = Kind(
-    "a log of Inspect AI or HELM",
+    "a log of another program",
     "evaluations import",
     " --model MODEL --benchmark BENCHMARK --variants original",
 )
@@ -61,6 +61,12 @@ TAKEN: Final[Mapping[str, tuple[str, frozenset[Kind]]]] = {
 }
 """Command → what it wants, and the kinds that it takes."""
 
+_LOGS: Final = (
+    {"adapter_spec", "request_states"},
+    {"version", "eval", "status"},
+    {"doc", "metric", "model_response"},
+)
+"""Keys or columns of HELM's, Inspect's and lighteval's files."""
 PARQUET: Final = b"PAR1"
 _MAGIC: Final = {
     b"SQLite format 3\0": BACKUP,
@@ -77,7 +83,7 @@ def require_kind(path: Path, command: str) -> None:
     """
     kind = recognise(path)
     wanted, taken = TAKEN[command]
-    if command == "evaluations import" and kind is not BENCHMARK and _begins_with(path, PARQUET):
+    if command == "evaluations import" and kind not in (BENCHMARK, LOG) and _begins_with(path, PARQUET):
         raise IngestError(
             f"{path.name}: is a Parquet file, and outputs are read from JSON Lines or CSV; save it as .jsonl or .csv, "
             "such as with pandas: read_parquet(…).to_csv(…, index=False)"
@@ -184,7 +190,7 @@ def _by_keys(keys: Any, *, table: bool = False) -> Kind | None:
         return BENCHMARK
     if names >= {"doc_id", "doc", "target"}:
         return OUTPUTS
-    if names >= {"adapter_spec", "request_states"} or names >= {"version", "eval", "status"}:
+    if any(names >= keys for keys in _LOGS):
         return LOG
     if "question_id" in names:
         return LETTERS if table else OUTPUTS

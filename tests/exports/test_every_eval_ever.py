@@ -41,7 +41,7 @@ def _export(filled: Filled, out: Path, **more: Any) -> dict[str, tuple[dict[str,
         samples = (out / detailed["file_path"]).read_bytes()
         assert detailed["checksum"] == hashlib.sha256(samples).hexdigest()
         records = [json.loads(line) for line in samples.decode().split("\n") if line]
-        assert detailed["total_rows"] == len(records)
+        assert detailed["total_rows"] == len(records) == len(samples.decode().splitlines())
         for record in records:
             assert [error.message for error in single.iter_errors(record)] == []
             assert record["evaluation_id"] == document["evaluation_id"]

@@ -294,3 +294,12 @@ def test_the_command_prints_its_manifest_and_keeps_progress_off_stdout(sqlite_fi
     again = shuffleboard("export", "--format", "jsonl", "--out", out, status=2, **url)
     assert "already contains files" in again.stderr
     assert set(FORMATS) >= {"parquet", "csv", "jsonl", "every-eval-ever"}
+
+
+@pytest.mark.one_engine
+def test_datasette_is_told_what_every_column_of_the_leaderboard_means(sqlite_filled: Filled) -> None:
+    described = json.loads(shuffleboard("db", "describe").stdout)["databases"]["shuffleboard"]["tables"]["leaderboard"]
+    with read_session(sqlite_filled.engine) as session:
+        columns = session.execute(text("SELECT * FROM leaderboard LIMIT 0")).keys()
+    assert described["columns"].keys() == set(columns)
+    assert described["columns"]["model"] == "Name of the model. Text; NULL: never."

@@ -334,6 +334,7 @@ def test_documents_of_other_programs_and_folders_without_a_run_are_refused(tmp_p
     assert log_file(other) is None  # one object on one line: JSON Lines
     other.write_text('{\n"results": {}\n}', encoding="utf-8")
     with pytest.raises(
-        ShuffleboardError, match=r"results\.json: is neither a scenario state of HELM nor a log of Inspect"
+        ShuffleboardError,
+        match=r"results\.json: is neither a scenario state of HELM, a log of Inspect AI nor predictions",
     ):
         _read(other)

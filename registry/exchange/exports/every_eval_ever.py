@@ -38,7 +38,8 @@ _LIBRARIES: Final[Mapping[str, str]] = {
     "lm-evaluation-harness": "lm_eval",
 }
 _HUB_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_HUB_DATASET: Final = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/?")
+HUB_DATASET: Final = re.compile(r"https://huggingface\.co/datasets/([\w.-]+/[\w.-]+)/?")
+_LINE_ENDS: Final = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}
 _CHUNK: Final = 1000
 """Predictions for which the texts of questions are fetched at once."""
 
@@ -77,7 +78,7 @@ def _evaluation(session: Session, selection: Selection, evaluation: Evaluation, 
     rows = 0
     with (folder / samples).open("w", encoding="utf-8", newline="\n") as file:
         for record in _records(session, selection, evaluation, document, results):
-            file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+            file.write(_line(record))
             rows += 1
     document["detailed_evaluation_results"] = {
         "format": "jsonl",
@@ -93,6 +94,11 @@ def _evaluation(session: Session, selection: Selection, evaluation: Evaluation, 
         {"file": whole.as_posix(), "relation": "evaluation", "rows": 1},
         {"file": samples.as_posix(), "relation": "samples", "rows": rows},
     ]
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    """A record as one line, also for readers that end lines where Unicode does, such as the schema's own validator."""
+    return json.dumps(record, ensure_ascii=False, allow_nan=False).translate(_LINE_ENDS) + "\n"
 
 
 def _file_id(seal: str) -> str:
@@ -280,7 +286,7 @@ def _source(evaluation: Evaluation) -> dict[str, Any]:
         }
     )
     name = version.benchmark.name
-    hub = _HUB_DATASET.fullmatch(version.source or "")
+    hub = HUB_DATASET.fullmatch(version.source or "")
     if hub is not None:
         return {
             "dataset_name": name,

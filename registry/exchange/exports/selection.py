@@ -21,7 +21,8 @@ class ExportRequest:
     """What is asked for. Filters are joined by "and"; an empty one restricts nothing.
 
     benchmarks: NAME (all its versions) or NAME@VERSION. models: NAME (all its revisions) or NAME@REVISION.
-    organisation: who publishes the results, for formats that ask for it.
+    organisation: who publishes the results; tasks: BENCHMARK=TASK, the task of a benchmark on Hugging Face's hub; both
+    for formats that ask for it.
     """
 
     format: str
@@ -31,6 +32,7 @@ class ExportRequest:
     models: tuple[str, ...] = ()
     organisation: str | None = None
     code_version: str = ""
+    tasks: tuple[str, ...] = ()
 
     def filters(self) -> dict[str, Any]:
         """For the manifest."""

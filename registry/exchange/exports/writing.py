@@ -16,6 +16,7 @@ from registry.benchmarks.canary import canary, canary_id
 from registry.db import read_session, utc_text
 from registry.digests import sha256_file
 from registry.errors import UsageError
+from registry.exchange.exports.eval_results import eval_results
 from registry.exchange.exports.every_eval_ever import every_eval_ever
 from registry.exchange.exports.readme import readme
 from registry.exchange.exports.relations import batches, chosen_relations, columns_of
@@ -66,6 +67,7 @@ def _tables(session: Session, selection: Selection, folder: Path, report: Report
 FORMATS: Final[Mapping[str, Format]] = {
     **{name: partial(_tables, format_=name) for name in WRITERS},
     "every-eval-ever": every_eval_ever,
+    "eval-results": eval_results,
 }
 """Name of a format to what writes it; one line adds one."""
 

@@ -24,6 +24,9 @@ from registry.exchange.outputs.columns import is_table_of_columns, read_table
 from registry.exchange.outputs.consistency import KEYS as CONSISTENCY_KEYS
 from registry.exchange.outputs.consistency import parse_selection, read_consistency
 from registry.exchange.outputs.contract import read_contract
+from registry.exchange.outputs.every_eval_ever import FORMAT as EVERY_EVAL_EVER
+from registry.exchange.outputs.every_eval_ever import KEYS as EVERY_EVAL_EVER_KEYS
+from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
 from registry.exchange.outputs.harness import KEYS as HARNESS_KEYS
 from registry.exchange.outputs.harness import read_harness
 from registry.exchange.outputs.logs import Log
@@ -297,6 +300,8 @@ def _reader(request: ImportRequest, questions: Mapping[str, KnownQuestion]) -> t
         raise UsageError("--select is for IBM/cat's layout and --column for tables; this file is neither")
     if keys >= HARNESS_KEYS:
         return "lm-evaluation-harness", lambda: read_harness(path, questions)
+    if keys >= EVERY_EVAL_EVER_KEYS:
+        return EVERY_EVAL_EVER, lambda: read_every_eval_ever(path, questions)
     return "outputs", lambda: read_contract(path, questions)
 
 

@@ -11,9 +11,13 @@ from registry.exchange.outputs.helm import KEYS as HELM_KEYS
 from registry.exchange.outputs.helm import STATE_FILE, helm_questions, read_helm
 from registry.exchange.outputs.inspect_log import KEYS as INSPECT_KEYS
 from registry.exchange.outputs.inspect_log import inspect_archive, inspect_document, inspect_questions, read_inspect
+from registry.exchange.outputs.lighteval import COLUMNS as LIGHTEVAL_COLUMNS
+from registry.exchange.outputs.lighteval import read_lighteval
 from registry.exchange.outputs.logs import Log, load_json
+from registry.exchange.outputs.opencompass import is_opencompass, read_opencompass
 from registry.exchange.outputs.record import KnownQuestion
 from registry.files.packed import ZIP_MAGIC
+from registry.files.parquet import parquet_columns
 
 _LONGEST_LINE: Final = 1 << 20
 """A first line beyond this is a whole document: a prompt of JSON Lines is shorter."""
@@ -33,7 +37,7 @@ def log_file(path: Path) -> Path | None:
     if not path.is_file():
         return None
     try:
-        is_log = _is_archive(path) or (path.suffix == ".json" and not _holds_lines(path))
+        is_log = _is_archive(path) or _is_details(path) or (path.suffix == ".json" and not _holds_lines(path))
     except OSError:
         return None  # whoever reads it as lines says why it cannot be read
     return path if is_log else None
@@ -52,7 +56,7 @@ def _holds_lines(path: Path) -> bool:
 
 
 def _is_known(document: Mapping[str, Any]) -> bool:
-    return document.keys() >= HELM_KEYS or document.keys() >= INSPECT_KEYS
+    return document.keys() >= HELM_KEYS or document.keys() >= INSPECT_KEYS or is_opencompass(document)
 
 
 def read_log(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
@@ -60,9 +64,13 @@ def read_log(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
     if _is_archive(path):
         header, samples = inspect_archive(path)
         return read_inspect(path, header, samples, questions)
+    if _is_details(path):
+        return read_lighteval(path, questions)
     document = _document(path)
     if document.keys() >= HELM_KEYS:
         return read_helm(path, document, questions)
+    if is_opencompass(document):
+        return read_opencompass(path, document, questions)
     header, samples = inspect_document(path, document)
     return read_inspect(path, header, samples, questions)
 
@@ -71,9 +79,15 @@ def log_questions(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
     """The questions of a log as lines of a benchmark file. Raises IngestError for a log of another program."""
     if _is_archive(path):
         return inspect_questions(inspect_archive(path)[1])
+    if _is_details(path):
+        raise IngestError(f"{path.name}: lighteval's details have no lists of options; import the benchmark itself")
     document = _document(path)
     if document.keys() >= HELM_KEYS:
         return helm_questions(path, document)
+    if is_opencompass(document):
+        raise IngestError(
+            f"{path.name}: OpenCompass's predictions have no lists of options; import the benchmark itself"
+        )
     return inspect_questions(inspect_document(path, document)[1])
 
 
@@ -82,11 +96,17 @@ def _is_archive(path: Path) -> bool:
         return stream.read(len(ZIP_MAGIC)) == ZIP_MAGIC or path.suffix == ".eval"
 
 
+def _is_details(path: Path) -> bool:
+    """Whether a Parquet file is one of lighteval's details."""
+    return path.suffix == ".parquet" and set(parquet_columns(path)) >= LIGHTEVAL_COLUMNS
+
+
 def _document(path: Path) -> dict[str, Any]:
     document = load_json(path)
     if not isinstance(document, dict) or not _is_known(document):
         raise IngestError(
-            f"{path.name}: is neither a scenario state of HELM nor a log of Inspect AI; give JSON Lines (.jsonl), or a "
-            "file of a program that docs/importing-outputs.md lists"
+            f"{path.name}: is neither a scenario state of HELM, a log of Inspect AI nor predictions of OpenCompass; "
+            "give JSON Lines (.jsonl, for Every Eval Ever NAME_samples.jsonl), or a file of a program that "
+            "docs/importing-outputs.md lists"
         )
     return document

@@ -1,0 +1,183 @@
+"""Single answers in the schema of Every Eval Ever 0.3.0: `…_samples.jsonl`, one record for each prompt and result.
+
+    {"schema_version": "0.3.0", "evaluation_id": "…", "sample_id": "q1", "evaluation_result_id": "accuracy",
+     "interaction_type": "single_turn", "input": {"raw": "…", "reference": ["…"], "choices": ["…", …]},
+     "output": {"raw": ["…"]}, "answer_attribution": [{"extracted_value": "…", "is_terminal": true}],
+     "evaluation": {"score": 1.0, "is_correct": true}, "metadata": {"variant": "0"}}
+
+A prompt that counts in several results stands in the file once for each, and is read once. The schema has no field for
+probabilities; a record that this registry wrote keeps them, the variant and the order in its metadata.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place, read_lines, shown
+from registry.exchange.outputs.logs import members, texts
+from registry.exchange.outputs.prompts import checked_order, label_position
+from registry.exchange.outputs.record import (
+    MAX_VARIANT,
+    KnownQuestion,
+    QuestionFinder,
+    Recorded,
+    check_numbers,
+    check_order,
+    match_options,
+    optional_text,
+)
+
+FORMAT: Final = "every-eval-ever"
+KEYS: Final = frozenset({"schema_version", "sample_id", "interaction_type", "input", "evaluation"})
+
+
+def read_every_eval_ever(path: Path, questions: Mapping[str, KnownQuestion]) -> Iterator[Recorded]:
+    """Each prompt of a file of single answers.
+
+    Variants are numbered as the metadata says (`variant`, or `epoch` from 1), else in the order of the file. Raises
+    IngestError for a record without choices, of several turns, of another benchmark, or of another evaluation than the
+    first.
+    """
+    finder = QuestionFinder(questions)
+    seen: set[tuple[int, int]] = set()
+    counts: dict[tuple[int, Any], int] = {}
+    evaluation: Any = None
+    for place, record in read_lines(path):
+        for key in KEYS:
+            if key not in record:
+                place.reject(f"key {key!r} is missing; records of Every Eval Ever have {', '.join(sorted(KEYS))}")
+        evaluation = evaluation or record.get("evaluation_id")
+        if record.get("evaluation_id") != evaluation:
+            place.reject(
+                f"evaluation_id {shown(record.get('evaluation_id'))} is not that of the first record, "
+                f"{shown(evaluation)}; import one evaluation at a time"
+            )
+        if record["interaction_type"] != "single_turn":
+            place.reject(f"interaction_type {shown(record['interaction_type'])}: only single_turn can be imported")
+        if record.get("error"):
+            continue  # a prompt that was not answered
+        question, order = _question(place, record, finder, questions)
+        result = (question.question_id, record.get("evaluation_result_id"))
+        variant = _variant(place, record, counts.get(result, 0))
+        counts[result] = counts.get(result, 0) + 1
+        if (question.question_id, variant) in seen:
+            continue
+        seen.add((question.question_id, variant))
+        yield _recorded(place, record, question, variant, order)
+
+
+def _metadata(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = record.get("metadata")
+    return found if isinstance(found, dict) else {}
+
+
+def _variant(place: Place, record: Mapping[str, Any], following: int) -> int:
+    metadata = _metadata(record)
+    for key, first in (("variant", 0), ("epoch", 1)):
+        if key in metadata:
+            text = str(metadata[key])
+            if not text.isdecimal() or not first <= int(text) <= MAX_VARIANT + first:
+                place.reject(f"metadata.{key} {shown(metadata[key])} is not a whole number from {first}")
+            return int(text) - first
+    return following
+
+
+def _question(
+    place: Place, record: Mapping[str, Any], finder: QuestionFinder, questions: Mapping[str, KnownQuestion]
+) -> tuple[KnownQuestion, tuple[int | str, ...]]:
+    """(question, the options in the order shown)."""
+    asked = members(place, record, "input", dict)
+    if not asked.get("choices"):
+        place.reject("input.choices is empty; only multiple-choice questions can be imported")
+    choices = texts(place, asked, "choices")
+    name = str(record["sample_id"])
+    own = _own_order(place, record, questions.get(name), choices)
+    if own is not None:
+        return questions[name], own
+    question = finder.find(place, name, members(place, asked, "raw", str), choices)
+    matched = match_options(question, choices)
+    assert matched is not None  # the finder compared them
+    references = texts(place, asked, "reference")
+    right = None
+    if len(references) == 1:
+        right = (
+            choices.index(references[0]) if references[0] in choices else label_position(references[0], len(choices))
+        )
+    return question, checked_order(place, question, matched, right)
+
+
+def _own_order(
+    place: Place, record: Mapping[str, Any], question: KnownQuestion | None, choices: Sequence[str]
+) -> tuple[int | str, ...] | None:
+    """The order that a record of ours states, where it is one of this question and shows these choices; else None."""
+    stated = _metadata(record).get("order")
+    if question is None or not isinstance(stated, str):
+        return None
+    try:
+        ordinals = json.loads(stated)
+    except ValueError:
+        place.reject(f"metadata.order {shown(stated)} is not a list of ordinals")
+    if not isinstance(ordinals, list) or len(ordinals) != len(choices):
+        place.reject(f"metadata.order {shown(stated)} has not one ordinal for each of the {len(choices)} choices")
+    order = check_order(
+        place,
+        question,
+        [text if isinstance(item, int) and item < 0 else item for item, text in zip(ordinals, choices, strict=True)],
+    )
+    if any(isinstance(item, int) and question.options[item] != text for item, text in zip(order, choices, strict=True)):
+        return None
+    return order
+
+
+def _recorded(
+    place: Place,
+    record: Mapping[str, Any],
+    question: KnownQuestion,
+    variant: int,
+    order: tuple[int | str, ...],
+) -> Recorded:
+    output = record.get("output")
+    written = texts(place, output, "raw") if isinstance(output, dict) and output.get("raw") else []
+    choices = texts(place, record["input"], "choices")
+    right = order.index(question.answer) if question.answer in order else None
+    is_correct = members(place, record, "evaluation", dict).get("is_correct")
+    named = _named(record) or (written[0] if written else None)
+    position = _position(named, choices, right if is_correct is True else None)
+    if is_correct is True and (position is None or position != right):
+        place.reject(
+            f"counts as right, but its answer {shown(named)} is not the right one of question {question.external_id}; "
+            "give the answers as JSON Lines if they hold"
+        )
+    stated = _metadata(record).get("label_probabilities")
+    weights = None
+    if isinstance(stated, str):
+        try:
+            values = json.loads(stated)
+        except ValueError:
+            place.reject(f"metadata.label_probabilities {shown(stated)} is not a list of numbers")
+        weights = check_numbers(place, "metadata.label_probabilities", values, len(order), low=0.0, high=math.inf)
+    text = written[0] if written and written[0] not in choices else None
+    return Recorded(place, question, variant, order, True, position, weights, text=optional_text(place, text))
+
+
+def _named(record: Mapping[str, Any]) -> str | None:
+    """The value that was extracted last; None where nothing says so."""
+    attributions = record.get("answer_attribution")
+    for item in reversed(attributions if isinstance(attributions, list) else []):
+        if isinstance(item, dict) and item.get("is_terminal") and isinstance(item.get("extracted_value"), str):
+            value: str = item["extracted_value"]
+            return value
+    return None
+
+
+def _position(named: str | None, choices: Sequence[str], right: int | None) -> int | None:
+    """Where the named option stands: by its text, else by its letter. right: what equal texts mean, if they may."""
+    if named is None:
+        return None
+    wanted = named.strip()
+    same = [position for position, choice in enumerate(choices) if choice.strip() == wanted]
+    if same:
+        return right if right in same else same[0]
+    return label_position(wanted, len(choices)) if wanted.isalpha() else None

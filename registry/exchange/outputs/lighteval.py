@@ -1,0 +1,159 @@
+"""lighteval's details, `details/MODEL/DATE/details_TASK_DATE.parquet`, written with `--save-details`: a row a question.
+
+    {"doc": {"query": "…", "choices": [" A", " B"], "gold_index": 1, "fewshot_samples": […], …},
+     "model_response": {"logprobs": [-1.2, -0.3], "text": [], …}, "metric": {"acc": 1}}
+
+Where choices are scored, the answer is the highest log-probability, the first of equals; where text is generated, it is
+the text if that is a label or an option. Choices that are labels say nothing of the options: their order is read from
+the query. Read as lighteval 0.13 writes it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from registry.benchmarks.lines import Place, shown
+from registry.errors import IngestError
+from registry.exchange.outputs.logs import Log, described, load_json, members, texts
+from registry.exchange.outputs.prompts import PromptFinder, checked_order, label_position, listed_order
+from registry.exchange.outputs.record import Item, KnownQuestion, Recorded, check_numbers, match_options, optional_text
+from registry.files.allowance import Allowance
+from registry.files.parquet import parquet_rows
+
+FORMAT: Final = "lighteval"
+COLUMNS: Final = frozenset({"doc", "metric", "model_response"})
+SCORED: Final = "acc"
+"""Metric of the highest log-probability as it is; others compare it after a normalisation."""
+WRITTEN: Final = "em"
+
+
+def read_lighteval(path: Path, questions: Mapping[str, KnownQuestion]) -> Log:
+    """The answers of a task. Several generations of one question are its variants 0, 1, ….
+
+    Raises IngestError for a row that asks none of the questions, does not list their options, or has several right
+    choices.
+    """
+    finder = PromptFinder(questions)
+    recorded: list[Recorded] = []
+    allowance = Allowance(path.name, kept=True)
+    shots = 0
+    metrics: set[str] = set()
+    task = None
+    for number, row in enumerate(parquet_rows(path), start=1):
+        place = Item(path, f"row {number}")
+        doc = members(place, row, "doc", dict)
+        task = doc.get("task_name") or task
+        shots = max(shots, len(doc.get("fewshot_samples") or []))
+        answers = _answers(place, row, doc, finder)
+        metrics.update(row.get("metric") or ())
+        allowance.take(sum(len(answer.text or "") for answer in answers), records=len(answers))
+        recorded += answers
+    if not recorded:
+        raise IngestError(f"{path.name}: contains no rows; import the details of a finished run")
+    metric = SCORED if SCORED in metrics else WRITTEN
+    about, stated = _results(path, task, metric)
+    remarks = []
+    if not {SCORED, WRITTEN} & metrics:
+        remarks.append(
+            f"its metrics ({', '.join(sorted(metrics)) or 'none'}) normalise log-probabilities or judge texts; the "
+            "answers imported are the highest log-probabilities, or the labels written"
+        )
+    return Log(FORMAT, recorded, about, metric, stated, shots, remarks)
+
+
+def _answers(place: Place, row: Mapping[str, Any], doc: Mapping[str, Any], finder: PromptFinder) -> list[Recorded]:
+    choices = [choice.strip() for choice in texts(place, doc, "choices")]
+    query = members(place, doc, "query", str)
+    question, following = finder.find(place, query)
+    order, labelled = _order(place, question, choices, following, _gold(place, doc, len(choices)))
+    response = members(place, row, "model_response", dict)
+    metric = row.get("metric") or {}
+    logprobs = response.get("logprobs") or []
+    if logprobs:
+        # Where a metric compares them with those of an unconditioned query, these stand behind them.
+        values = check_numbers(place, "logprobs", logprobs[: len(order)], len(order), low=-math.inf, high=math.inf)
+        assert values is not None
+        values = tuple(min(0.0, value) for value in values)
+        best = values.index(max(values))
+        score = _number(metric.get(SCORED))
+        return [Recorded(place, question, 0, order, True, best, logprobs=values, stated=score)]
+    written = texts(place, response, "text")
+    if not written:
+        place.reject("has neither log-probabilities nor a text; import the details of a finished run")
+    stated = _number(metric.get(WRITTEN)) if len(written) == 1 else None
+    return [
+        Recorded(
+            place,
+            question,
+            variant,
+            order,
+            True,
+            _written(text, choices, labelled, len(order)),
+            text=optional_text(place, text) or None,
+            stated=stated,
+        )
+        for variant, text in enumerate(written)
+    ]
+
+
+def _gold(place: Place, doc: Mapping[str, Any], n_choices: int) -> int:
+    gold = doc.get("gold_index")
+    found = gold if isinstance(gold, list) else [gold]
+    if len(found) != 1 or isinstance(found[0], bool) or not isinstance(found[0], int) or not 0 <= found[0] < n_choices:
+        place.reject(f"gold_index {shown(gold)} is not one of its {n_choices} choices; a question has one right option")
+    index: int = found[0]
+    return index
+
+
+def _order(
+    place: Place, question: KnownQuestion, choices: Sequence[str], following: str, gold: int
+) -> tuple[tuple[int | str, ...], bool]:
+    """(the options as shown, whether the choices are their labels)."""
+    matched = match_options(question, choices)
+    if matched is not None and len(matched) == len(question.options):
+        return checked_order(place, question, matched, gold), False
+    if [label_position(choice, len(choices)) for choice in choices] != list(range(len(question.options))):
+        place.reject(
+            f"choices {shown(list(choices))} are neither labels nor the options of question {question.external_id}: "
+            f"{shown(list(question.options))}"
+        )
+    listed = listed_order(question, following)
+    if listed is None:
+        place.reject(
+            f'its query does not list the options of question {question.external_id} behind labels such as "A.", so '
+            "that their order is unknown; give the answers as JSON Lines"
+        )
+    return checked_order(place, question, listed, gold), True
+
+
+def _written(text: str, choices: Sequence[str], labelled: bool, n_shown: int) -> int | None:
+    wanted = text.strip()
+    if labelled:
+        return label_position(wanted, n_shown) if wanted.isalpha() else None
+    return choices.index(wanted) if wanted in choices else None
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def _results(path: Path, task: Any, metric: str) -> tuple[dict[str, str], float | None]:
+    """(the task and the model, the task's overall score) from `results/MODEL/results_DATE.json`, if it is there."""
+    about: dict[str, Any] = {"task": task}
+    date = path.parent.name
+    folder = next((parent for parent in path.parents if parent.name == "details"), None)
+    if folder is None:
+        return described(about), None
+    file = folder.with_name("results") / path.parent.parent.relative_to(folder) / f"results_{date}.json"
+    if not file.is_file():
+        return described(about), None
+    document = load_json(file)
+    general = document.get("config_general") if isinstance(document, dict) else None
+    if isinstance(general, dict):
+        about["model"] = general.get("model_name")
+    results = document.get("results") if isinstance(document, dict) else None
+    scores = results.get(task) if isinstance(results, dict) else None
+    return described(about), _number(scores.get(metric)) if isinstance(scores, dict) else None

@@ -1,0 +1,186 @@
+"""OpenCompass's predictions, `predictions/MODEL/DATASET.json`, and the results beside them, `results/MODEL/…`.
+
+    {"0": {"origin_prompt": "…", "prediction": "B", "gold": "C",
+           "label: A": {"testing input": "…", "prompt": "…", "PPL": 3.1}, …}, …}
+
+A run by perplexity (`PPLInferencer`) or log-likelihood (`LLInferencer`) states the label it chose; of a run that
+generates (`GenInferencer`) it is what the evaluator made of the text, which stands in the results alone. A perplexity
+is the mean over a whole prompt, examples included, and no probability of an option: none is imported. The order of
+the options is read from the prompt. Read as OpenCompass 0.5 writes it.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from registry.benchmarks.lines import Place, shown
+from registry.errors import IngestError
+from registry.exchange.outputs.logs import Log, described, load_json, members
+from registry.exchange.outputs.prompts import (
+    PromptFinder,
+    checked_order,
+    ending_order,
+    label_position,
+    listed_order,
+)
+from registry.exchange.outputs.record import Item, KnownQuestion, Recorded, check_numbers, optional_text
+from registry.files.allowance import Allowance
+
+FORMAT: Final = "opencompass"
+METRIC: Final = "accuracy"
+LABEL: Final = "label: "
+NO_PROBABILITIES: Final = (
+    "perplexities are means over whole prompts and not probabilities of the options, so that no probabilities are "
+    "imported"
+)
+
+
+def is_opencompass(document: Mapping[str, Any]) -> bool:
+    """Whether a document is one of predictions: numbered from 0, each with what was predicted."""
+    first = document.get("0")
+    return isinstance(first, dict) and "prediction" in first and ("gold" in first or "origin_prompt" in first)
+
+
+def read_opencompass(path: Path, document: Mapping[str, Any], questions: Mapping[str, KnownQuestion]) -> Log:
+    """The answers of a data set. path: its file of predictions, whose content is `document`.
+
+    Raises IngestError where a prompt asks none of the questions or does not list their options; and for generated
+    texts without the results that say which letter was read from each.
+    """
+    finder = PromptFinder(questions)
+    details, stated = _results(path)
+    allowance = Allowance(path.name, kept=True)
+    recorded = []
+    perplexities = False
+    for number in range(len(document)):
+        place = Item(path, f"prediction {number}")
+        prediction = members(place, document, str(number), dict)
+        labels = {key.removeprefix(LABEL): value for key, value in prediction.items() if key.startswith(LABEL)}
+        if labels:
+            perplexities |= any(isinstance(value, dict) and "PPL" in value for value in labels.values())
+            answer = _chosen(place, prediction, labels, details.get(str(number)), finder)
+        else:
+            answer = _written(place, prediction, details.get(str(number)), finder)
+        allowance.take(len(answer.text or ""), records=1)
+        recorded.append(answer)
+    about = described({"model": path.parent.name, "dataset": path.stem})
+    remarks = [NO_PROBABILITIES] if perplexities else []
+    return Log(FORMAT, recorded, about, METRIC, stated, None, remarks)
+
+
+def _chosen(
+    place: Place, prediction: Mapping[str, Any], labels: Mapping[str, Any], detail: Any, finder: PromptFinder
+) -> Recorded:
+    """The label with the lowest perplexity, or the highest log-likelihood, as the program states it."""
+    prompts = [_prompt(place, members(place, labels, label, dict).get("testing input")) for label in labels]
+    names = list(labels)
+    question, following = finder.find(place, prompts[0])
+    listed = listed_order(question, following)
+    if listed is None:
+        # The options continue the prompts: each label's prompt ends with its option.
+        matched = ending_order(question, prompts)
+        positions: Mapping[str, int | None] = {name: position for position, name in enumerate(names)}
+    else:
+        matched = listed
+        positions = {name: label_position(name, len(listed)) for name in names}
+    if matched is None:
+        _reject_unlisted(place, question)
+    position = positions.get(str(prediction.get("prediction")))
+    if position is None:
+        place.reject(f"prediction {shown(prediction.get('prediction'))} is none of its labels: {shown(names)}")
+    gold = prediction.get("gold")
+    right = None if gold is None else positions.get(str(gold))
+    if gold is not None and right is None:
+        place.reject(f"gold {shown(gold)} is none of its labels: {shown(names)}; a question has one right option")
+    order = checked_order(place, question, matched, right)
+    values = [labels[name].get("Loglikelihood") for name in names]
+    logprobs = None
+    if all(value is not None for value in values) and len(values) == len(order):
+        numbers = check_numbers(place, "Loglikelihood", values, len(order), low=-math.inf, high=math.inf)
+        assert numbers is not None
+        by_position = {positions[name]: min(0.0, number) for name, number in zip(names, numbers, strict=True)}
+        logprobs = tuple(by_position[at] for at in range(len(order))) if len(by_position) == len(order) else None
+    return Recorded(place, question, 0, order, True, position, logprobs=logprobs, stated=_correct(detail))
+
+
+def _written(place: Place, prediction: Mapping[str, Any], detail: Any, finder: PromptFinder) -> Recorded:
+    """The letter that the evaluator read from a text, as the results say."""
+    text = members(place, prediction, "prediction", str)
+    if not isinstance(detail, dict):
+        place.reject(
+            "is a generated text, and no results beside the predictions (results/MODEL/DATASET.json) say which letter "
+            "the evaluator read from it; run OpenCompass with --dump-eval-details, and import within its folder"
+        )
+    question, following = finder.find(place, _prompt(place, prediction.get("origin_prompt")))
+    listed = listed_order(question, following)
+    if listed is None:
+        _reject_unlisted(place, question)
+    gold = prediction.get("gold")
+    right = None if gold is None else label_position(gold, len(listed))
+    if gold is not None and right is None:
+        place.reject(
+            f"gold {shown(gold)} is not a letter of its {len(listed)} options; a question has one right option"
+        )
+    order = checked_order(place, question, listed, right)
+    extracted = _first(detail.get("predictions", detail.get("pred")))
+    if not isinstance(extracted, str):
+        place.reject(f"the results have no letter for it, but {shown(extracted)}; run OpenCompass again with details")
+    return Recorded(
+        place,
+        question,
+        0,
+        order,
+        True,
+        label_position(extracted, len(order)) if extracted.strip().isalpha() else None,
+        text=optional_text(place, text) or None,
+        stated=_correct(detail),
+    )
+
+
+def _correct(detail: Any) -> float | None:
+    """The score that the results state for an answer, under either name that evaluators give it."""
+    value = _first(detail.get("correct", detail.get("is_correct"))) if isinstance(detail, dict) else None
+    return float(value) if isinstance(value, bool) else None
+
+
+def _first(value: Any) -> Any:
+    """A value of a single run, which some evaluators write as a list of one."""
+    return value[0] if isinstance(value, list) and len(value) == 1 else value
+
+
+def _prompt(place: Place, value: Any) -> str:
+    """The text of a prompt, which is one text or a list of turns."""
+    if isinstance(value, str):
+        return value
+    turns = value if isinstance(value, list) else []
+    said = [turn.get("prompt", turn.get("content")) for turn in turns if isinstance(turn, dict)]
+    parts = [text for text in said if isinstance(text, str)]
+    if not parts or len(parts) < len(turns):
+        place.reject(f"prompt {shown(value)} is neither a text nor a list of turns; the file is damaged")
+    return "\n".join(parts)
+
+
+def _reject_unlisted(place: Place, question: KnownQuestion) -> NoReturn:
+    place.reject(
+        f'its prompt does not list the options of question {question.external_id} behind labels such as "A.", nor '
+        "ends with them, so that their order is unknown; give the answers as JSON Lines"
+    )
+
+
+def _results(path: Path) -> tuple[Mapping[str, Any], float | None]:
+    """(details by number, accuracy from 0 to 1) of the results beside a file of predictions; nothing without them."""
+    file = path.parent.parent.with_name("results") / path.parent.name / path.name
+    if path.parent.parent.name != "predictions" or not file.is_file():
+        return {}, None
+    document = load_json(file)
+    if not isinstance(document, dict):
+        raise IngestError(f"{file.name}: the results beside the predictions are not an object; remove the file")
+    details = document.get("details")
+    if isinstance(details, list):
+        details = {str(number): detail for number, detail in enumerate(details)}
+    accuracy = document.get(METRIC)
+    stated = None
+    if isinstance(accuracy, int | float) and not isinstance(accuracy, bool) and math.isfinite(accuracy):
+        stated = accuracy / 100
+    return details if isinstance(details, dict) else {}, stated

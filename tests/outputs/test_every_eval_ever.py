@@ -1,0 +1,118 @@
+"""Single answers in the schema of Every Eval Ever: a file that its own converter wrote, and our exports read back."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from registry.db import get_engine, read_session
+from registry.errors import ShuffleboardError
+from registry.exchange.exports import ExportRequest, export
+from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.exchange.outputs.every_eval_ever import read_every_eval_ever
+from registry.tables import Generation, Prediction
+from tests.exports.conftest import ODD, fill
+from tests.outputs.conftest import DATA, Registry
+from tests.outputs.logs import IDS, known
+
+pytestmark = pytest.mark.one_engine
+CONVERTED = DATA / "every_eval_ever" / "inspect" / "shuffled_dataset_samples.jsonl"
+
+
+def _records() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in CONVERTED.read_text(encoding="utf-8").splitlines()]
+
+
+def _written(folder: Path, records: list[dict[str, Any]]) -> Path:
+    path = folder / "some_samples.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def test_a_converted_log_holds_the_answers_of_the_log_it_was_made_of() -> None:
+    found = list(read_every_eval_ever(CONVERTED, known()))
+    assert [item.question.external_id for item in found] == IDS
+    # As `shuffled_dataset.json` of Inspect, whose orders and answers they are.
+    assert (found[0].order, found[1].order) == ((0, 2, 3, 4, 1), (1, 3, 2, 0, 4))
+    assert [item.position for item in found] == [0, 1, 2, 2, None]
+    assert all(item.weights is None and item.logprobs is None for item in found)
+
+
+def test_a_prompt_of_several_results_is_read_once_and_a_failed_one_not_at_all(tmp_path: Path) -> None:
+    records = _records()
+    for record in _records():
+        records.append(record | {"evaluation_result_id": "another"})
+    records[4]["error"] = records[9]["error"] = "time-out"
+    assert len(list(read_every_eval_ever(_written(tmp_path, records), known()))) == 4
+
+
+def test_our_own_export_comes_back_as_it_was(lasting_sqlite: Any, sqlite_database: str, tmp_path: Path) -> None:
+    there = fill(lasting_sqlite(), tmp_path)
+    manifest = export(there.engine, ExportRequest("every-eval-ever", evaluations=(there.odd,)), tmp_path / "out")
+    [samples] = [entry["file"] for entry in manifest["files"] if entry["relation"] == "samples"]
+    here = Registry(sqlite_database, tmp_path)
+    here.benchmark("odd", ODD)
+    here.model("m")
+    made = import_outputs(here.engine, ImportRequest(tmp_path / "out" / samples, "m", "odd", "cyclic"))
+
+    def answers(url: str, evaluation_id: int) -> list[Any]:
+        with read_session(get_engine(url)) as session:
+            rows = session.scalars(select(Prediction).filter_by(evaluation_id=evaluation_id)).all()
+            texts = session.scalars(select(Generation.text).filter_by(evaluation_id=evaluation_id)).all()
+            found = [(row.variant, row.shown, row.chosen_position, row.label_probabilities) for row in rows]
+        return [sorted(found, key=repr), sorted(texts)]
+
+    assert answers(sqlite_database, made)[0] == answers(there.url, there.odd)[0]
+
+
+def _several_turns(record: dict[str, Any]) -> None:
+    record["interaction_type"] = "multi_turn"
+
+
+def _no_choices(record: dict[str, Any]) -> None:
+    record["input"]["choices"] = None
+
+
+def _another_right_option(record: dict[str, Any]) -> None:
+    record["input"]["reference"] = ["A"]
+
+
+def _right_but_unread(record: dict[str, Any]) -> None:
+    record["evaluation"]["is_correct"] = True
+
+
+def _unknown_question(record: dict[str, Any]) -> None:
+    record["input"]["raw"] = "What is this?"
+
+
+def _epoch_of_text(record: dict[str, Any]) -> None:
+    record["metadata"]["epoch"] = "first"
+
+
+def _another_evaluation(record: dict[str, Any]) -> None:
+    record["evaluation_id"] = "other"
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "problem"),
+    [
+        (0, _several_turns, r'line 1: interaction_type "multi_turn": only single_turn can be imported'),
+        (0, _no_choices, r"line 1: input.choices is empty; only multiple-choice questions"),
+        (
+            0,
+            _another_right_option,
+            r'line 1: calls "reduced" the right option of question 001b0f\w+, the benchmark "def',
+        ),
+        (0, _right_but_unread, r'line 1: counts as right, but its answer "A" is not the right one'),
+        (0, _unknown_question, r"line 1: question \"What is this\?\" with the options .* is not among the 5"),
+        (0, _epoch_of_text, r'line 1: metadata\.epoch "first" is not a whole number from 1'),
+        (1, _another_evaluation, r'line 2: evaluation_id "other" is not that of the first record'),
+    ],
+)
+def test_a_record_that_does_not_hold_is_refused(tmp_path: Path, number: int, change: Any, problem: str) -> None:
+    records = _records()
+    change(records[number])
+    with pytest.raises(ShuffleboardError, match=problem):
+        list(read_every_eval_ever(_written(tmp_path, records), known()))

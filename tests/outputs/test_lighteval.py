@@ -1,0 +1,120 @@
+"""Details that lighteval 0.13.0 wrote of five questions, and what is refused of them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from registry.errors import ShuffleboardError
+from registry.exchange.outputs import log_file
+from registry.exchange.outputs.logs import Log
+from registry.exchange.outputs.programs import read_log
+from tests.commands import shuffleboard, shuffleboard_json
+from tests.outputs.conftest import DATA
+from tests.outputs.logs import IDS, QUESTIONS, known
+
+pytestmark = pytest.mark.one_engine
+[FOLDER] = (DATA / "lighteval" / "details" / "smollm2").iterdir()
+
+
+def _file(task: str) -> Path:
+    [path] = FOLDER.glob(f"details_csqa_{task}|*.parquet")
+    return path
+
+
+def _read(path: Path) -> Log:
+    assert log_file(path) == path
+    return read_log(path, known())
+
+
+def _changed(folder: Path, task: str, change: Callable[[dict[str, Any]], None]) -> Path:
+    rows = pq.read_table(_file(task)).to_pylist()
+    change(rows[0])
+    path = folder / "details.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+@pytest.mark.parametrize(("task", "score", "shots"), [("letters", 0.4, 2), ("cloze", 0.2, 0), ("written", 0.4, 0)])
+def test_answers_and_scores_are_those_that_lighteval_computed(task: str, score: float, shots: int) -> None:
+    log = _read(_file(task))
+    assert sorted(item.question.external_id for item in log.recorded) == sorted(IDS)
+    assert [item.order for item in log.recorded] == [(0, 1, 2, 3, 4)] * 5
+    assert (log.stated, log.shots, log.about["model"]) == (score, shots, "smollm2")
+    right = [item.position == item.question.answer for item in log.recorded]
+    assert [item.stated for item in log.recorded] == right
+    assert all((item.text is None) == (task != "written") for item in log.recorded)
+
+
+def test_the_command_compares_them_with_the_stated_score(sqlite_database: str, tmp_path: Path) -> None:
+    questions = tmp_path / "csqa.jsonl"
+    questions.write_text("".join(f"{json.dumps(item)}\n" for item in QUESTIONS), encoding="utf-8")
+    url = {"database_url": sqlite_database}
+    shuffleboard("benchmarks", "import", questions, "--name", "csqa", **url)
+    shuffleboard("models", "add", "m", "--kind", "external", **url)
+    asked = ("--model", "m", "--benchmark", "csqa", "--variants", "original", "--shots", 2)
+    made = shuffleboard_json("evaluations", "import", _file("letters"), *asked, "--json", **url)
+    stated = made["stated"]
+    assert (stated["metric"], stated["stated"], stated["agrees"], stated["compared"]) == ("acc", 0.4, True, 5)
+
+
+def test_options_that_the_query_moved_are_read_as_shown(tmp_path: Path) -> None:
+    def move(row: dict[str, Any]) -> None:
+        # The fourth question: "race track", the right one, and "eating food" change places.
+        query = row["doc"]["query"].replace("A.  eating food", "A.  race track")
+        row["doc"]["query"] = query.replace("C.  race track", "C.  eating food")
+        row["doc"]["gold_index"] = 0
+
+    assert _read(_changed(tmp_path, "letters", move)).recorded[0].order == (2, 1, 0, 3, 4)
+
+
+def _two_right(row: dict[str, Any]) -> None:
+    row["doc"]["gold_index"] = 9
+
+
+def _another_right(row: dict[str, Any]) -> None:
+    row["doc"]["gold_index"] = 0
+
+
+def _unlisted(row: dict[str, Any]) -> None:
+    row["doc"]["query"] = row["doc"]["query"].replace("A. ", "1. ")
+
+
+def _other_choices(row: dict[str, Any]) -> None:
+    row["doc"]["choices"] = ["yes", "no", "perhaps", "never", "always"]
+
+
+def _unknown(row: dict[str, Any]) -> None:
+    row["doc"]["query"] = "What is this?"
+
+
+def _silent(row: dict[str, Any]) -> None:
+    row["model_response"]["logprobs"] = []
+
+
+def _too_few(row: dict[str, Any]) -> None:
+    row["model_response"]["logprobs"] = [-1.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (_two_right, r"row 1: gold_index 9 is not one of its 5 choices"),
+        (
+            _another_right,
+            r'row 1: calls "eating food" the right option of question 008b7b\w+, the benchmark "race track"',
+        ),
+        (_unlisted, r"row 1: its query does not list the options of question 008b7b\w+ behind labels"),
+        (_other_choices, r"row 1: choices \[\"yes\", .* are neither labels nor the options of question 008b7b"),
+        (_unknown, r'row 1: the prompt "What is this\?" asks none of the 5 questions'),
+        (_silent, r"row 1: has neither log-probabilities nor a text"),
+        (_too_few, r"row 1: logprobs: 1 values for 5 positions"),
+    ],
+)
+def test_what_does_not_hold_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
+    with pytest.raises(ShuffleboardError, match=problem):
+        _read(_changed(tmp_path, "letters", change))

@@ -1,0 +1,165 @@
+"""Predictions that OpenCompass 0.5.4 wrote of five questions, and what is refused of them."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.errors import ShuffleboardError
+from registry.exchange.outputs import Comparison, ImportRequest, import_outputs, log_file
+from registry.exchange.outputs.logs import Log
+from registry.exchange.outputs.opencompass import NO_PROBABILITIES
+from registry.exchange.outputs.programs import read_log
+from tests.outputs.conftest import DATA, Registry
+from tests.outputs.logs import IDS, QUESTIONS, known
+
+pytestmark = pytest.mark.one_engine
+RUN = DATA / "opencompass"
+
+
+def _file(name: str, run: Path = RUN) -> Path:
+    return run / "predictions" / "smollm2" / f"{name}.json"
+
+
+def _read(path: Path) -> Log:
+    assert log_file(path) == path
+    return read_log(path, known())
+
+
+def _changed(folder: Path, name: str, change: Callable[[dict[str, Any]], None]) -> Path:
+    """A copy of a run in which something of the first prediction is changed."""
+    run = folder / "run"
+    shutil.copytree(RUN, run)
+    path = _file(name, run)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    change(document["0"])
+    path.write_text(json.dumps(document), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["csqa_letters", "csqa_cloze"])
+def test_the_label_that_was_chosen_is_its_position(name: str) -> None:
+    log = _read(_file(name))
+    document = json.loads(_file(name).read_text(encoding="utf-8"))
+    chosen = ["ABCDE".index(document[str(number)]["prediction"]) for number in range(5)]
+    assert [item.question.external_id for item in log.recorded] == IDS
+    assert [item.position for item in log.recorded] == chosen
+    assert [item.order for item in log.recorded] == [(0, 1, 2, 3, 4)] * 5
+    assert all(item.logprobs is None and item.weights is None for item in log.recorded)
+    assert log.remarks == [NO_PROBABILITIES]
+    # As the summary of the run says.
+    assert log.stated == {"csqa_letters": 0.6, "csqa_cloze": 0.2}[name]
+    assert [item.stated for item in log.recorded] == [item.position == item.question.answer for item in log.recorded]
+
+
+def test_a_written_answer_is_what_the_evaluator_read_from_it() -> None:
+    log = _read(_file("csqa_written"))
+    assert [item.position for item in log.recorded] == [0, None, None, 0, 0]
+    assert [item.text for item in log.recorded][:2] == [" A. reduced\n\nA. reduced", None]
+    assert (log.stated, log.remarks) == (0.0, [])
+
+
+def test_options_that_the_prompt_moved_are_read_as_shown(tmp_path: Path) -> None:
+    def move(prediction: dict[str, Any]) -> None:
+        # "defecating", the right one, and "reduced" change places.
+        for label in "ABCDE":
+            entry = prediction[f"label: {label}"]
+            entry["testing input"] = (
+                entry["testing input"].replace("A. reduced", "A. defecating").replace("E. defecating", "E. reduced")
+            )
+        prediction["gold"] = "A"
+
+    log = _read(_changed(tmp_path, "csqa_letters", move))
+    assert log.recorded[0].order == (4, 1, 2, 3, 0)
+
+
+def test_log_likelihoods_are_probabilities_by_position(tmp_path: Path) -> None:
+    def score(prediction: dict[str, Any]) -> None:
+        for number, label in enumerate("ABCDE", start=1):
+            entry = prediction[f"label: {label}"]
+            del entry["PPL"]
+            entry["Loglikelihood"] = -float(number)
+
+    log = _read(_changed(tmp_path, "csqa_letters", score))
+    assert log.recorded[0].logprobs == (-1.0, -2.0, -3.0, -4.0, -5.0)
+
+
+def test_an_import_is_complete(registry: Registry) -> None:
+    registry.benchmark("csqa", QUESTIONS)
+    found: list[Comparison] = []
+    request = ImportRequest(_file("csqa_letters"), "m", "csqa", "original", shots=2)
+    import_outputs(registry.engine, request, compared=found.append)
+    assert (found[0].metric, found[0].answers) == ("accuracy", 5)
+    assert (found[0].stated, found[0].agrees, found[0].compared) == (0.6, True, 5)
+
+
+def _unknown_question(prediction: dict[str, Any]) -> None:
+    prediction["label: A"]["testing input"] = "What is this?"
+
+
+def _numbered(prediction: dict[str, Any]) -> None:
+    for label in "ABCDE":
+        entry = prediction[f"label: {label}"]
+        for number, letter in enumerate("ABCDE", start=1):
+            entry["testing input"] = entry["testing input"].replace(f"\n{letter}. ", f"\n{number}. ")
+
+
+def _another_gold(prediction: dict[str, Any]) -> None:
+    prediction["gold"] = "A"
+
+
+def _gold_beyond(prediction: dict[str, Any]) -> None:
+    prediction["gold"] = "AB"
+
+
+def _unknown_label(prediction: dict[str, Any]) -> None:
+    prediction["prediction"] = "F"
+
+
+def _damaged_prompt(prediction: dict[str, Any]) -> None:
+    prediction["label: A"]["testing input"] = 7
+
+
+def _endless(prediction: dict[str, Any]) -> None:
+    for label in "ABCDE":
+        prediction[f"label: {label}"]["Loglikelihood"] = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (_unknown_question, r'prediction 0: the prompt "What is this\?" asks none of the 5 questions'),
+        (_numbered, r"prediction 0: its prompt does not list the options of question 001b0f\w+ behind labels"),
+        (
+            _another_gold,
+            r'prediction 0: calls "reduced" the right option of question 001b0f\w+, the benchmark "defecat',
+        ),
+        (_gold_beyond, r'prediction 0: gold "AB" is none of its labels'),
+        (_unknown_label, r'prediction 0: prediction "F" is none of its labels'),
+        (_damaged_prompt, r"prediction 0: prompt 7 is neither a text nor a list of turns"),
+        (_endless, r"prediction 0: Loglikelihood: NaN is not a finite number"),
+    ],
+)
+def test_what_does_not_hold_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None], problem: str) -> None:
+    with pytest.raises(ShuffleboardError, match=problem):
+        _read(_changed(tmp_path, "csqa_letters", change))
+
+
+def test_written_answers_without_the_results_are_refused(tmp_path: Path) -> None:
+    path = Path(shutil.copy(_file("csqa_written"), tmp_path))
+    with pytest.raises(
+        ShuffleboardError, match=r"prediction 0: is a generated text, and no results .* --dump-eval-det"
+    ):
+        _read(path)
+
+
+def test_a_file_with_a_number_missing_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    document = json.loads(_file("csqa_letters").read_text(encoding="utf-8"))
+    del document["2"]
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(ShuffleboardError, match=r"^cut\.json prediction 2: 2 null is not an object"):
+        _read(path)
