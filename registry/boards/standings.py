@@ -24,9 +24,11 @@ from registry.boards.fragility import (
 )
 from registry.boards.orders import without_orders
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
+from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.queue.evaluations import select_questions
+from registry.results.cells import Asked, axis_metrics
 from registry.results.clusters import AT_ONCE, Clusters, clusters_of
 from registry.results.designs import decided_with
 from registry.results.errata import Correction, correction, newest_errata
@@ -238,7 +240,7 @@ def _fragility(
     entries: Sequence[BoardEntry],
     known: Sequence[tuple[BoardRow, Sequence[TaskValues | None]]],
 ) -> Fragility | None:
-    """known: the ranked rows, with their values by task. None for a metric that is taken over runs."""
+    """known: the ranked rows, with their values by task. None for a metric that is taken over runs or cells."""
     models = [[task for task in values if task is not None] for _, values in known]
     tasks = list(dict.fromkeys(entry.task for entry in entries))
     if any(len(values) < len(tasks) for values in models):
@@ -284,8 +286,8 @@ class _TaskStanding:
     """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
 
     resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
-    many of these there are, where questions belong together. values: per question; None for what is taken over runs.
-    estimated, interval: where a sample of the questions was asked.
+    many of these there are, where questions belong together. values: per question; None for what is taken over runs or
+    cells. estimated, interval: where a sample of the questions was asked.
     unknown: why the value cannot be said under errata.
     """
 
@@ -353,6 +355,17 @@ def _task_standings(
                 runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column], applied)
                 found[number][column.name] = _TaskStanding(metric.over_runs(runs), n)
                 continue
+            if metric.over_cells is not None:
+                asked = [
+                    Asked(
+                        (evaluation.id,) if metric.over_cells.stored else tuple(replicates_of(session, evaluation.id)),
+                        frozenset(questions[entry.ordinal]),
+                        of_entry,
+                    )
+                    for entry, evaluation, of_entry in zip(of_column, known, applied, strict=True)
+                ]
+                found[number][column.name] = _of_axes(session, column.metric, asked, seed)
+                continue
             names = base_metrics(column.metric)
             base = [np.concatenate([part[name] for part in parts]) for name in names]
             # Functions of two means are taken over the questions that have both.
@@ -363,6 +376,15 @@ def _task_standings(
             found[number][column.name].values = TaskValues(means.base, flags[pooled])
     _draw(found, drawn, seed)
     return found
+
+
+def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -> _TaskStanding:
+    """What an axis does; drawn with the seed of the task, so that models are compared on the same questions."""
+    found = axis_metrics(session, asked, resamples=RANK_RESAMPLES, seed=seed)
+    value, n = found.values.get(metric, (None, 0))
+    samples = found.samples.get(metric)
+    drawn = None if samples is None or not samples.size else samples[:, np.newaxis]
+    return _TaskStanding(value, n, samples=drawn, resting_on=n)
 
 
 def _why_unknown(

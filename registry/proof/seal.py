@@ -17,7 +17,7 @@ from registry.proof import chain
 from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.results.asked import asked
 from registry.results.bulk import insert_rows, renew_statistics
-from registry.results.computed import computed_metrics
+from registry.results.computed import computed_metrics, is_stored
 from registry.results.designs import METHOD as REPEATED
 from registry.results.errata import RESCORED, correction, newest_errata, scope_of
 from registry.results.intervals import (
@@ -196,6 +196,7 @@ def metric_rows(
         }
         for scope, values in computed_metrics(session, evaluation_id).items()
         for metric in METRICS.values()
+        if is_stored(metric, scope)
     ]
 
 
@@ -247,9 +248,10 @@ def rescored_rows(session: Session, errata: ErrataVersion, evaluations: Sequence
                         "definition_version": METRICS[name].definition_version,
                         "value": value,
                         "n": n,
-                        **interval_columns(scope, None if name in one.unknown else of.get(name)),
+                        **interval_columns(scope, None if name in one.unknown else (of | one.axes.intervals).get(name)),
                         "code_version": code_version(),
                     }
                     for name, (value, n) in one.metrics().items()
+                    if is_stored(METRICS[name], scope)
                 ]
     return rows
