@@ -239,7 +239,8 @@ def rescored_rows(session: Session, errata: ErrataVersion, evaluations: Sequence
         for several in alike.values():
             # Drawn once for all that were asked the same questions.
             intervals = metric_intervals_together([one.counting for one in several])
-            for one, of in zip(several, intervals, strict=True):
+            for one, means in zip(several, intervals, strict=True):
+                of = {**means, **one.axes.intervals}
                 rows += [
                     {
                         "evaluation_id": one.evaluation.id,
@@ -248,7 +249,7 @@ def rescored_rows(session: Session, errata: ErrataVersion, evaluations: Sequence
                         "definition_version": METRICS[name].definition_version,
                         "value": value,
                         "n": n,
-                        **interval_columns(scope, None if name in one.unknown else (of | one.axes.intervals).get(name)),
+                        **interval_columns(scope, None if name in one.unknown else of.get(name)),
                         "code_version": code_version(),
                     }
                     for name, (value, n) in one.metrics().items()
