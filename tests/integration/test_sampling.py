@@ -233,7 +233,7 @@ def test_its_page_shows_the_interval_narrow_and_is_followed_while_it_runs(
         assert held is not None
         assert finish(engine, held)
     running = page()
-    assert "Sampled to ±4 points" in running
+    assert "Accuracy, sampled to ±4 points" in running
     assert "data-follow" in running
     score_all(engine, evaluation_id)
     found = found_in(engine, evaluation_id)
