@@ -142,7 +142,7 @@ def _headlines(over_all: Mapping[str, Row], asked_for: str | None) -> list[str]:
     if asked_for is not None:
         first.insert(0, asked_for)
     chosen = [*first, *(name for name in STAND_INS if name in defined)][:HEADLINES]
-    undefined = [name for name in parameters.DEFAULT_METRICS if name not in defined]
+    undefined = [name for name in parameters.DEFAULT_METRICS if name not in {*defined, asked_for}]
     chosen += undefined[: HEADLINES - len(chosen)]
     shown = [name for name in METRICS if name in chosen]
     return sorted(shown, key=lambda name: name != asked_for)
