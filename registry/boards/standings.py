@@ -16,6 +16,7 @@ from registry.boards.fragility import (
     Otherwise,
     Removal,
     TaskValues,
+    TiersWithoutOrders,
     WithoutModel,
     WithoutOrders,
     fewest_questions,
@@ -153,6 +154,7 @@ class Fragility:
     removal: Removal | None
     without_models: list[WithoutModel]
     without_orders: WithoutOrders | None
+    tiers_without_orders: TiersWithoutOrders | None
     order_names: dict[int, str]
 
 
@@ -249,7 +251,7 @@ def _fragility(
     rows = [row for row, _ in known]
     standings = [row.standings[column.name] for row in rows]
     samples = [standing.samples for standing in standings if standing.samples is not None]
-    fewest, order_names = _without_orders(session, column, entries, rows)
+    fewest, of_tiers, order_names = _without_orders(session, column, entries, rows)
     return Fragility(
         [row.revision for row in rows],
         otherwise(models, tasks, better, function),
@@ -261,13 +263,14 @@ def _fragility(
             min(standing.clusters or standing.n for standing in standings),
         ),
         fewest,
+        None if any(standing.clusters is not None for standing in standings) else of_tiers,
         order_names,
     )
 
 
 def _without_orders(
     session: Session, column: Column, entries: Sequence[BoardEntry], rows: Sequence[BoardRow]
-) -> tuple[WithoutOrders | None, dict[int, str]]:
+) -> tuple[WithoutOrders | None, TiersWithoutOrders | None, dict[int, str]]:
     """What `without_orders` finds of the first models, counted by their places in `rows`."""
     by_rank = sorted(range(len(rows)), key=lambda place: rows[place].standings[column.name].rank or 0)
     places = by_rank[: 1 + CHALLENGERS]
@@ -277,8 +280,8 @@ def _without_orders(
         for place in places
     ]
     questions = [[_question_ids(session, entry) for entry in of_task] for of_task in of_tasks]
-    found, names = without_orders(session, column.metric, evaluations, questions)
-    return found and replace(found, first=tuple(places[place] for place in found.first)), names
+    found, of_tiers, names = without_orders(session, column.metric, evaluations, questions)
+    return found and replace(found, first=tuple(places[place] for place in found.first)), of_tiers, names
 
 
 @dataclass
