@@ -8,8 +8,11 @@ import pytest
 from sqlalchemy import text
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.reading import snapshot_as_of
+from registry.boards.snapshots import refresh_boards
 from registry.boards.standings import board_standings
 from registry.boards.store import import_board, import_suite
+from registry.boards.unranked import unranked
 from registry.db import read_session, write_session
 from registry.errors import MetricInputError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
@@ -252,7 +255,12 @@ def test_a_board_says_by_how_much_order_wording_and_asking_again_move_a_model(re
         (row,) = board_standings(session, board).rows
         order, wording, noise, repeats = (row.standings[column] for column in columns)
         document = axes_document(session, product)
+    refresh_boards(registry.engine)
+    with read_session(registry.engine) as session:
+        reasons = {item["column"]: item["reason"] for item in unranked(session, snapshot_as_of(session, "axes"))}
     assert (order.value, noise.value) == (0.0, None)
+    assert reasons.keys() == {columns[2]}
+    assert "needs variants that vary it" in reasons[columns[2]]
     # The newest replicate stands on the board; both of them tell what asking again does.
     assert repeats.value == pytest.approx(100 * document["axes"][-1]["moves"]["value"])
     assert repeats.interval[0] < repeats.value < repeats.interval[1]
