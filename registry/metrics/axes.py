@@ -149,21 +149,35 @@ def _over(function: OfDesign, axis: str) -> Callable[[Sequence[Outcomes]], Value
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of the catalogue. varied: what it stands for in a sentence. such_as: variants that vary it."""
+    """An axis of the catalogue.
+
+    cause, levels: in labels. varied: what it stands for in a sentence. such_as: variants that vary it. first: whether
+    it is the first of the two axes of its data set.
+    """
 
     name: str
-    label: str
+    cause: str
+    levels: str
     varied: str
     such_as: str
     dataset: examples.Dataset
     first: bool
 
 
+_TWO_ORDERS, _TWICE = examples.ORDERS_AND_WORDINGS, examples.NOISE_AND_REPEATS
 _AXES: Final = (
-    _Axis("order", "Order", "the order of the options", "`cyclic`", examples.ORDERS_AND_WORDINGS, first=True),
-    _Axis("wording", "Wording", "the wording of the task", "`wording`", examples.ORDERS_AND_WORDINGS, first=False),
-    _Axis("noise", "Noise", "noise in the texts", "`noise`", examples.NOISE_AND_REPEATS, first=True),
-    _Axis("repeats", "Asking again", "asking again", "", examples.NOISE_AND_REPEATS, first=False),
+    _Axis("order", "order", "orders", "the order of the options", "`cyclic`", _TWO_ORDERS, first=True),
+    _Axis(
+        "wording",
+        "wording",
+        "wordings",
+        "the wording of the task",
+        "`wording`",
+        examples.ORDERS_AND_WORDINGS,
+        first=False,
+    ),
+    _Axis("noise", "noise", "noise", "noise in the texts", "`noise`", _TWICE, first=True),
+    _Axis("repeats", "asking again", "repeats", "asking again", "", _TWICE, first=False),
 )
 """The axes that boards can state. In the example the first of the data set's axes moves less than the second."""
 
@@ -204,7 +218,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         place = 0 if axis.first else 1
         return Metric(
             name=f"{axis.name}_{kind}",
-            label=f"{axis.label}: {label}",
+            label=label,
             better="higher" if better == "higher" else "lower",
             summary=summary.format(axis.varied),
             formulas=(formula,),
@@ -222,7 +236,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
     return (
         metric(
             "moves",
-            "moves it by",
+            f"Moved by {axis.cause}",
             "How far {} alone moves the accuracy: its standard deviation over the levels, all else kept.",
             r"100 \sqrt{ \frac{1}{B} \sum_{b} \frac{1}{A-1} \sum_{a} ( \text{acc}_{ab} - \text{acc}_{b} )^2 }",
             moves,
@@ -241,7 +255,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         ),
         metric(
             "fluctuation_rate",
-            "fluctuation rate",
+            f"Fluctuation over {axis.levels}",
             "Questions whose answer changes with {} alone.",
             r"1 - \frac{1}{B} \sum_{b} [ m_{1b} = m_{2b} = \ldots = m_{Ab} ]",
             fluctuation_rate,
@@ -254,7 +268,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         ),
         metric(
             "worst_accuracy",
-            "worst accuracy",
+            f"Worst accuracy over {axis.levels}",
             "Questions answered right whatever {}, all else kept.",
             r"\frac{1}{B} \sum_{b} \prod_{a} [ m_{ab} = x ]",
             worst_accuracy,
@@ -268,7 +282,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         ),
         metric(
             "variance",
-            "variance, shared",
+            f"Shared variance of {axis.levels}",
             "What {} does to all questions alike: the variance component of its main effect.",
             r"\sigma^2(\text{axis})",
             shared_variance,
@@ -288,7 +302,7 @@ def _of_axis(axis: _Axis) -> tuple[Metric, ...]:
         ),
         metric(
             "question_variance",
-            "variance, by question",
+            f"Variance of {axis.levels} by question",
             "What {} does to single questions: the variance component of its interaction with them.",
             r"\sigma^2(\text{question} \times \text{axis})",
             question_variance,

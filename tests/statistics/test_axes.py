@@ -233,8 +233,8 @@ def test_an_evaluation_under_a_product_has_the_axes_of_its_factors(registry, pro
         [100 * end for end in wording["moves"]["interval"]], abs=1
     )
     assert report["metrics"]["order_moves"] == 0.0
-    assert report["undefined"]["noise_moves"].startswith("Noise: moves it by needs variants that vary it")
-    assert report["undefined"]["repeats_moves"].startswith("Asking again: moves it by is told by replicates")
+    assert report["undefined"]["noise_moves"].startswith("Moved by noise needs variants that vary it")
+    assert report["undefined"]["repeats_moves"].startswith("Moved by asking again is told by replicates")
     assert reasons == {
         "order_moves": None,
         "wording_moves": None,
