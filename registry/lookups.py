@@ -36,6 +36,15 @@ def stands(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
     return evaluation.id.not_in(select(Withdrawal.evaluation_id))
 
 
+def replicates_of(session: Session, evaluation_id: int) -> list[int]:
+    """A sealed evaluation and its sealed replicates that stand, the oldest first."""
+    evaluation = session.get_one(Evaluation, evaluation_id)
+    same = select(Evaluation.id).where(
+        Evaluation.specification_digest == evaluation.specification_digest, Evaluation.seal.is_not(None), stands()
+    )
+    return sorted({evaluation.id, *session.scalars(same)})
+
+
 def find_version(session: Session, reference: str) -> BenchmarkVersion:
     """The benchmark version of that reference. NotFoundError lists the existing ones."""
     return _find(

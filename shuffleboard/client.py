@@ -110,8 +110,10 @@ class Asked(TypedDict, total=False):
     """What to evaluate: `benchmark` and `variants` with their filters, or a suite, or a board.
 
     benchmarks: what a suite's * stands for. subjects, limit, options: only such questions of the benchmark.
-    stop_when_decided: ask each question only until this metric is decided. budget: what a provider may charge for each
-    evaluation.
+    stop_when_decided: ask each question only until this metric is decided. precision: ask only as many questions as it
+    takes to know `metric` (accuracy) to within ± this with a `confidence` (0.95), or, before that, to know whether it
+    is better_than a model, or until_tier its tier on a board; max_questions: at most so many. budget: what a provider
+    may charge for each evaluation.
     """
 
     benchmark: str
@@ -126,6 +128,12 @@ class Asked(TypedDict, total=False):
     options: int
     priority: int
     stop_when_decided: Literal["worst_accuracy", "fluctuation_rate"]
+    precision: float
+    metric: str
+    confidence: float
+    max_questions: int
+    better_than: str
+    until_tier: str
     budget: float | None
     queue: Literal["cpu", "gpu"]
     replicate: bool
@@ -364,6 +372,10 @@ class Client:
     ) -> EvaluationState:
         """Pauses, resumes, cancels or retries an evaluation."""
         return cast("EvaluationState", self._send("POST", f"evaluations/{evaluation_id}/{action}"))
+
+    def complete_evaluation(self, evaluation_id: int) -> AskedEvaluations:
+        """Queues what an evaluation with a stated precision, or asked until a metric was decided, left out."""
+        return cast("AskedEvaluations", self._send("POST", f"evaluations/{evaluation_id}/complete"))
 
     def import_outputs(
         self, path: Path | str, model: str, benchmark: str, variants: str, **facts: Unpack[OutputFacts]

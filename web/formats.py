@@ -20,19 +20,21 @@ UNIT: Final = "\u202f%"
 
 
 def metric_text(metric: str, value: float | None) -> str:
-    """A metric's value as text: a percentage with one decimal, or three decimals on a scale of its own."""
+    """A metric's value as text: a percentage or points with one decimal, or three decimals on another scale."""
     if value is None:
         return DASH
     unit = METRICS[metric].unit if metric in METRICS else "fraction"
     if unit == "fraction":
         return percent(value)
+    if unit == "percentage points":
+        return f"{value:.1f} points"
     return f"{value:.1f}\u202f%" if unit == "percent" else f"{value:.3f}"
 
 
 def interval_text(metric: str, low: float, high: float) -> str:
     """An interval of a metric in its unit, which is written once."""
     texts = metric_text(metric, low), metric_text(metric, high)
-    return f"{texts[0].removesuffix(UNIT)}–{texts[1]}"
+    return f"{texts[0].removesuffix(UNIT).removesuffix(' points')}–{texts[1]}"
 
 
 def percent(value: float | None) -> str:

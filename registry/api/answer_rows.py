@@ -55,6 +55,26 @@ class MetricValues(TypedDict):
     choice_sensitivity: float | None
     choice_sensitivity_normalized: float | None
     pride_accuracy: float | None
+    order_moves: float | None
+    order_fluctuation_rate: float | None
+    order_worst_accuracy: float | None
+    order_variance: float | None
+    order_question_variance: float | None
+    wording_moves: float | None
+    wording_fluctuation_rate: float | None
+    wording_worst_accuracy: float | None
+    wording_variance: float | None
+    wording_question_variance: float | None
+    noise_moves: float | None
+    noise_fluctuation_rate: float | None
+    noise_worst_accuracy: float | None
+    noise_variance: float | None
+    noise_question_variance: float | None
+    repeats_moves: float | None
+    repeats_fluctuation_rate: float | None
+    repeats_worst_accuracy: float | None
+    repeats_variance: float | None
+    repeats_question_variance: float | None
 
 
 class QuestionMetricValues(TypedDict):

@@ -1228,6 +1228,18 @@ class BoardWithoutOrders(TypedDict):
     tried: int
 
 
+class BoardTiersWithoutOrders(TypedDict):
+    """The fewest orders without which models of the first tiers, each for itself, share them with others.
+
+    `changed`: how many of the first models do; empty and 0 where none of these changes a tier.
+    """
+
+    orders: list[str]
+    changed: int
+    of: int
+    tried: int
+
+
 class BoardFragility(TypedDict):
     """What would rank a column's models otherwise; `removal`: of means over questions.
 
@@ -1237,6 +1249,7 @@ class BoardFragility(TypedDict):
     otherwise: list[BoardOtherwise]
     without_models: NotRequired[list[BoardWithoutModel]]
     without_orders: NotRequired[BoardWithoutOrders | None]
+    tiers_without_orders: NotRequired[BoardTiersWithoutOrders | None]
     removal: BoardRemoval | None
 
 

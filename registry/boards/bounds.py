@@ -13,6 +13,26 @@ from registry.results.reports import evaluation_metrics
 from registry.tables import Evaluation, VariantSet
 
 
+def ends_at(
+    session: Session,
+    *,
+    better: str | None,
+    tier_of: str | None,
+    benchmark: str,
+    variants: str,
+    metric: str,
+) -> Until | None:
+    """What ends a sample before its precision is reached; None where nothing does.
+
+    better: a model that it is to be told from. tier_of: a board. Raises UsageError for both, and what the two raise.
+    """
+    if better is not None and tier_of is not None:
+        raise UsageError("to be better than a model and to have a known tier are different things; ask for one of them")
+    if better is not None:
+        return better_than(session, better, benchmark, variants, metric)
+    return None if tier_of is None else tier_known(session, tier_of, benchmark, variants, metric)
+
+
 def better_than(session: Session, model: str, benchmark: str, variants: str, metric: str) -> Until:
     """The value of a model that was asked all questions of the benchmark under these variants.
 

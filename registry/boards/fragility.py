@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from registry.metrics.averaging import FunctionOfTwoMeans
+from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RANK_RESAMPLES, SEED, resampled_means
 from registry.statistics.competition_ranks import RANK_TOLERANCE, ranks
 from registry.statistics.ranks import tiers
 from registry.statistics.simultaneous import compare_all
@@ -36,6 +37,9 @@ LEFT_OUT: Final = 30
 
 MOST_SUBSETS: Final = 500
 """Sets of orders that are left out at most, those of fewest orders first."""
+
+TIER_QUESTIONS: Final = 60_000
+"""Sets of orders left out times questions, where tiers are drawn anew for each set: some seconds."""
 
 LEAST_ORDERS: Final = 2
 """A question asked in fewer orders does not say how answers hold up."""
@@ -116,6 +120,19 @@ class WithoutOrders:
     tried: int
 
 
+@dataclass(frozen=True)
+class TiersWithoutOrders:
+    """The fewest orders whose removal changes tiers; empty where none of those tried does.
+
+    changed: how many models no longer share a tier with the same ones. of, tried: as for WithoutOrders.
+    """
+
+    orders: tuple[int, ...]
+    changed: int
+    of: int
+    tried: int
+
+
 def without_models(
     values: Sequence[float], samples: Array | None, better: str, questions: int | None
 ) -> list[WithoutModel]:
@@ -161,8 +178,7 @@ def fewest_orders(models: Sequence[Sequence[Answers]], metric: str, better: str)
     as long as these are no more than MOST_SUBSETS in all and every question keeps LEAST_ORDERS. Of sets of one size it
     is the first one found that changes who is first. None for fewer than two models, or with too few orders.
     """
-    of = max(task.shape[1] for own in models for task in own)
-    fewest = min(int((task != ABSENT).sum(axis=1).min()) for own in models for task in own)
+    of, fewest = _orders(models)
     if len(models) < 2 or fewest <= LEAST_ORDERS:
         return None
     patterns = [[np.unique(task, axis=0, return_counts=True) for task in own] for own in models]
@@ -186,6 +202,50 @@ def fewest_orders(models: Sequence[Sequence[Answers]], metric: str, better: str)
             if now != stated:
                 return WithoutOrders(gone, now, of, tried)
     return WithoutOrders((), (), of, tried) if tried else None
+
+
+def _orders(models: Sequence[Sequence[Answers]]) -> tuple[int, int]:
+    """How many orders there are, and in how many the question was asked that was asked in the fewest."""
+    return (
+        max(task.shape[1] for own in models for task in own),
+        min(int((task != ABSENT).sum(axis=1).min()) for own in models for task in own),
+    )
+
+
+def fewest_orders_of_tiers(models: Sequence[Sequence[Answers]], metric: str, better: str) -> TiersWithoutOrders | None:
+    """How few orders decide which of these models share a tier, each for itself, by a metric of OF_ORDERS.
+
+    models: as for `fewest_orders`, the best of a board. Sets of orders are left out likewise, as many as TIER_QUESTIONS
+    allows. Questions are drawn as for the board's own tiers. None for fewer than two models, with too few orders, or
+    on too few questions for tiers.
+    """
+    of, fewest = _orders(models)
+    questions = min(sum(task.shape[0] for task in own) for own in models)
+    if len(models) < 2 or fewest <= LEAST_ORDERS or questions < MINIMUM_QUESTIONS:
+        return None
+
+    def shared(left: Sequence[int]) -> NDArray[np.bool_]:
+        values, samples = [], []
+        for number in range(len(models[0])):
+            of_task = np.stack([OF_ORDERS[metric](own[number][:, left]) for own in models], axis=1)
+            values.append(of_task.mean(axis=0))
+            samples.append(resampled_means(of_task, resamples=RANK_RESAMPLES, seed=SEED + number))
+        found = tiers(np.mean(values, axis=0).tolist(), np.mean(samples, axis=0), better, questions)
+        numbers = np.array([0 if tier is None else tier.number for tier in found])
+        return np.asarray(np.equal.outer(numbers, numbers))
+
+    stated = shared(range(of))
+    tried = budget = 0
+    for size in range(1, fewest - LEAST_ORDERS + 1):
+        budget += math.comb(of, size)
+        if budget * questions > TIER_QUESTIONS:
+            break
+        tried = size
+        for gone in combinations(range(of), size):
+            changed = (shared([order for order in range(of) if order not in gone]) != stated).any(axis=1)
+            if changed.any():
+                return TiersWithoutOrders(gone, int(changed.sum()), of, tried)
+    return TiersWithoutOrders((), 0, of, tried) if tried else None
 
 
 def otherwise(

@@ -7,7 +7,17 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from registry.boards.fragility import ABSENT, NO_ANSWER, OF_ORDERS, RIGHT, Answers, WithoutOrders, fewest_orders
+from registry.boards.fragility import (
+    ABSENT,
+    NO_ANSWER,
+    OF_ORDERS,
+    RIGHT,
+    Answers,
+    TiersWithoutOrders,
+    WithoutOrders,
+    fewest_orders,
+    fewest_orders_of_tiers,
+)
 from registry.metrics import METRICS
 from registry.tables import Evaluation, Prediction, Variant
 
@@ -23,17 +33,17 @@ def without_orders(
     metric: str,
     evaluations: Sequence[Sequence[Sequence[Evaluation]]],
     question_ids: Sequence[Sequence[Sequence[int]]],
-) -> tuple[WithoutOrders | None, dict[int, str]]:
-    """What `fewest_orders` finds, and the names of the orders by their numbers.
+) -> tuple[WithoutOrders | None, TiersWithoutOrders | None, dict[int, str]]:
+    """What `fewest_orders` and `fewest_orders_of_tiers` find, and the names of the orders by their numbers.
 
     evaluations: of each model by task and entry; question_ids: by task and entry. None where the metric depends on more
     than the answers in each order, for other variants than KINDS, and for more than MOST_ANSWERS.
     """
     every = [item for own in evaluations for of_task in own for item in of_task]
     if metric not in OF_ORDERS or any(item.variant_set.kind not in KINDS for item in every):
-        return None, {}
+        return None, None, {}
     if sum(item.prompts for item in every) > MOST_ANSWERS:
-        return None, {}
+        return None, None, {}
     answers = [
         [
             [_answers(session, item.id, ids) for item, ids in zip(of_task, wanted, strict=True)]
@@ -45,7 +55,8 @@ def without_orders(
     models = [[np.concatenate([_wide(part, orders) for part in of_task]) for of_task in own] for own in answers]
     query = select(Variant.ordinal, Variant.name).where(Variant.variant_set_id == every[0].variant_set_id)
     names = {row.ordinal: row.name for row in session.execute(query.order_by(Variant.n_options))}
-    return fewest_orders(models, metric, METRICS[metric].better), names
+    better = METRICS[metric].better
+    return fewest_orders(models, metric, better), fewest_orders_of_tiers(models, metric, better), names
 
 
 def _wide(answers: Answers, orders: int) -> Answers:

@@ -303,7 +303,7 @@ def _fragility(found: Fragility) -> dict[str, Any]:
     def named(place: int) -> dict[str, Any]:
         return {"model": found.models[place].model.name, "revision": found.models[place].number}
 
-    removal, orders = found.removal, found.without_orders
+    removal, orders, of_tiers = found.removal, found.without_orders, found.tiers_without_orders
     return {
         "otherwise": [
             {
@@ -327,6 +327,9 @@ def _fragility(found: Fragility) -> dict[str, Any]:
             "of": orders.of,
             "tried": orders.tried,
         },
+        "tiers_without_orders": None
+        if of_tiers is None
+        else asdict(of_tiers) | {"orders": [found.order_names.get(number, str(number)) for number in of_tiers.orders]},
         "removal": None
         if removal is None
         else {"questions": removal.questions, "of": removal.of, **named(removal.model)},

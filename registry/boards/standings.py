@@ -16,6 +16,7 @@ from registry.boards.fragility import (
     Otherwise,
     Removal,
     TaskValues,
+    TiersWithoutOrders,
     WithoutModel,
     WithoutOrders,
     fewest_questions,
@@ -24,9 +25,11 @@ from registry.boards.fragility import (
 )
 from registry.boards.orders import without_orders
 from registry.boards.store import board_definition, column_entries, evaluations_of_entry
+from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.queue.evaluations import select_questions
+from registry.results.cells import Asked, axis_metrics
 from registry.results.clusters import AT_ONCE, Clusters, clusters_of
 from registry.results.designs import decided_with
 from registry.results.errata import Correction, correction, newest_errata
@@ -151,6 +154,7 @@ class Fragility:
     removal: Removal | None
     without_models: list[WithoutModel]
     without_orders: WithoutOrders | None
+    tiers_without_orders: TiersWithoutOrders | None
     order_names: dict[int, str]
 
 
@@ -238,7 +242,7 @@ def _fragility(
     entries: Sequence[BoardEntry],
     known: Sequence[tuple[BoardRow, Sequence[TaskValues | None]]],
 ) -> Fragility | None:
-    """known: the ranked rows, with their values by task. None for a metric that is taken over runs."""
+    """known: the ranked rows, with their values by task. None for a metric that is taken over runs or cells."""
     models = [[task for task in values if task is not None] for _, values in known]
     tasks = list(dict.fromkeys(entry.task for entry in entries))
     if any(len(values) < len(tasks) for values in models):
@@ -247,7 +251,7 @@ def _fragility(
     rows = [row for row, _ in known]
     standings = [row.standings[column.name] for row in rows]
     samples = [standing.samples for standing in standings if standing.samples is not None]
-    fewest, order_names = _without_orders(session, column, entries, rows)
+    fewest, of_tiers, order_names = _without_orders(session, column, entries, rows)
     return Fragility(
         [row.revision for row in rows],
         otherwise(models, tasks, better, function),
@@ -259,13 +263,14 @@ def _fragility(
             min(standing.clusters or standing.n for standing in standings),
         ),
         fewest,
+        None if any(standing.clusters is not None for standing in standings) else of_tiers,
         order_names,
     )
 
 
 def _without_orders(
     session: Session, column: Column, entries: Sequence[BoardEntry], rows: Sequence[BoardRow]
-) -> tuple[WithoutOrders | None, dict[int, str]]:
+) -> tuple[WithoutOrders | None, TiersWithoutOrders | None, dict[int, str]]:
     """What `without_orders` finds of the first models, counted by their places in `rows`."""
     by_rank = sorted(range(len(rows)), key=lambda place: rows[place].standings[column.name].rank or 0)
     places = by_rank[: 1 + CHALLENGERS]
@@ -275,8 +280,8 @@ def _without_orders(
         for place in places
     ]
     questions = [[_question_ids(session, entry) for entry in of_task] for of_task in of_tasks]
-    found, names = without_orders(session, column.metric, evaluations, questions)
-    return found and replace(found, first=tuple(places[place] for place in found.first)), names
+    found, of_tiers, names = without_orders(session, column.metric, evaluations, questions)
+    return found and replace(found, first=tuple(places[place] for place in found.first)), of_tiers, names
 
 
 @dataclass
@@ -284,8 +289,8 @@ class _TaskStanding:
     """One model, one task, one column. means: the base metrics' means; samples: (resamples, base).
 
     resting_on: how many questions its interval rests on. clustered: samples over resampled clusters, and clusters how
-    many of these there are, where questions belong together. values: per question; None for what is taken over runs.
-    estimated, interval: where a sample of the questions was asked.
+    many of these there are, where questions belong together. values: per question; None for what is taken over runs or
+    cells. estimated, interval: where a sample of the questions was asked.
     unknown: why the value cannot be said under errata.
     """
 
@@ -353,6 +358,17 @@ def _task_standings(
                 runs, n = _runs(session, known, [questions[entry.ordinal] for entry in of_column], applied)
                 found[number][column.name] = _TaskStanding(metric.over_runs(runs), n)
                 continue
+            if metric.over_cells is not None:
+                asked = [
+                    Asked(
+                        (evaluation.id,) if metric.over_cells.stored else tuple(replicates_of(session, evaluation.id)),
+                        frozenset(questions[entry.ordinal]),
+                        of_entry,
+                    )
+                    for entry, evaluation, of_entry in zip(of_column, known, applied, strict=True)
+                ]
+                found[number][column.name] = _of_axes(session, column.metric, asked, seed)
+                continue
             names = base_metrics(column.metric)
             base = [np.concatenate([part[name] for part in parts]) for name in names]
             # Functions of two means are taken over the questions that have both.
@@ -363,6 +379,15 @@ def _task_standings(
             found[number][column.name].values = TaskValues(means.base, flags[pooled])
     _draw(found, drawn, seed)
     return found
+
+
+def _of_axes(session: Session, metric: str, asked: Sequence[Asked], seed: int) -> _TaskStanding:
+    """What an axis does; drawn with the seed of the task, so that models are compared on the same questions."""
+    found = axis_metrics(session, asked, resamples=RANK_RESAMPLES, seed=seed)
+    value, n = found.values.get(metric, (None, 0))
+    samples = found.samples.get(metric)
+    drawn = None if samples is None or not samples.size else samples[:, np.newaxis]
+    return _TaskStanding(value, n, samples=drawn, resting_on=n)
 
 
 def _why_unknown(

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from registry.boards.definition import Column, canonical_variants
 from registry.boards.store import board_definition, column_entries
 from registry.metrics import METRICS
+from registry.metrics.axes import REPEATS
 from registry.results.asked import ASKED, PROPOSED, asked_how, asking, one_order, why_undefined
 from registry.results.errata import AS_PUBLISHED
 from registry.tables import BoardEntry, BoardSnapshot, Evaluation, Model, ModelRevision, Question
@@ -54,7 +55,14 @@ def unranked(session: Session, snapshot: BoardSnapshot) -> list[dict[str, Any]]:
             elif row["values"][column["name"]]["value"] is None:
                 unknown = row["values"][column["name"]].get("unknown")
                 reason = "Undefined on part of the suite" if unknown is None else f"Not rescored: {unknown}"
-                found.append(_named(who, column["name"], reason, []))
+                of, commands = METRICS[column["metric"]].over_cells, list[str]()
+                if unknown is None and of is not None and of.axis == REPEATS:
+                    reason = "Asked once: what asking again does is told by replicates"
+                    if who["kind"] != "external":
+                        commands = [f"{asking(who | entry, entry['variants'])} --replicate" for entry, _ in behind]
+                elif unknown is None and of is not None:
+                    reason = why_undefined(column["metric"], {})
+                found.append(_named(who, column["name"], reason, commands))
     return found
 
 

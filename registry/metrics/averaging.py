@@ -1,6 +1,7 @@
-"""From the outcomes of questions to a metric of a benchmark: the four ways in which metrics get there.
+"""From the outcomes of questions to a metric of a benchmark: the five ways in which metrics get there.
 
-Each way holds the definition in Python and the same in SQL, from which the views are made (`registry/schema/views`).
+Each way but the last holds the definition in Python and the same in SQL, from which the views are made
+(`registry/schema/views`).
 """
 
 import math
@@ -161,7 +162,26 @@ class OverEvaluation:
         return mean_of_defined(self.function(questions))
 
 
-Averaging = MeanOverQuestions | FunctionOfTwoMeans | OverRuns | OverEvaluation
+@dataclass(frozen=True)
+class OverCells:
+    """A function of the answers by question and cell of a design whose axes are varied in every combination.
+
+    It is no mean of values that questions have: what an axis does to a benchmark is what it does to all of them
+    together. function: its value, and over how many questions. axis: whose levels are compared. kind: which of the
+    figures of an axis it is. stored: whether one evaluation has it, so that sealing stores it.
+    """
+
+    axis: str
+    kind: str
+    function: Callable[[Sequence[Outcomes]], Value]
+    stored: bool = True
+
+    def over(self, questions: Sequence[Outcomes]) -> Value:
+        """The value over complete questions."""
+        return self.function(questions)
+
+
+Averaging = MeanOverQuestions | FunctionOfTwoMeans | OverRuns | OverEvaluation | OverCells
 
 
 def mean_of_defined(values: Iterable[float | None]) -> Value:

@@ -66,6 +66,24 @@ def _marks(*variants: str) -> tuple[Outcomes, ...]:
     )
 
 
+def _by_axes(first: str, second: str) -> tuple[Outcomes, ...]:
+    """Four questions of two options at two levels of two axes: right in all cells, in two, in one, and in none."""
+    return tuple(
+        [
+            VariantOutcome(
+                cell,
+                int(mark == "0"),
+                answer=0,
+                order=(0, 1),
+                original=cell == 0,
+                levels={first: cell // 2, second: cell % 2},
+            )
+            for cell, mark in enumerate(marks)
+        ]
+        for marks in ("1111", "1010", "1000", "0000")
+    )
+
+
 FOUR_ORDERS: Final = Dataset(
     "four-orders",
     "Four orders",
@@ -140,6 +158,19 @@ WITHOUT_QUESTION: Final = Dataset(
         ],
     ),
 )
+ORDERS_AND_WORDINGS: Final = Dataset(
+    "orders-and-wordings",
+    "Two orders in two wordings",
+    "Four questions of two options, each asked in two orders and two wordings; 1 is a right answer. In the first "
+    "order, under either wording, and then in the second they are answered 1111, 1010, 1000 and 0000.",
+    _by_axes("order", "wording"),
+)
+NOISE_AND_REPEATS: Final = Dataset(
+    "noise-and-repeats",
+    "With and without noise, twice",
+    "The same answers to four questions that were asked without noise and with it, and all of it twice.",
+    _by_axes("noise", "repeats"),
+)
 
 DATASETS: Final = (
     FOUR_ORDERS,
@@ -149,6 +180,8 @@ DATASETS: Final = (
     FOUR_VARIANTS,
     THREE_RUNS,
     WITHOUT_QUESTION,
+    ORDERS_AND_WORDINGS,
+    NOISE_AND_REPEATS,
     STEADY,
     MATCHED_RUNS,
 )

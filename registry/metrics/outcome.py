@@ -1,7 +1,7 @@
 """What one prompt came to, as the metrics see it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class VariantOutcome:
     own_options: exactly the question's own options, in any order.
     labels: a scheme of labels, or a wording, that overrides the protocol's.
     question: external id of the question, for metrics that tell questions apart.
+    levels: axis of the variants to the level that the prompt has on it.
     """
 
     variant: int
@@ -33,6 +34,7 @@ class VariantOutcome:
     own_options: bool = True
     labels: str | None = None
     question: str = ""
+    levels: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def correct(self) -> bool:

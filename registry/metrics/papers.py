@@ -40,6 +40,12 @@ PAPERS: Final[Mapping[str, Paper]] = {
         "ICLR 2024",
         "2309.03882",
     ),
+    "Nalbandyan et al.": Paper(
+        "Nalbandyan, Shahbazyan, Bakhturina",
+        "SCORE: Systematic COnsistency and Robustness Evaluation for Large Language Models",
+        "NAACL 2025",
+        "2503.00137",
+    ),
 }
 
 
@@ -79,3 +85,8 @@ def cho(place: str) -> Source:
 def zheng(place: str) -> Source:
     """A place in Zheng et al."""
     return Source("Zheng et al.", place)
+
+
+def nalbandyan(place: str) -> Source:
+    """A place in Nalbandyan et al."""
+    return Source("Nalbandyan et al.", place)

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
 from registry.proof.seal import interval_columns, metric_rows, rescored_rows
+from registry.results.computed import is_stored
 from registry.results.errata import newest_errata
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import write_question_pride
@@ -15,7 +16,7 @@ from registry.tables import Evaluation, EvaluationMetric
 
 def add_missing_metrics(session: Session) -> int:
     """Computes metrics that were defined after an evaluation was sealed; returns how many evaluations got some."""
-    newest = {metric.name: metric.definition_version for metric in METRICS.values()}
+    newest = {metric.name: metric.definition_version for metric in METRICS.values() if is_stored(metric, "all")}
     rows = session.execute(
         select(EvaluationMetric.evaluation_id, EvaluationMetric.metric, EvaluationMetric.definition_version).where(
             EvaluationMetric.scope == "all"

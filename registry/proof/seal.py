@@ -17,7 +17,7 @@ from registry.proof import chain
 from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
 from registry.results.asked import asked
 from registry.results.bulk import insert_rows, renew_statistics
-from registry.results.computed import computed_metrics
+from registry.results.computed import computed_metrics, is_stored
 from registry.results.designs import METHOD as REPEATED
 from registry.results.errata import RESCORED, correction, newest_errata, scope_of
 from registry.results.intervals import (
@@ -196,6 +196,7 @@ def metric_rows(
         }
         for scope, values in computed_metrics(session, evaluation_id).items()
         for metric in METRICS.values()
+        if is_stored(metric, scope)
     ]
 
 
@@ -238,7 +239,8 @@ def rescored_rows(session: Session, errata: ErrataVersion, evaluations: Sequence
         for several in alike.values():
             # Drawn once for all that were asked the same questions.
             intervals = metric_intervals_together([one.counting for one in several])
-            for one, of in zip(several, intervals, strict=True):
+            for one, means in zip(several, intervals, strict=True):
+                of = {**means, **one.axes.intervals}
                 rows += [
                     {
                         "evaluation_id": one.evaluation.id,
@@ -251,5 +253,6 @@ def rescored_rows(session: Session, errata: ErrataVersion, evaluations: Sequence
                         "code_version": code_version(),
                     }
                     for name, (value, n) in one.metrics().items()
+                    if is_stored(METRICS[name], scope)
                 ]
     return rows

@@ -12,10 +12,10 @@ from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
 from registry.prompting.protocols import find_definition, store_protocol
-from registry.prompting.variants import VariantSetDefinition, parse_variants
+from registry.prompting.variants import VariantSetDefinition, parse_variants, stored_variants
 from registry.queue import rounds, sampling
 from registry.queue.hints import hint_at
-from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, store_shards
+from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
 from registry.queue.shards import prompts_of
 from registry.results.designs import asked_in_part
 from registry.results.stopped import read_stopping
@@ -95,6 +95,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         session, version, limit=request.limit, subjects=request.subjects, options=request.options
     )
     planned, names = plan_questions(questions, definition, protocol_json.get("labels"))
+    require_sample(definition, planned, names)
     filter_json = question_filter(limit=request.limit, subjects=request.subjects, options=request.options)
     engine = {"name": "endpoint" if revision.kind == "openai" else "transformers"}
     if request.precision is not None:
@@ -181,7 +182,7 @@ def submit_rest(session: Session, evaluation_id: int, **options: Any) -> tuple[E
         EvaluationRequest(
             model=f"{revision.model.name}@{revision.number}",
             benchmark=f"{version.benchmark.name}@{version.version}",
-            variants=evaluation.variant_set.name,
+            variants=stored_variants(evaluation.variant_set),
             protocol=evaluation.protocol.name,
             shots=evaluation.protocol.shots,
             limit=kept["limit"],

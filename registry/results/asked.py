@@ -122,6 +122,11 @@ def why_undefined(metric: str, row: Mapping[str, Any]) -> str:
         return f"{label} is no mean over questions, so a sample of them does not estimate it"
     if sampled is not None and metric != sampled:
         return f"{label} has no interval here: the sample was drawn for {METRICS[sampled].label.lower()}"
+    of = METRICS[metric].over_cells if metric in METRICS else None
+    if of is not None and not of.stored:
+        return f"{label} is told by replicates together; see a board's column, or: shuffleboard statistics axes"
+    if of is not None:
+        return f"{label} needs variants that vary it, alone or in every combination with others; here they do not"
     if metric in METRICS and METRICS[metric].needs_two_prompts and one_order(row):
         return f"{label} needs two orders or more; {asked_how(row)}"
     return f"{label} is undefined here: no question has the answers it needs"

@@ -7,8 +7,16 @@ from sqlalchemy.orm import Session
 
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
-from registry.results.designs import design_of
+from registry.metrics.entry import Metric
+from registry.results.designs import design_of, varied_axes
+from registry.results.errata import is_of_errata
 from registry.tables import Evaluation
+
+
+def is_stored(metric: Metric, scope: str) -> bool:
+    """Whether sealing stores a metric over a scope: what axes do is told by all questions, or all that errata leave."""
+    of = metric.over_cells
+    return of is None or (of.stored and (scope == "all" or is_of_errata(scope)))
 
 
 def computed_metrics(session: Session, evaluation_id: int, scope: str | None = None) -> dict[str, dict[str, Any]]:
@@ -16,7 +24,8 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
 
     Means come from the view scope_metrics. Comparisons of runs are made here from run_accuracy: the view run_metrics
     says the same, but its window functions keep SQLite from looking at one evaluation alone. Of an evaluation with a
-    stated precision they are estimates over all questions that could be asked, None where there is none.
+    stated precision they are estimates over all questions that could be asked, None where there is none. What axes do
+    is computed over all questions together, and None over any other scope.
     """
     parameters = {"evaluation_id": evaluation_id, "scope": scope}
     condition = "WHERE evaluation_id = :evaluation_id" + (" AND scope = :scope" if scope else "")
@@ -34,9 +43,16 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
         for metric in METRICS.values():
             if metric.over_runs is not None:
                 values[metric.name], values[f"{metric.name}_n"] = metric.over_runs(runs), tested
+            elif metric.over_cells is not None:
+                values[metric.name], values[f"{metric.name}_n"] = None, 0
             elif values[metric.name] is not None:
                 values[metric.name] = float(values[metric.name])
     evaluation = session.get_one(Evaluation, evaluation_id)
+    if varied_axes(evaluation) and found.get("all", {}).get("scored") == evaluation.questions:
+        from registry.results.cells import stored_axes  # and numpy
+
+        for name, (value, n) in stored_axes(session, evaluation, resamples=0).values.items():
+            found["all"][name], found["all"][f"{name}_n"] = value, n
     if design_of(evaluation) is not None:
         from registry.results.sampled import sampled_metrics  # and numpy
 

@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
+from registry.metrics.axes import AXES
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.prompting.variants import VARIANT_KINDS, stored_variants
 from registry.tables import Evaluation
 
 METHOD: Final = "repeated confidence interval"
@@ -57,6 +59,22 @@ def decided_with(metric: str) -> tuple[str, ...]:
         and averaging.decided is not None
         and metric in averaging.decided.by
     )
+
+
+def has_all_cells(evaluation: Evaluation) -> bool:
+    """Whether each question was to be asked in every combination of what the variants vary."""
+    if design_of(evaluation) is not None or stopping_of(evaluation) is not None:
+        return False
+    definition = stored_variants(evaluation.variant_set)
+    return definition.kind != "imported" and definition.sample is None
+
+
+def varied_axes(evaluation: Evaluation) -> frozenset[str]:
+    """The axes of AXES that the variants of an evaluation vary; empty where its answers tell of none."""
+    if not has_all_cells(evaluation):
+        return frozenset()
+    kinds = [factor.kind for factor in stored_variants(evaluation.variant_set).factors]
+    return frozenset(VARIANT_KINDS[kind].axis for kind in kinds if kind != "original") & frozenset(AXES)
 
 
 def asked_in_part(specification: Mapping[str, Any]) -> dict[str, str | None]:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.metrics.catalogue import QUESTION_METRICS
+from registry.results.cells import stored_axes
 from registry.results.designs import design_of
 from registry.results.sampled import sampled_metrics
 from registry.statistics.bootstrap import (
@@ -184,6 +185,11 @@ def intervals_together(session: Session, ids: Sequence[int]) -> dict[int, dict[s
             alike.append((scopes, [evaluation_id]))
     for scopes, members in alike:
         found |= _intervals_of_scopes(session, scopes, members)
+        for evaluation_id in members:
+            if len(scopes.get("all", ())) >= MINIMUM_QUESTIONS:
+                found[evaluation_id]["all"] |= stored_axes(
+                    session, session.get_one(Evaluation, evaluation_id)
+                ).intervals
     return found
 
 

@@ -14,12 +14,14 @@ import numpy as np
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from registry.metrics import METRICS, cora, npsq, permutation, probability, runs
+from registry.metrics import METRICS, axes, cora, npsq, permutation, probability, runs
 from registry.metrics.averaging import Runs, mean_of_defined
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, estimation_set
-from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
+from registry.prompting.products import TIMES
+from registry.prompting.variants import QuestionShape, VariantShown, stored_variants
+from registry.results.cells import OfAxes, stored_axes
 from registry.results.designs import design_of
 from registry.results.errata import Correction
 from registry.results.intervals import Array, base_metrics, question_values
@@ -46,6 +48,7 @@ _LOOKS_AT: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys((metric.name for metric in runs.METRICS), (_ORIGINAL, _OWN)),
     **dict.fromkeys((metric.name for metric in cora.METRICS), (_ORIGINAL, _SHOWN)),
     **dict.fromkeys((metric.name for metric in npsq.METRICS), (_ORIGINAL,)),
+    **dict.fromkeys((metric.name for metric in axes.METRICS), (_OWN,)),
     "pride_accuracy": (_ORIGINAL, _OWN),
     "accuracy": (_ORIGINAL,),
     **dict.fromkeys(_KEYLESS, ()),
@@ -73,6 +76,11 @@ class Rescored:
         found = answers_in_runs(self.session, self.evaluation, self.question_ids, self.correction)
         return runs_over(found)
 
+    @cached_property
+    def axes(self) -> OfAxes:
+        """What the axes do."""
+        return stored_axes(self.session, self.evaluation, self.correction)
+
     def metrics(self) -> dict[str, tuple[float | None, int]]:
         """Every metric's value, and over how many questions it is taken."""
         found: dict[str, tuple[float | None, int]] = {}
@@ -82,6 +90,8 @@ class Rescored:
             elif metric.over_runs is not None:
                 of_orders, tested = self._runs
                 found[name] = (metric.over_runs(of_orders), tested)
+            elif metric.over_cells is not None:
+                found[name] = self.axes.values.get(name, (None, 0))
             else:
                 base = np.stack([self.values[part] for part in base_metrics(name)])
                 both = base[:, ~np.isnan(base).any(axis=0)]
@@ -250,7 +260,7 @@ def _same_prompts(session: Session, evaluation: Evaluation, question: Question, 
     variant_set = evaluation.variant_set
     if variant_set.kind == "imported":
         return _imported(session, evaluation, question)
-    definition = VariantSetDefinition(variant_set.kind, variant_set.parameters)
+    definition = stored_variants(variant_set)
     before, after = (
         definition.variants(QuestionShape(question.external_id, question.n_options, key))
         for key in (question.answer, answer)
@@ -269,7 +279,8 @@ def _same_prompts(session: Session, evaluation: Evaluation, question: Question, 
 
 
 def _tested(variants: Sequence[VariantShown]) -> bool:
-    return len({(one.order, one.labels) for one in variants if one.question_shown}) > 1
+    shown = (one for one in variants if one.question_shown)
+    return len({(one.order, one.labels, one.template, one.paraphrase, one.noise) for one in shown}) > 1
 
 
 def _imported(session: Session, evaluation: Evaluation, question: Question) -> set[str]:
@@ -289,8 +300,9 @@ def _imported(session: Session, evaluation: Evaluation, question: Question) -> s
 def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, int]) -> dict[int, list[VariantOutcome]]:
     """Question to the outcomes of its prompts under another key."""
     ids, found = sorted(answers), dict[int, list[VariantOutcome]]()
-    relabelled = evaluation.variant_set.kind == "relabel"
-    marked = evaluation.variant_set.kind != "answer-moving"
+    kind = evaluation.variant_set.kind
+    marked = kind != "answer-moving"
+    worded = kind in ("wording", "noise", "paraphrase") or TIMES in kind
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
@@ -303,7 +315,11 @@ def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, in
         query = select(Prediction).where(Prediction.evaluation_id == evaluation.id, Prediction.question_id.in_(part))
         for row in session.scalars(query.order_by(Prediction.question_id, Prediction.variant)):
             # The labels tell apart what the view question_statistics takes for distinct prompts.
-            labels = str(row.variant) if relabelled else "=" if marked and row.unchanged else None
+            labels = "=" if marked and row.unchanged else None
+            if kind == "relabel":
+                labels = str(row.variant)
+            elif worded:
+                labels = row.prompt_digest or str(row.variant)
             found.setdefault(row.question_id, []).append(
                 VariantOutcome(
                     variant=row.variant,

@@ -42,10 +42,14 @@ DRAWS_AT_ONCE: Final = 4_000_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its 95 % interval over questions; None where it is undefined, or no interval is stated."""
+    """A value with its 95 % interval over questions; None where it is undefined, or no interval is stated.
+
+    samples: the value in each resample of the questions, shape (resamples,).
+    """
 
     value: float | None
     interval: Interval | None
+    samples: Floats
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,8 @@ def decompose(
     """The effects of each axis and the variance components of a balanced design.
 
     correct, answers: shape (questions, levels of the first axis, …); answers are ordinals of options, NO_ANSWER none.
-    An axis needs two levels, and components two questions. Raises MetricInputError for anything else.
+    resamples: 0 for values without intervals. An axis needs two levels, and components two questions. Raises
+    MetricInputError for anything else.
     """
     if correct.shape != answers.shape or correct.ndim < 2 or min(correct.shape) < 2:
         raise MetricInputError(
@@ -135,10 +140,12 @@ def decompose(
 
     own = values_of(columns.moments(np.ones((1, questions))))
     drawn = [values_of(columns.moments(counts)) for counts in _counts(questions, resamples, seed)]
-    samples = {key: np.concatenate([chunk[key] for chunk in drawn]) for key in own}
+    samples = {key: np.concatenate([np.empty(0), *(chunk[key] for chunk in drawn)]) for key in own}
 
     def estimate(name: str, key: object) -> Estimate:
-        return Estimate(float(own[name, key][0]), percentile_interval(samples[name, key], questions))
+        of_key = samples[name, key]
+        interval = percentile_interval(of_key, questions) if resamples else None
+        return Estimate(float(own[name, key][0]), interval, of_key)
 
     return Decomposition(
         accuracy=float(y.mean()),
@@ -203,14 +210,13 @@ def _answer_shares(correct: NDArray[np.bool_], answers: NDArray[np.int16], axis:
     right = np.moveaxis(correct, axis + 1, -1).reshape(lined.shape)
     steady = (lined == lined[..., :1]).all(axis=-1) & (lined[..., 0] != NO_ANSWER)
     number = lined.shape[-1]
-    equal = sum(
-        ((lined[..., one] == lined[..., other]) & (lined[..., one] != NO_ANSWER)).mean(axis=1)
-        for one, other in itertools.combinations(range(number), 2)
-    )
+    # Of n answers that are the same option n (n − 1) / 2 pairs are equal.
+    counts = [(lined == option).sum(axis=-1) for option in np.unique(lined).tolist() if option != NO_ANSWER]
+    equal = sum((count * (count - 1) / 2).mean(axis=1) for count in counts)
     return (
         1.0 - steady.mean(axis=1),
         right.all(axis=-1).mean(axis=1),
-        1.0 - np.asarray(equal, dtype=np.float64) / (number * (number - 1) / 2),
+        1.0 - np.broadcast_to(np.asarray(equal, dtype=np.float64), len(lined)) / (number * (number - 1) / 2),
     )
 
 

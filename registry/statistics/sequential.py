@@ -111,7 +111,9 @@ def score_interval(value: Floats, standard_error: Floats, questions: int, z: flo
     size = np.maximum(size, 1.0)
     centre = (v + z**2 / (2 * size)) / (1 + z**2 / size)
     half = z * np.sqrt(variance / size + z**2 / (4 * size**2)) / (1 + z**2 / size)
-    return np.clip(centre - half, 0.0, 1.0), np.clip(centre + half, 0.0, 1.0)
+    # Where every answer is wrong, or right, rounding must not leave out that value.
+    low, high = np.where(v == 0.0, 0.0, centre - half), np.where(v == 1.0, 1.0, centre + half)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
 def gathered(value: Floats, standard_error: Floats, questions: int, precision: float, confidence: float) -> Floats:

@@ -4,7 +4,6 @@ An evaluation under a product of variant kinds has an axis for each kind. Its se
 one more. What is computed: registry/statistics/axes.py.
 """
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -13,19 +12,16 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.errors import UsageError
-from registry.lookups import find_sealed, stands
+from registry.lookups import find_sealed, replicates_of
+from registry.metrics.axes import REPEATS
+from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
+from registry.results.designs import has_all_cells
 from registry.tables import Evaluation, Prediction, Question, Variant
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from registry.results.cells import Cell
     from registry.statistics.axes import Estimate
-
-REPEATS: Final = "repeats"
-Cell = tuple[int, ...]
-"""Ordinals within each factor of the variants and, where there are several, the place of the replicate."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +35,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was answered to each question in each cell: whether it is right, and the option.
+    """What was answered to each question in each cell: whether it is right.
 
     designed: how many cells each question has in the full design, asked or not.
     """
 
     evaluations: tuple[int, ...]
     axes: tuple[Axis, ...]
-    of_question: dict[int, dict[Cell, tuple[bool, int | None]]]
+    of_question: dict[int, dict["Cell", bool]]
     designed: dict[int, int]
-
-    def cells(self) -> tuple[frozenset[Cell], list[int]]:
-        """The cells that the most questions were asked in (if equal, the most cells), and these questions by id."""
-        asked: dict[frozenset[Cell], list[int]] = {}
-        for question_id, answers in sorted(self.of_question.items()):
-            asked.setdefault(frozenset(answers), []).append(question_id)
-        cells = max(asked, key=lambda cells: (len(asked[cells]), len(cells)))
-        return cells, asked[cells]
 
 
 def axes_document(session: Session, evaluation_id: int) -> dict[str, Any]:
@@ -66,54 +54,61 @@ def axes_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     Raises NotFoundError, QueueError for one that is not sealed, and UsageError where nothing was varied, or where not
     all cells were asked.
     """
+    from registry.results.cells import Asked, read_grid
     from registry.statistics.axes import component_sets, decompose
 
-    answers = answers_by_axis(session, evaluation_id)
-    cells, questions = answers.cells()
-    levels = [sorted({cell[place] for cell in cells}) for place in range(len(answers.axes))]
-    varied = [place for place, of_axis in enumerate(levels) if len(of_axis) > 1]
-    if not varied:
+    evaluation = find_sealed(session, evaluation_id)
+    definition = _variants(evaluation)
+    if definition.sample is not None:
+        whole = definition.name.rpartition(TIMES)[0]
+        raise UsageError(
+            f"evaluation {evaluation_id} was asked in a sample of the cells, and what each axis does needs all of "
+            f"them: submit it with --variants '{whole}'; what a sample tells: shuffleboard statistics wordings "
+            f"{evaluation_id}"
+        )
+    if not has_all_cells(evaluation):
+        raise UsageError(
+            f"evaluation {evaluation_id} did not ask all its questions in every variant, and what each axis does needs "
+            "that; submit it without --precision and --stop-when-decided"
+        )
+    replicates = replicates_of(session, evaluation_id)
+    grid = read_grid(session, [Asked(tuple(replicates))])
+    if grid is None or not grid.axes:
         raise UsageError(
             f"evaluation {evaluation_id} was asked in one variant, once; submit it with other --variants, such as "
             "'cyclic*wording', or with --replicate"
         )
-    if any(answers.designed[question_id] != len(cells) for question_id in questions):
+    if len(grid.question_ids) < 2:
         raise UsageError(
-            f"evaluation {evaluation_id} was asked in a sample of the cells; components need all of them: leave out "
-            "'*sample', or see: shuffleboard statistics wordings"
+            f"evaluation {evaluation_id}: only {len(grid.question_ids)} question was asked in these cells; ask more"
         )
-    if len(questions) < 2:
-        raise UsageError(
-            f"evaluation {evaluation_id}: only {len(questions)} question was asked in these cells; ask more"
-        )
-    correct, options = _arrays(answers, questions, levels)
-    shape = (len(questions), *(len(levels[place]) for place in varied))
-    found = decompose(correct.reshape(shape), options.reshape(shape))
-    axes = [answers.axes[place] for place in varied]
-    names = {chosen: " × ".join(axes[place].name for place in chosen) for chosen in component_sets(len(axes))}
+    found = decompose(grid.correct, grid.options)
+    names = {chosen: " × ".join(grid.axes[place] for place in chosen) for chosen in component_sets(len(grid.axes))}
     components = {
         " × ".join(filter(None, ("question" if with_questions else "", names[chosen]))): value
         for (chosen, with_questions), value in found.components.items()
     }
+    asked = session.get_one(Question, grid.question_ids[0])
+    axes = _axes(session, evaluation, {asked.n_options: _levels(definition, asked.n_options)}, replicates)
     return {
-        "evaluations": list(answers.evaluations),
-        "questions": len(questions),
-        "left_out": len(answers.of_question) - len(questions),
-        "cells": len(cells),
+        "evaluations": replicates,
+        "questions": len(grid.question_ids),
+        "left_out": grid.left_out,
+        "cells": grid.cells,
         "accuracy": found.accuracy,
         "axes": [
             {
-                "axis": axis.name,
-                "kind": axis.kind,
+                "axis": axes[place].name,
+                "kind": axes[place].kind,
                 "levels": [
-                    {"level": level, "name": axis.names.get(level, str(level)), "accuracy": accuracy}
-                    for level, accuracy in zip(levels[place], effect.accuracies, strict=True)
+                    {"level": level, "name": axes[place].names.get(level, str(level)), "accuracy": accuracy}
+                    for level, accuracy in zip(levels, effect.accuracies, strict=True)
                 ],
                 "lowest_accuracy": min(effect.accuracies),
                 "highest_accuracy": max(effect.accuracies),
                 **{name: _estimate(getattr(effect, name)) for name in ESTIMATES},
             }
-            for axis, place, effect in zip(axes, varied, found.effects, strict=True)
+            for place, levels, effect in zip(grid.places, grid.levels, found.effects, strict=True)
         ],
         "components": components,
         "resamples": found.resamples,
@@ -130,65 +125,56 @@ def _estimate(estimate: "Estimate") -> dict[str, Any]:
     return {"value": estimate.value, "interval": None if interval is None else [interval.low, interval.high]}
 
 
+def _variants(evaluation: Evaluation) -> VariantSetDefinition:
+    """What a sealed evaluation varied. Raises UsageError for orders that somebody else used."""
+    definition = stored_variants(evaluation.variant_set)
+    if definition.kind == "imported":
+        raise UsageError(
+            f"evaluation {evaluation.id} has orders that were recorded elsewhere, which are no axes; see: shuffleboard "
+            f"statistics noise {evaluation.id}"
+        )
+    return definition
+
+
 def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
     """The answers of an evaluation and of its replicates by cell: those of prompts that show the question.
 
     Raises NotFoundError, QueueError for one that is not sealed, UsageError for orders that somebody else used.
     """
     evaluation = find_sealed(session, evaluation_id)
-    definition = stored_variants(evaluation.variant_set)
+    definition = _variants(evaluation)
     replicates = replicates_of(session, evaluation_id)
-    if definition.kind == "imported":
-        raise UsageError(
-            f"evaluation {evaluation_id} has orders that were recorded elsewhere, which are no axes; see: shuffleboard "
-            f"statistics noise {evaluation_id}"
-        )
+    of = Prediction
     query = (
-        select(
-            Prediction.evaluation_id,
-            Prediction.question_id,
-            Prediction.variant,
-            Prediction.correct,
-            Prediction.chosen_option,
-            Question.n_options,
-        )
-        .join(Question, Question.id == Prediction.question_id)
-        .where(Prediction.evaluation_id.in_(replicates), Prediction.question_shown)
+        select(of.evaluation_id, of.question_id, of.variant, of.correct, Question.n_options)
+        .join(Question, Question.id == of.question_id)
+        .where(of.evaluation_id.in_(replicates), of.question_shown)
         .execution_options(yield_per=10_000)
     )
     place_of = {number: place for place, number in enumerate(replicates)}
-    levels: dict[int, dict[int, Cell]] = {}
-    found: dict[int, dict[Cell, tuple[bool, int | None]]] = {}
+    levels: dict[int, Mapping[int, Cell]] = {}
+    found: dict[int, dict[Cell, bool]] = {}
     designed: dict[int, int] = {}
     for row in session.execute(query):
         if row.n_options not in levels:
-            levels[row.n_options] = _levels(session, definition, row)
+            levels[row.n_options] = _levels(definition, row.n_options)
         cell = (*levels[row.n_options][row.variant], place_of[row.evaluation_id])
-        found.setdefault(row.question_id, {})[cell] = (row.correct, row.chosen_option)
+        found.setdefault(row.question_id, {})[cell] = row.correct
         designed[row.question_id] = len(levels[row.n_options]) * len(replicates)
-    axes = [*_axes(session, evaluation, definition, levels), Axis(REPEATS, None, dict(enumerate(map(str, replicates))))]
+    axes = _axes(session, evaluation, levels, replicates)
     return Answers(tuple(replicates), tuple(axes), found, designed)
 
 
-def replicates_of(session: Session, evaluation_id: int) -> list[int]:
-    """A sealed evaluation and its sealed replicates that stand, the oldest first."""
-    evaluation = session.get_one(Evaluation, evaluation_id)
-    same = select(Evaluation.id).where(
-        Evaluation.specification_digest == evaluation.specification_digest, Evaluation.seal.is_not(None), stands()
-    )
-    return sorted({evaluation.id, *session.scalars(same)})
-
-
-def _levels(session: Session, definition: VariantSetDefinition, row: Any) -> dict[int, Cell]:
+def _levels(definition: VariantSetDefinition, n_options: int) -> Mapping[int, "Cell"]:
     """Ordinal of a variant to its ordinals within the factors, for questions with so many options."""
-    question = session.get_one(Question, row.question_id)
-    return definition.levels(QuestionShape(question.external_id, row.n_options, question.answer))
+    return definition.levels(QuestionShape("", n_options, 0))
 
 
 def _axes(
-    session: Session, evaluation: Evaluation, definition: VariantSetDefinition, levels: Mapping[int, Mapping[int, Cell]]
+    session: Session, evaluation: Evaluation, levels: Mapping[int, Mapping[int, "Cell"]], replicates: Sequence[int]
 ) -> list[Axis]:
-    """The axes of the variants, with the names under which their levels were stored."""
+    """The axes of the variants, with the names under which their levels were stored, and that of the replicates."""
+    definition = stored_variants(evaluation.variant_set)
     stored = {
         (n_options, ordinal): name
         for n_options, ordinal, name in session.execute(
@@ -206,20 +192,4 @@ def _axes(
                 if len(parts) == len(definition.factors):
                     names.setdefault(cell[place], parts[place])
         found.append(Axis(name, factor.kind, names))
-    return found
-
-
-def _arrays(
-    answers: Answers, questions: Sequence[int], levels: Sequence[Sequence[int]]
-) -> "tuple[NDArray[np.bool_], NDArray[np.int16]]":
-    """Whether each answer is right, and the options, shape (questions, levels of each axis …)."""
-    import numpy as np
-
-    from registry.statistics.axes import NO_ANSWER
-
-    cells = list(itertools.product(*levels))
-    rows = [[answers.of_question[question_id][cell] for cell in cells] for question_id in questions]
-    shape = (len(questions), *map(len, levels))
-    correct = np.array([[right for right, _ in row] for row in rows], dtype=np.bool_)
-    options = np.array([[NO_ANSWER if option is None else option for _, option in row] for row in rows], dtype=np.int16)
-    return correct.reshape(shape), options.reshape(shape)
+    return [*found, Axis(REPEATS, None, dict(enumerate(map(str, replicates))))]

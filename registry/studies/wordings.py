@@ -89,7 +89,7 @@ def _counts(answers: Answers, place: int) -> "tuple[list[int], NDArray[np.float6
     number_of = {level: number for number, level in enumerate(levels)}
     right, asked = np.zeros((2, len(chosen), len(levels)))
     for row, given in enumerate(chosen):
-        for cell, (correct, _) in given.items():
+        for cell, correct in given.items():
             asked[row, number_of[cell[place]]] += 1
             right[row, number_of[cell[place]]] += correct
     return levels, right, asked, cells

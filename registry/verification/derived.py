@@ -16,7 +16,7 @@ from registry.prompting.variants import stored_variants
 from registry.proof.seal import interval_columns
 from registry.queue.shards import prompts_of
 from registry.results.asked import asked
-from registry.results.computed import computed_metrics
+from registry.results.computed import computed_metrics, is_stored
 from registry.results.designs import design_of
 from registry.results.errata import is_of_errata
 from registry.results.intervals import evaluation_intervals
@@ -261,7 +261,9 @@ def check_metrics(session: Session, evaluation_id: int, found: Findings) -> None
     }
     intervals = evaluation_intervals(session, evaluation_id)
     for scope, values in computed_metrics(session, evaluation_id).items():
-        for name in METRICS:
+        for name, metric in METRICS.items():
+            if not is_stored(metric, scope):
+                continue
             computed = {
                 "value": values[name],
                 "n": values[f"{name}_n"],

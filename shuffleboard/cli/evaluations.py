@@ -159,18 +159,19 @@ def _precision(asked: dict[str, Any]) -> dict[str, Any]:
             listed = ", ".join("--" + name.replace("_", "-") for name in given)
             raise UsageError(f"{listed} without --precision; give the precision that is wanted, such as 0.02")
         return {}
-    if better_than is not None and until_tier is not None:
-        raise UsageError("--better-than and --until-tier ask for different things; use one of them")
     until = None
     if better_than is not None or until_tier is not None:
-        from registry.boards import bounds
+        from registry.boards.bounds import ends_at
 
-        of = (asked["benchmarks"][0], asked["variants"], given.get("metric", "accuracy"))
         with read_session(engine_of(settings_of())) as session:
-            if better_than is not None:
-                until = bounds.better_than(session, better_than, *of)
-            else:
-                until = bounds.tier_known(session, until_tier, *of)
+            until = ends_at(
+                session,
+                better=better_than,
+                tier_of=until_tier,
+                benchmark=asked["benchmarks"][0],
+                variants=asked["variants"],
+                metric=given.get("metric", "accuracy"),
+            )
     return {"precision": PrecisionRequest(precision, **given, history=history, until=until)}
 
 

@@ -70,6 +70,7 @@ TABLE = {
     ("POST", "/api/v1/evaluations/import"): "maintain",
     ("GET", "/api/v1/evaluations/<evaluation_id>"): "read",
     ("POST", "/api/v1/evaluations/<evaluation_id>/cancel"): "maintain",
+    ("POST", "/api/v1/evaluations/<evaluation_id>/complete"): "maintain",
     ("GET", "/api/v1/evaluations/<evaluation_id>/metrics"): "read",
     ("POST", "/api/v1/evaluations/<evaluation_id>/pause"): "maintain",
     ("GET", "/api/v1/evaluations/<evaluation_id>/predictions"): "read",

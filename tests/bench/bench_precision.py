@@ -4,6 +4,9 @@ Real answers are asked again in thousands of drawn orders, as an evaluation with
 run's last interval is compared with the value over all questions. Accuracy: 26 models on the 12,032 questions of
 MMLU-Pro. Average and worst accuracy: two models' twelve orders of the 1,273 questions of MedQA; and, for history, the
 26 models with three more orders simulated around their real answers.
+
+With --registry URL the answers are those of a registry instead: of every sealed evaluation of all questions in all
+rotations or all orders.
 """
 
 import argparse
@@ -18,7 +21,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sqlalchemy import select
 
+from registry.db import make_engine, read_session
+from registry.results.intervals import question_values
 from registry.statistics.sequential import INFORMATION, MINIMUM_SAMPLE, critical_values, gathered, score_interval
 from registry.statistics.stopping import (
     fluctuation_stopped,
@@ -35,6 +41,7 @@ from registry.statistics.survey import (
     frame_by_subject,
     smallest_share,
 )
+from registry.tables import Evaluation, EvaluationQuestion, Question, VariantSet
 
 Floats = NDArray[np.float64]
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -228,6 +235,27 @@ def row(answers: Answers, precision: float, replays: int, *, history: bool) -> s
     )
 
 
+def of_registry(url: str) -> Iterator[tuple[str, Answers]]:
+    """What is replayed, and the values of every question, of each sealed evaluation in all rotations or orders."""
+    engine = make_engine(url)
+    with read_session(engine) as session:
+        query = (
+            select(Evaluation)
+            .join(VariantSet, VariantSet.id == Evaluation.variant_set_id)
+            .where(Evaluation.seal.is_not(None), VariantSet.kind.in_(("cyclic", "full")))
+            .where(Evaluation.sampled_for.is_(None), Evaluation.stopped_for.is_(None))
+        )
+        for evaluation in session.scalars(query.order_by(Evaluation.id)):
+            of_evaluation = select(Question.id, Question.subject).join(
+                EvaluationQuestion, EvaluationQuestion.question_id == Question.id
+            )
+            asked = session.execute(of_evaluation.where(EvaluationQuestion.evaluation_id == evaluation.id)).all()
+            values = question_values(session, evaluation.id, [row.id for row in asked])
+            name = f"{evaluation.model_revision.model.name}, {evaluation.variant_set.name}, {len(asked)} questions"
+            for metric in ("accuracy", *_ORDERS):
+                yield f"{name}, {metric}", Answers(values[metric][:, None], [row.subject for row in asked])
+
+
 def stopping() -> Iterator[str]:
     """Prompts that exact stopping asks of two models' twelve orders, each in the order learnt from the other."""
     names = ("Mistral-7B-Instruct", "medalpaca-7b")
@@ -245,9 +273,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("replays", type=int, nargs="?", default=REPLAYS)
     parser.add_argument("--only", default="", help="only settings whose line begins with this text")
+    parser.add_argument("--registry", help="database whose evaluations are replayed instead")
     given = parser.parse_args()
     print("| Answers | History | Precision | Replays | Fixed sample | Asked | Models | Covered | At every look |")
     print("|---|---|---|---|---|---|---|---|---|")
+    if given.registry is not None:
+        for name, answers in of_registry(given.registry):
+            for precision in PRECISIONS:
+                print(
+                    f"| {name} | no | {precision:g} {row(answers, precision, given.replays, history=False)}", flush=True
+                )
+        return
     settings = [
         ("MMLU-Pro, accuracy", mmlu_pro, True),
         *((f"MedQA, {metric}", lambda metric=metric: medqa(metric), False) for metric in _ORDERS),

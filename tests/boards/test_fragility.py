@@ -9,8 +9,10 @@ from registry.boards.fragility import (
     RIGHT,
     Otherwise,
     TaskValues,
+    TiersWithoutOrders,
     WithoutOrders,
     fewest_orders,
+    fewest_orders_of_tiers,
     fewest_questions,
     otherwise,
     without_models,
@@ -120,6 +122,17 @@ def test_the_fewest_orders_without_which_another_model_is_first():
     assert fewest_orders([shaky, steady], "average_accuracy", "higher") == WithoutOrders((0, 1), (0, 1), 4, 2)
     same = fewest_orders([steady, [in_orders("wwww", "wwww", "wwww", "wwww")]], "worst_accuracy", "higher")
     assert same == WithoutOrders((), (), 4, 2)
+
+
+def test_the_fewest_orders_without_which_tiers_change():
+    # Over all four orders the steady model is better in 40 of 80 questions; without the last order it is in none.
+    shaky = [in_orders(*["RRRw"] * 40, *["wwww"] * 40)]
+    steady = [in_orders(*["RRRR"] * 40, *["wwww"] * 40)]
+    found = fewest_orders_of_tiers([steady, shaky], "worst_accuracy", "higher")
+    assert found == TiersWithoutOrders((3,), 2, 4, 1)
+    same = fewest_orders_of_tiers([steady, steady], "worst_accuracy", "higher")
+    assert same == TiersWithoutOrders((), 0, 4, 2)
+    assert fewest_orders_of_tiers([[in_orders("RRRR")], [in_orders("wwww")]], "worst_accuracy", "higher") is None
 
 
 def test_a_missing_answer_equals_none_and_a_question_keeps_two_orders():

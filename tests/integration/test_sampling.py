@@ -233,7 +233,7 @@ def test_its_page_shows_the_interval_narrow_and_is_followed_while_it_runs(
         assert held is not None
         assert finish(engine, held)
     running = page()
-    assert "Sampled to ±4 points" in running
+    assert "Accuracy, sampled to ±4 points" in running
     assert "data-follow" in running
     score_all(engine, evaluation_id)
     found = found_in(engine, evaluation_id)
@@ -287,20 +287,22 @@ def test_a_board_marks_estimates_and_ranks_them_by_their_interval_alone_unless_i
 
 
 @pytest.mark.one_engine
-def test_it_ends_as_soon_as_it_is_known_which_of_two_models_is_better(
+def test_it_ends_as_soon_as_it_is_known_which_of_two_models_is_better_or_which_tier_it_is_in(
     database: str, engine: Engine, tmp_path: Path
 ) -> None:
     plain = queue_sampled(engine, tmp_path, questions=400)
     score_all(engine, plain)
-    other = FakeScorer()
-    other.logprobs = lambda prompt: [  # type: ignore[method-assign]
-        -0.1 if label.strip() == "ABCD"[int(prompt.text.split("number ")[1].split("?")[0]) % 4] else -3.0
-        for label in prompt.continuations
-    ]
-    with write_session(engine) as session:
-        add_model(session, "perfect")
-        whole = submit(session, EvaluationRequest(model="perfect", benchmark="sampled", variants="original"))[0].id
-    score_all(engine, whole, other)
+    # One model knows the key of every question, the other chooses the option after it.
+    for model, off in (("perfect", 0), ("hopeless", 1)):
+        other = FakeScorer()
+        other.logprobs = lambda prompt, off=off: [  # type: ignore[method-assign,misc]
+            -0.1 if label.strip() == "ABCD"[(int(prompt.text.split("number ")[1].split("?")[0]) + off) % 4] else -3.0
+            for label in prompt.continuations
+        ]
+        with write_session(engine) as session:
+            add_model(session, model)
+            whole = submit(session, EvaluationRequest(model=model, benchmark="sampled", variants="original"))[0].id
+        score_all(engine, whole, other)
     asked = ("--model", "fake", "--benchmark", "sampled", "--variants", "original", "--precision", 0.04)
     refused = shuffleboard("evaluations", "submit", *asked, "--better-than", "fake", status=1, database_url=database)
     assert "has no accuracy over all questions" in refused.stderr
@@ -310,5 +312,24 @@ def test_it_ends_as_soon_as_it_is_known_which_of_two_models_is_better(
     assert (sample["until"], sample["decided"]) == ("it is known whether it is better than perfect@1", True)
     assert sample["looks"][-1]["high"] < 1.0
     assert sample["asked"] < found_in(engine, plain).asked
+    # The same until its tier is known: above the second, which begins at 0, or in it.
+    with write_session(engine) as session:
+        import_suite(session, SuiteDefinition(name="one", variants=("original",), tasks=[{"benchmarks": ("sampled",)}]))
+        import_board(session, BoardDefinition(name="tiers", suite="one", columns=("accuracy@original",)))
+    refresh_boards(engine)
+    both = ("--better-than", "perfect", "--until-tier", "tiers")
+    for given, why in (
+        (both, "ask for one of them"),
+        (("--metric", "prob_mass", *both[2:]), "a tier can be waited for in a column prob_mass@original"),
+    ):
+        refused = shuffleboard("evaluations", "submit", *asked, *given, status=2, database_url=database)
+        assert why in refused.stderr
+    tiered = shuffleboard_json("evaluations", "submit", *asked, *both[2:], database_url=database)["evaluation"]
+    score_all(engine, tiered)
+    known = shuffleboard_json("metrics", tiered, database_url=database)["sample"]
+    assert (known["until"], known["decided"]) == ("its tier on the board tiers is known", True)
+    assert known["looks"][-1]["low"] > 0.0
+    assert known["asked"] < found_in(engine, plain).asked
     with read_session(engine) as session:
-        assert verify_evaluation(session, found["evaluation"])["problems"] == []
+        for number in (found["evaluation"], tiered):
+            assert verify_evaluation(session, number)["problems"] == []

@@ -13,7 +13,6 @@ from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.prompting.labels import LETTERS
 from registry.studies.wordings import consistency_document
 from registry.tables import Prediction
-from shuffleboard.packaged import SAMPLES
 from tests.bench.prompts import ROOT
 from tests.outputs.conftest import four_options, registries, registry
 
@@ -107,7 +106,7 @@ def test_the_harness_takes_the_option_that_changed_places_for_the_right_one(regi
 
 REAL = {
     "mmlu_pro": (RECORDED / "mmlu-pro.jsonl.gz", 12),
-    "agi_eval": (SAMPLES / "csqa.jsonl", 12),  # of AGIEval's shape: up to five options
+    "agi_eval": (ROOT / "tests" / "data" / "agieval.jsonl", 12),
 }
 
 

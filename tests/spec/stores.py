@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 
 from registry.db import write_session
 from registry.digests import sha256_text
-from registry.metrics import METRICS
 from registry.metrics.catalogue import QUESTION_METRICS
 from registry.prompting.protocols import protocol_definition, store_protocol
 from registry.prompting.variants import VariantShown, parse_variants
@@ -33,7 +32,7 @@ from registry.tables import (
     Shard,
     VariantSet,
 )
-from tests.spec.tables import INSERTED, Answers, Case, same
+from tests.spec.tables import INSERTED, METRICS, Answers, Case, same
 
 _SERIAL = count()
 

@@ -5,8 +5,7 @@ m₁ is the option chosen under the first order of the set R, a the right one.
 
 import pytest
 
-from registry.metrics import METRICS
-from tests.spec.tables import hits
+from tests.spec.tables import METRICS, hits
 
 EXAMPLE_E = """
     question | variant | order   | chosen | answer

@@ -5,11 +5,21 @@ import math
 
 import numpy as np
 import pytest
+from sqlalchemy import text
 
-from registry.db import read_session
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.reading import snapshot_as_of
+from registry.boards.snapshots import refresh_boards
+from registry.boards.standings import board_standings
+from registry.boards.store import import_board, import_suite
+from registry.boards.unranked import unranked
+from registry.db import read_session, write_session
 from registry.errors import MetricInputError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.metrics import METRICS, VariantOutcome
 from registry.prompting.variants import QuestionShape, parse_variants
+from registry.results.cells import STATED
+from registry.results.reports import evaluation_metrics
 from registry.statistics.axes import NO_ANSWER, component_sets, decompose
 from registry.statistics.quantiles import LEVELS, quantile_of, wording_quantiles
 from registry.studies.axes import axes_document
@@ -63,6 +73,38 @@ def test_components_are_those_of_the_analysis_of_variance():
             if factors <= larger
         ) / math.prod(size for name, size in sizes.items() if name not in factors)
         assert value == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("levels", [(4,), (3, 4), (3, 2, 2)])
+def test_the_arrays_say_of_an_axis_what_its_metrics_are_defined_as(levels):
+    correct, answers = design(questions=7, levels=levels)
+    answers[2, 1], correct[2, 1] = NO_ANSWER, False
+    axes = ("order", "wording", "noise")[: len(levels)]
+    questions = [
+        [
+            VariantOutcome(
+                number,
+                None if options[cell] == NO_ANSWER else int(options[cell]),
+                0,
+                levels=dict(zip(axes, cell, strict=True)),
+            )
+            for number, cell in enumerate(np.ndindex(levels))
+        ]
+        for options in answers
+    ]
+    effects = dict(zip(axes, decompose(correct, answers, resamples=0).effects, strict=True))
+    for name, metric in METRICS.items():
+        of = metric.over_cells
+        if of is not None and of.axis in axes:
+            attribute, factor = STATED[of.kind]
+            value = factor * getattr(effects[of.axis], attribute).value
+            assert metric.over_questions(questions) == (pytest.approx(value, abs=1e-9), 7), name
+        elif of is not None:
+            assert metric.over_questions(questions) == (None, 0), name
+    # Questions in other cells do not count; a design that lacks a cell tells nothing.
+    assert METRICS["order_moves"].over_questions([*questions, questions[0][:1]])[1] == 7
+    if len(levels) > 1:
+        assert METRICS["order_moves"].over_questions([question[1:] for question in questions]) == (None, 0)
 
 
 def test_what_an_axis_does_is_counted_while_all_else_stays():
@@ -181,6 +223,49 @@ def test_an_evaluation_under_a_product_has_the_axes_of_its_factors(registry, pro
     assert wording["moves"]["interval"][0] < wording["moves"]["value"] < wording["moves"]["interval"][1]
     assert (wording["fluctuation_rate"]["value"], wording["worst_accuracy"]["value"]) == (0.5, 0.5)
     assert (document["questions"], document["left_out"], document["cells"]) == (40, 0, 12)
+    with read_session(registry.engine) as session:
+        report = evaluation_metrics(session, product)
+        reasons = dict(
+            session.execute(text("SELECT metric, reason FROM evaluation_metrics WHERE metric LIKE '%_moves'")).all()
+        )
+    assert report["metrics"]["wording_moves"] == pytest.approx(100 * wording["moves"]["value"])
+    assert report["intervals"]["wording_moves"] == pytest.approx(
+        [100 * end for end in wording["moves"]["interval"]], abs=1
+    )
+    assert report["metrics"]["order_moves"] == 0.0
+    assert report["undefined"]["noise_moves"].startswith("Moved by noise needs variants that vary it")
+    assert report["undefined"]["repeats_moves"].startswith("Moved by asking again is told by replicates")
+    assert reasons == {
+        "order_moves": None,
+        "wording_moves": None,
+        "noise_moves": "the variants do not vary it, or not in every combination with what else they vary",
+    }
+
+
+@pytest.mark.one_engine
+def test_a_board_says_by_how_much_order_wording_and_asking_again_move_a_model(registry, product):
+    variants = "cyclic*wording:templates=0-2"
+    recorded(
+        registry, variants, lambda number, variant: by_wording(number, variant) if number % 3 else {"position": None}
+    )
+    with write_session(registry.engine) as session:
+        import_suite(session, SuiteDefinition(name="s", variants=(variants,), tasks=[{"benchmarks": ("b",)}]))
+        columns = tuple(f"{axis}_moves@{variants}" for axis in ("order", "wording", "noise", "repeats"))
+        board, _ = import_board(session, BoardDefinition(name="axes", suite="s", columns=columns))
+        (row,) = board_standings(session, board).rows
+        order, wording, noise, repeats = (row.standings[column] for column in columns)
+        document = axes_document(session, product)
+    refresh_boards(registry.engine)
+    with read_session(registry.engine) as session:
+        reasons = {item["column"]: item["reason"] for item in unranked(session, snapshot_as_of(session, "axes"))}
+    assert (order.value, noise.value) == (0.0, None)
+    assert reasons.keys() == {columns[2]}
+    assert "needs variants that vary it" in reasons[columns[2]]
+    # The newest replicate stands on the board; both of them tell what asking again does.
+    assert repeats.value == pytest.approx(100 * document["axes"][-1]["moves"]["value"])
+    assert repeats.interval[0] < repeats.value < repeats.interval[1]
+    assert (wording.n, wording.rank) == (40, 1)
+    assert wording.interval[0] < wording.value < wording.interval[1]
 
 
 @pytest.mark.one_engine
@@ -202,8 +287,6 @@ def test_other_words_make_other_prompts_so_that_wordings_are_tested(registry):
     registry.benchmark("b", QUESTIONS)
     evaluation_id = recorded(registry, "wording:templates=0-2", by_wording)
     with read_session(registry.engine) as session:
-        from registry.results.reports import evaluation_metrics
-
         document = evaluation_metrics(session, evaluation_id)
         assert document["distinct_prompts"] == {"min": 3, "max": 3}
         assert document["metrics"]["worst_accuracy"] == 0.5

@@ -39,6 +39,10 @@ def test_an_interval_has_a_length_where_every_answer_was_right():
     low, high = score_interval(np.array([1.0, 0.0]), np.zeros(2), 100, 1.96)
     assert low[0] == pytest.approx(100 / (100 + 1.96**2))
     assert high.tolist() == pytest.approx([1.0, 1.96**2 / (100 + 1.96**2)])
+    # Whatever the rounding: of these sizes some had an end of 10⁻¹⁸.
+    for questions in range(100, 300):
+        low, high = score_interval(np.array([1.0, 0.0]), np.zeros(2), questions, 3.0)
+        assert (high[0], low[1]) == (1.0, 0.0)
 
 
 def test_every_beginning_of_the_order_holds_each_subject_in_its_proportion():

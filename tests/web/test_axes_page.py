@@ -3,6 +3,7 @@
 import pytest
 
 from registry.db import read_session
+from registry.errors import VariantError
 from registry.verification import verify_evaluation
 from tests.web.seed import evaluate
 from tests.web.test_pages import text_of
@@ -43,6 +44,11 @@ def test_a_sample_of_the_cells_has_estimates_and_no_axes(own):
     assert document["axes"] is None
     assert (document["wordings"]["exact"], document["wordings"]["asked_share"]) == (False, 0.4)
     assert "Estimated from 40.0 % of the cells" in text_of(own.client.get(f"/evaluations/{evaluation_id}"))
+
+
+def test_a_sample_that_is_all_cells_of_every_question_is_refused(own):
+    with pytest.raises(VariantError, match="no question has more than 5 cells"):
+        evaluate(own.engine, "alpha", "capitals", by_wording, variants="wording:templates=0-4*sample:cells=400")
 
 
 def test_orders_alone_have_neither(own):

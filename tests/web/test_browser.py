@@ -132,8 +132,11 @@ def test_progress_moves_without_a_reload(chromium, address):
     base, seeded = address
     with page(chromium) as opened:
         opened.goto(f"{base}/evaluations/{seeded.evaluations['slow']}")
-        opened.evaluate("document.querySelector('[data-field=prompts_done]').textContent = '?'")
+        for field in ("prompts_done", "prompts", "shards"):
+            opened.evaluate("name => document.querySelector(`[data-field=${name}]`).textContent = '?'", field)
         expect(opened.locator("[data-field=prompts_done]")).to_have_text("16")
+        for field in ("prompts", "shards"):
+            expect(opened.locator(f"[data-field={field}]")).not_to_have_text("?")
 
 
 def test_an_evaluation_shows_its_charts_at_once_and_its_questions_as_cards_on_a_phone(chromium, address):

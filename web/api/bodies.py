@@ -118,6 +118,10 @@ class VisibilityBody(_Body):
     version: Name | None = None
 
 
+OF_PRECISION: Final = ("metric", "confidence", "max_questions", "better_than", "until_tier")
+"""What an evaluation with a stated precision may say besides."""
+
+
 class EvaluationBody(_Body):
     """What is to be evaluated: a benchmark under variants, or all that a suite or a board lacks of the model."""
 
@@ -143,6 +147,24 @@ class EvaluationBody(_Body):
         Word | None,
         Field(description="Ask each question only until this is decided: worst_accuracy, fluctuation_rate."),
     ] = None
+    precision: Annotated[
+        float | None,
+        Field(description="Ask only as many questions as it takes to know a metric to within ± this, such as 0.02."),
+    ] = None
+    metric: Annotated[Word | None, Field(description="What the precision is of. Default: accuracy.")] = None
+    confidence: Annotated[
+        float | None, Field(description="How sure the interval is to hold the value. Default: 0.95.")
+    ] = None
+    max_questions: Annotated[
+        int | None, Field(ge=1, le=MAX_INTEGER, description="With precision: stop there, however wide the interval is.")
+    ] = None
+    better_than: Annotated[
+        Reference | None,
+        Field(description="With precision: stop once it is known which of it and this model is better."),
+    ] = None
+    until_tier: Annotated[
+        Reference | None, Field(description="With precision: stop as soon as its tier on this board is known.")
+    ] = None
     budget: Budget | None = None
 
     @model_validator(mode="after")
@@ -152,7 +174,7 @@ class EvaluationBody(_Body):
             message = "give one of benchmark, suite and board"
             raise ValueError(message)
         of_questions = ("limit", "options", "subjects")
-        of_benchmarks = ("variants", "protocol", "shots", *of_questions, "replicate", "stop_when_decided")
+        of_benchmarks = ("variants", "protocol", "shots", *of_questions, "replicate", "stop_when_decided", "precision")
         extra = [key for key in of_benchmarks if getattr(self, key) not in (None, [], False)]
         if given == ["suite"]:
             extra = [key for key in extra if key != "limit"]
@@ -161,6 +183,10 @@ class EvaluationBody(_Body):
             raise ValueError(message)
         if given == ["benchmark"] and self.variants is None:
             message = "a benchmark is asked under variants; give them, such as cyclic"
+            raise ValueError(message)
+        without = [key for key in OF_PRECISION if getattr(self, key) is not None]
+        if self.precision is None and without:
+            message = f"{', '.join(without)} without precision; give the precision that is wanted, such as 0.02"
             raise ValueError(message)
         if given != ["suite"] and self.benchmarks:
             message = "benchmarks are what a suite's * stands for; leave them out"

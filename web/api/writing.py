@@ -19,7 +19,8 @@ from registry.names import split_reference
 from registry.people import accounts
 from registry.providers.budgets import set_budget
 from registry.queue.estimate import Plan, estimates
-from registry.queue.evaluations import move
+from registry.queue.evaluations import move, submit_rest
+from registry.queue.sampling import PrecisionRequest
 from registry.results.errata import TREATMENTS
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
@@ -182,9 +183,29 @@ def change_visibility(benchmark: BenchmarkName, body: bodies.VisibilityBody) -> 
 
 def _plan(body: bodies.EvaluationBody) -> Plan:
     """What queues all that a body asks for."""
-    asked = body.model_dump(exclude={"benchmark", "benchmarks", "options", "budget"})
+    apart = {"benchmark", "benchmarks", "options", "budget", "precision", *bodies.OF_PRECISION}
+    asked = body.model_dump(exclude=apart)
     benchmarks = body.benchmarks if body.benchmark is None else [body.benchmark]
-    return plan_of(**asked, benchmarks=benchmarks, n_options=body.options, requester=viewer().name)
+    return plan_of(
+        **asked, benchmarks=benchmarks, n_options=body.options, precision=_precision(body), requester=viewer().name
+    )
+
+
+def _precision(body: bodies.EvaluationBody) -> PrecisionRequest | None:
+    if body.precision is None:
+        return None
+    from registry.boards.bounds import ends_at
+
+    given = body.model_dump(include={"metric", "confidence", "max_questions"}, exclude_none=True)
+    until = ends_at(
+        session(),
+        better=body.better_than,
+        tier_of=body.until_tier,
+        benchmark=body.benchmark or "",
+        variants=body.variants or "",
+        metric=body.metric or "accuracy",
+    )
+    return PrecisionRequest(body.precision, **given, until=until)
 
 
 @change(
@@ -292,6 +313,27 @@ def cancel_evaluation(evaluation_id: EvaluationId) -> Response:
 def retry_evaluation(evaluation_id: EvaluationId) -> Response:
     """Queues the parked and cancelled shards of an evaluation again."""
     return _move(evaluation_id, "retry")
+
+
+@change(
+    "POST",
+    "/evaluations/<evaluation_id>/complete",
+    documents.AskedEvaluations,
+    tag="results",
+    scope="maintain",
+    statuses={201: "Queued.", 200: "It is there already."},
+    conflicts=True,
+)
+def complete_evaluation(evaluation_id: EvaluationId) -> Response:
+    """Queues what an evaluation left out, all questions in every variant, as an evaluation of its own.
+
+    What it found stays as it is; what the same engine has scored is copied.
+    """
+    with write_session(engine()) as database:
+        found, new = submit_rest(database, evaluation_id, requester=viewer().name)
+        audited(database, "evaluation.complete", str(evaluation_id), evaluation=found.id, new=new)
+        number = found.id
+    return answer({"evaluations": [number], "new": [number] if new else []}, status=201 if new else 200)
 
 
 class OutputsQuery(Query):

@@ -82,7 +82,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         all_questions={name: item["value"] for name, item in over_all.items()} | {"chance": row["chance"]},
         treatments=TREATMENTS,
         verdict=verdicts.of_evaluation(row, over_all, noise) if row["complete"] else None,
-        headlines=_headlines(over_all),
+        headlines=_headlines(over_all, row["sampled_for"] or row["stopped_for"]),
         under_errata=_under_errata(row, scopes) if row["complete"] else None,
         families=_families(by_scope),
         opened=parameters.choice(request.args, "open", ("all", *(family.key for family in FAMILIES)), ""),
@@ -135,14 +135,17 @@ def _under_errata(row: Row, scopes: Sequence[Row]) -> Row | None:
     }
 
 
-def _headlines(over_all: Mapping[str, Row]) -> list[str]:
-    """The five metrics that are stated first: the headline ones, where they are undefined others that are not."""
+def _headlines(over_all: Mapping[str, Row], asked_for: str | None) -> list[str]:
+    """The five metrics that are stated first: the one that was asked for, then the headline ones, or others defined."""
     defined = [name for name, item in over_all.items() if item["value"] is not None]
-    first: list[str] = [name for name in parameters.DEFAULT_METRICS if name in defined]
+    first: list[str] = [name for name in parameters.DEFAULT_METRICS if name in defined and name != asked_for]
+    if asked_for is not None:
+        first.insert(0, asked_for)
     chosen = [*first, *(name for name in STAND_INS if name in defined)][:HEADLINES]
-    undefined = [name for name in parameters.DEFAULT_METRICS if name not in defined]
+    undefined = [name for name in parameters.DEFAULT_METRICS if name not in {*defined, asked_for}]
     chosen += undefined[: HEADLINES - len(chosen)]
-    return [name for name in METRICS if name in chosen]
+    shown = [name for name in METRICS if name in chosen]
+    return sorted(shown, key=lambda name: name != asked_for)
 
 
 def _families(by_scope: Mapping[str, Mapping[str, Row]]) -> list[Row]:

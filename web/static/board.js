@@ -111,8 +111,10 @@ async function poll(element, pause) {
     const progress = await response.json();
     for (const field of element.querySelectorAll("[data-field]")) {
       const key = field.dataset.field;
-      if (key === "bar") field.value = progress.prompts_done;
-      else field.textContent = (shown[key] ?? grouped)(progress[key]);
+      if (key === "bar") {
+        field.max = progress.prompts; // batches and rounds are queued as it goes
+        field.value = progress.prompts_done;
+      } else field.textContent = (shown[key] ?? grouped)(progress[key]);
     }
     const waits = progress.waits.map((wait) => wait.kind).join(" ");
     if (progress.state !== element.dataset.state || waits !== element.dataset.waits) {

@@ -22,6 +22,11 @@ select
             then 'each question was asked only until ' || evaluation.stopped_for || ' was decided'
         when evaluation.sampled_for is not null
             then 'a sample of the questions was asked, for ' || evaluation.sampled_for
+        when
+            evaluation_metric.metric in (
+                {{ of_axes }}
+            )
+            then 'the variants do not vary it, or not in every combination with what else they vary'
     end as reason
 from evaluation_metric
 inner join evaluation on evaluation.id = evaluation_metric.evaluation_id

@@ -1,0 +1,60 @@
+-- evaluation_metrics: one row per sealed evaluation, scope and metric, in the newest definition of the metric.
+-- value NULL: undefined; n: over how many questions it is a mean; interval NULL: none is stated.
+-- reason: why value is NULL, where the way of asking left it undefined; else NULL.
+-- interval_method: "bias-corrected percentile bootstrap over questions" with so many resamples and that seed; "none"
+-- where it would not cover; NULL where none was looked for.
+select
+    evaluation_metric.evaluation_id,
+    evaluation_metric.scope,
+    evaluation_metric.metric,
+    evaluation_metric.definition_version,
+    evaluation_metric.value,
+    evaluation_metric.n,
+    evaluation_metric.interval_low,
+    evaluation_metric.interval_high,
+    evaluation_metric.computed_at,
+    evaluation_metric.interval_method,
+    evaluation_metric.interval_resamples,
+    evaluation_metric.interval_seed,
+    case
+        when evaluation_metric.value is not null then null
+        when evaluation.stopped_for is not null
+            then 'each question was asked only until ' || evaluation.stopped_for || ' was decided'
+        when evaluation.sampled_for is not null
+            then 'a sample of the questions was asked, for ' || evaluation.sampled_for
+        when
+            evaluation_metric.metric in (
+                'order_moves',
+                'order_fluctuation_rate',
+                'order_worst_accuracy',
+                'order_variance',
+                'order_question_variance',
+                'wording_moves',
+                'wording_fluctuation_rate',
+                'wording_worst_accuracy',
+                'wording_variance',
+                'wording_question_variance',
+                'noise_moves',
+                'noise_fluctuation_rate',
+                'noise_worst_accuracy',
+                'noise_variance',
+                'noise_question_variance',
+                'repeats_moves',
+                'repeats_fluctuation_rate',
+                'repeats_worst_accuracy',
+                'repeats_variance',
+                'repeats_question_variance'
+            )
+            then 'the variants do not vary it, or not in every combination with what else they vary'
+    end as reason
+from evaluation_metric
+inner join evaluation on evaluation.id = evaluation_metric.evaluation_id
+where not exists (
+    select 1
+    from evaluation_metric as newer
+    where
+        newer.evaluation_id = evaluation_metric.evaluation_id
+        and newer.scope = evaluation_metric.scope
+        and newer.metric = evaluation_metric.metric
+        and newer.definition_version > evaluation_metric.definition_version
+)
