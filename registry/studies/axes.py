@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import find_sealed, stands
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
+from registry.results.archived import readable
 from registry.tables import Evaluation, Prediction, Question, Variant
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
             f"evaluation {evaluation_id} has orders that were recorded elsewhere, which are no axes; see: shuffleboard "
             f"statistics noise {evaluation_id}"
         )
+    readable(session, replicates)
     query = (
         select(
             Prediction.evaluation_id,

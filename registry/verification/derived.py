@@ -15,6 +15,7 @@ from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.prompting.variants import stored_variants
 from registry.proof.seal import interval_columns
 from registry.queue.shards import prompts_of
+from registry.results.archived import readable
 from registry.results.asked import asked
 from registry.results.computed import computed_metrics
 from registry.results.designs import design_of
@@ -50,6 +51,7 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
         stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
+        readable(session, [evaluation.id], part)
         for row in session.execute(
             select(Prediction.question_id, Prediction.variant, Prediction.prompt_digest, Prediction.shown).where(
                 Prediction.evaluation_id == evaluation.id,
@@ -98,6 +100,7 @@ def _built(
 
 def check_scores(session: Session, evaluation_id: int, found: Findings) -> None:
     """Question scores against their view."""
+    readable(session, [evaluation_id])
     stored, computed = (
         {row["question_id"]: dict(row) for row in session.execute(text(query), {"id": evaluation_id}).mappings()}
         for query in (
@@ -172,6 +175,7 @@ def check_stopping(session: Session, evaluation: Evaluation, found: Findings) ->
     stopping = read_stopping(evaluation)
     if stopping is None:
         return
+    readable(session, [evaluation.id])
     query = (
         select(
             Question.external_id,

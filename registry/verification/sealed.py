@@ -6,6 +6,7 @@ from sqlalchemy.orm import Session
 from registry.digests import specification_digest
 from registry.proof.manifest import Leaf, manifest, question_leaves
 from registry.proof.seal import copied_from
+from registry.results.archived import readable
 from registry.tables import Evaluation, EvaluationSource, Prediction, Question, QuestionSeal
 from registry.verification.findings import Findings, names_of
 
@@ -54,6 +55,7 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
 
 def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Where results were copied from, by number and by seal."""
+    readable(session, [evaluation.id])
     pairs = (
         select(
             Prediction.question_id,

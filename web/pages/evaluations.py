@@ -53,7 +53,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     place = parameters.choice(request.args, "place", PLACES, "")
-    among = chart_data.fails_at(row["evaluation_id"], PLACES.index(place)) if place else None
+    among = chart_data.fails_at(session(), row["evaluation_id"], PLACES.index(place)) if place else None
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     counts = queries.question_counts(session(), row["evaluation_id"])
     kept = counts if among is None else queries.question_counts(session(), row["evaluation_id"], among)
