@@ -287,7 +287,7 @@ def _questions(session: Session, evaluation_id: int) -> Iterator[list[Sequence[A
 def _require_sealed(session: Session, evaluation: Evaluation, archive: tuple[Store, str] | None) -> None:
     """Raises SealError unless a file, or the tables, hold what the seal covers of each question."""
     query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
-    sealed = {one: other for one, other in session.execute(query)}
+    sealed = dict(session.execute(query).all())
     computed: dict[int, Leaf] = {
         leaf.question_id: leaf
         for leaf in question_leaves(session, evaluation.id, evaluation.seal_version, archive=archive)

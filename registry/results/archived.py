@@ -113,7 +113,7 @@ def archived_rows(
 
     columns: as in the file. For what must name the questions that are not what they were; all others use `readable`.
     """
-    ids = {one: other for one, other in session.execute(_asked(evaluation_id))}
+    ids = dict(session.execute(_asked(evaluation_id)).all())
     for table in archive_files.salvaged(*place):
         for external_id, *values in archive_files.values_of(table, [QUESTION, *columns]):
             if external_id in ids:
@@ -174,12 +174,12 @@ class _Overlay:
         if self._dialect == "sqlite" and not self._known:
             self._make_tables(session.connection())
         if missing is None:
-            ids = {one: other for one, other in session.execute(query)}
+            ids = dict(session.execute(query).all())
             parts = list(archive_files.groups(store, name))
             self._forget(session, evaluation_id)
             self._known[evaluation_id] = None
         else:
-            ids = {one: other for one, other in session.execute(query.where(among(Question.id, missing)))}
+            ids = dict(session.execute(query.where(among(Question.id, missing))).all())
             parts = [archive_files.of_questions(store, name, ids.keys())]
             self._known[evaluation_id] = known | missing
         for part in parts:
