@@ -46,7 +46,7 @@ def pages(engine: Engine, evaluation_id: int, requests: int) -> dict[str, float]
     found = {}
     for name, address in {
         "question page": f"/evaluations/{evaluation_id}/questions/{{}}",
-        "explorer": f"/evaluations/{evaluation_id}/questions?page={{}}",
+        "explorer": f"/evaluations/{evaluation_id}?page={{}}",
     }.items():
         seconds = []
         for number in range(requests + 1):
@@ -74,7 +74,14 @@ def hot(engine: Engine) -> tuple[int, int]:
 
 
 def run(
-    url: str, folder: Path, predictions: int, share: float, requests: int, report: Callable[[str], None], *, verify: bool
+    url: str,
+    folder: Path,
+    predictions: int,
+    share: float,
+    requests: int,
+    report: Callable[[str], None],
+    *,
+    verify: bool,
 ) -> float:
     """Fills, archives and measures; returns bytes per prediction in Parquet."""
     engine = get_engine(url)
@@ -101,7 +108,9 @@ def run(
         moved = archive(engine, evaluation_id, str(target))
         assert moved is not None
         written += moved.size or 0
-    report(f"archived: {stored / (time.perf_counter() - started):,.0f} predictions/s, {written / stored:.1f} bytes each")
+    report(
+        f"archived: {stored / (time.perf_counter() - started):,.0f} predictions/s, {written / stored:.1f} bytes each"
+    )
     for path in target.glob("*.parquet"):
         with pq.ParquetFile(path) as file:
             for number in range(file.num_row_groups):

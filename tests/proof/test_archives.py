@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+import os
+import random
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,16 +14,17 @@ import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import Engine, delete, func, insert, select, update
+from sqlalchemy import Engine, delete, event, func, insert, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from registry.db import read_session, write_session
+from registry.db import make_engine, read_session, write_session
 from registry.errors import ArchiveError, QueueError, UsageError
 from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import ExportRequest, select_rows
-from registry.operations.archiving import archive, restore
+from registry.files.stores import Store, store_at
+from registry.operations.archiving import archive, orphans, restore
 from registry.operations.doctor import Context, services
 from registry.results.archived import archive_of
 from registry.results.computed import computed_metrics
@@ -261,3 +265,93 @@ def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
     assert manifest["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
     assert manifest["columns"].keys() >= {"question", "variant", "shown", "label_logprobs", "generation_text"}
     assert json.loads(pq.read_schema(file).metadata[b"shuffleboard"])["seal"] == seal
+
+
+# Killed at any point
+
+
+class Killed:
+    """Counts what a process does to the database and to files, and kills it at one of these steps."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.done = at, 0
+
+    def step(self, *_: Any, **__: Any) -> None:
+        self.done += 1
+        if self.done == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*arguments: Any, **named: Any) -> Any:
+            self.step()
+            result = method(*arguments, **named)
+            self.step()
+            return result
+
+        return stepping
+
+
+def killed_at(url: str, at: int, move: Callable[[Engine, int], Any], evaluation_id: int) -> int:
+    """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            here = Killed(at)
+            engine = make_engine(url)
+            for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
+                event.listen(engine, name, here.step)
+            for name in ("writing", "move", "remove", "digest"):
+                setattr(Store, name, here.around(getattr(Store, name)))
+            move(engine, evaluation_id)
+            os.write(write, str(here.done).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(read) as stream:
+        taken = stream.read()
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return int(taken or 0)
+
+
+def kill_at_seeded_points(engine: Engine, evaluation_id: int, points: int) -> None:
+    url = engine.url.render_as_string(hide_password=False)
+    before, rng, killed = rows(engine), random.Random(32), 0
+    engine.dispose()
+    steps = {archive: killed_at(url, 0, archive, evaluation_id), restore: killed_at(url, 0, restore, evaluation_id)}
+    for point in range(points):
+        move = archive if point % 2 == 0 else restore
+        if point % 2:
+            archive(engine, evaluation_id)
+        engine.dispose()
+        killed += killed_at(url, rng.randint(1, steps[move]), move, evaluation_id) == 0
+        with read_session(engine) as session:
+            row = session.get(Archive, evaluation_id)
+            left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
+            known = set() if row is None else {session.get_one(Evaluation, evaluation_id).seal}
+            report = verify_evaluation(session, evaluation_id)
+            assert report["ok"], report["problems"]
+            unknown, missing = orphans(session, store_at())
+        assert (row is None) == bool(left), "neither lost nor double"
+        assert not missing
+        folder = store_at().folder
+        assert folder is not None
+        assert {
+            store_at().url_of(path.name) for path in folder.iterdir() if path.name.split(".")[0] not in known
+        } <= set(unknown), "the doctor names what nobody is archived in"
+        restore(engine, evaluation_id)
+        assert rows(engine) == before
+    assert killed > points // 2
+
+
+@pytest.mark.one_engine
+def test_a_process_that_is_killed_while_it_archives_or_restores_loses_nothing(sqlite_proof: Proof) -> None:
+    kill_at_seeded_points(sqlite_proof[0], sqlite_proof[1].evaluation, 6)
+
+
+@pytest.mark.long
+def test_forty_kills_lose_nothing_on_either_engine(proof: Proof) -> None:
+    kill_at_seeded_points(proof[0], proof[1].evaluation, 40)
