@@ -30,7 +30,7 @@ PART: Final = ".part"
 
 QUESTION: Final = "question"
 TEXT: Final = "generation_"
-GROUP: Final = 16_384
+GROUP: Final = 4096
 """Rows from which on a row group ends with its question: a page of one question reads one group."""
 
 _KEYS: Final = frozenset({"evaluation_id", "question_id", "variant"})

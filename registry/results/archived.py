@@ -78,10 +78,17 @@ def _archives(ids: Collection[int]) -> Any:
     return query.where(among(Archive.evaluation_id, ids), Archive.state == "archived")
 
 
-def readable(session: Session, evaluation_ids: Iterable[int], question_ids: Collection[int] | None = None) -> None:
+def readable(
+    session: Session,
+    evaluation_ids: Iterable[int],
+    question_ids: Collection[int] | None = None,
+    *,
+    alone: bool = False,
+) -> None:
     """Makes this transaction's queries find the predictions and texts of these evaluations, archived or not.
 
-    question_ids: those of which they will be asked; None: all. Raises ArchiveError where a file is missing or damaged.
+    question_ids: those of which they will be asked; None: all. alone: of archived ones no other rows than these, for
+    queries that look at every row for each question. Raises ArchiveError where a file is missing or damaged.
     """
     ids = set(evaluation_ids)
     archives = session.execute(_archives(ids)).all() if ids else ()
@@ -94,6 +101,8 @@ def readable(session: Session, evaluation_ids: Iterable[int], question_ids: Coll
         event.listen(connection, "before_cursor_execute", overlay.rewritten, retval=True)
         event.listen(connection, "rollback_savepoint", overlay.begin_again)
     overlay.make_room(session, ids, sum(archive.predictions for archive, _ in archives))
+    if alone:
+        overlay.begin_again()
     for archive, seal in archives:
         overlay.add(session, archive, seal, question_ids)
 
