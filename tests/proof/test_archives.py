@@ -18,7 +18,7 @@ from sqlalchemy import Engine, delete, event, func, insert, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from registry.db import make_engine, read_session, write_session
+from registry.db import get_engine, make_engine, read_session, write_session
 from registry.errors import ArchiveError, QueueError, UsageError
 from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
@@ -26,6 +26,8 @@ from registry.exchange.exports.selection import ExportRequest, select_rows
 from registry.files.stores import Store, store_at
 from registry.operations.archiving import archive, orphans, restore
 from registry.operations.doctor import Context, services
+from registry.operations.moving import move
+from registry.operations.sizes import sizes
 from registry.results.archived import archive_of
 from registry.results.computed import computed_metrics
 from registry.results.contamination import contamination_document
@@ -355,3 +357,31 @@ def test_a_process_that_is_killed_while_it_archives_or_restores_loses_nothing(sq
 @pytest.mark.long
 def test_forty_kills_lose_nothing_on_either_engine(proof: Proof) -> None:
     kill_at_seeded_points(proof[0], proof[1].evaluation, 40)
+
+
+@pytest.mark.long
+def test_a_registry_with_archives_moves_to_another_database(
+    sqlite_proof: Proof, postgresql_url: str, tmp_path: Path
+) -> None:
+    engine, found = sqlite_proof
+    before = rows(engine)
+    archived(engine)
+    moved = move(engine.url.render_as_string(hide_password=False), postgresql_url)
+    assert moved.rows["archive"] == 2
+    assert moved.problems == []
+    target = get_engine(postgresql_url)
+    assert restore(target, found.source) is not None
+    assert restore(target, found.evaluation) is not None
+    assert rows(target) == before
+
+
+def test_sizes_are_by_table_and_by_evaluation_wherever_it_is(proof: Proof) -> None:
+    engine, found = proof
+    moved = archive(engine, found.source)
+    assert moved is not None
+    measured = sizes(engine, limit=5)
+    by_evaluation = {one.evaluation_id: one for one in measured.evaluations}
+    assert (by_evaluation[found.source].archived, by_evaluation[found.source].hot) == (moved.size, 0)
+    assert by_evaluation[found.evaluation].hot > 0
+    assert {one.table for one in measured.tables} >= {"prediction", "question_score", "archive"}
+    assert 0 < sum(one.total for one in measured.tables) <= measured.database
