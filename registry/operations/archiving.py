@@ -217,6 +217,7 @@ def orphans(session: Session, store: Store) -> tuple[list[str], list[str]]:
     known: dict[str, set[str]] = {store.url: set()}
     missing = []
     for row, seal in session.execute(query.order_by(Archive.evaluation_id)):
+        assert seal is not None
         try:
             found, name = place_of(row, seal)
             known.setdefault(found.url, set()).update({name, f"{seal}{MANIFEST}"})

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Engine, select, text
+from sqlalchemy import Engine, Table, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -19,22 +19,26 @@ _SQLITE: Final = text(
     "sum(CASE WHEN type = 'index' THEN pgsize ELSE 0 END) AS indexes "
     "FROM sqlite_master JOIN dbstat ON dbstat.name = sqlite_master.name AND dbstat.aggregate GROUP BY tbl_name"
 )
+_SAMPLE: Final = 1000
 PER_PREDICTION: Final = ("prediction", "generation")
 """Tables with a row for each prompt."""
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """Bytes of a table's rows and of its indexes; None where SQLite was built without what counts them."""
+    """Bytes of a table's rows and of its indexes.
+
+    indexes: None where SQLite was built without what counts bytes; those of rows are then estimated from some of them.
+    """
 
     table: str
-    rows: int | None
+    rows: int
     indexes: int | None
 
     @property
     def total(self) -> int:
         """Bytes of both."""
-        return (self.rows or 0) + (self.indexes or 0)
+        return self.rows + (self.indexes or 0)
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,23 @@ def _tables(session: Session) -> list[TableSize]:
     try:
         counted = session.execute(_POSTGRESQL if session.get_bind().dialect.name == "postgresql" else _SQLITE).all()
     except OperationalError:  # SQLite without dbstat
-        return [TableSize(name, None, None) for name in sorted(Base.metadata.tables)]
+        return sorted((_sampled(session, table) for table in Base.metadata.sorted_tables), key=_largest_first)
     found = [TableSize(row.name, row.rows, row.indexes) for row in counted if row.name in Base.metadata.tables]
-    return sorted(found, key=lambda one: (-one.total, one.table))
+    return sorted(found, key=_largest_first)
+
+
+def _largest_first(one: TableSize) -> tuple[int, str]:
+    return -one.total, one.table
+
+
+def _sampled(session: Session, table: Table) -> TableSize:
+    """A table's bytes as its rows times what some of them hold."""
+    bytes_of = " + ".join(f"coalesce(length(CAST({column.name} AS BLOB)), 0) + 1" for column in table.columns)
+    query = (
+        f"SELECT (SELECT count(*) FROM {table.name}) * "  # noqa: S608 - names of ours
+        f"coalesce((SELECT avg({bytes_of}) FROM (SELECT * FROM {table.name} LIMIT {_SAMPLE})), 0)"
+    )
+    return TableSize(table.name, round(session.scalar(text(query)) or 0), None)
 
 
 def _evaluations(session: Session, tables: list[TableSize]) -> list[EvaluationSize]:

@@ -9,7 +9,7 @@ requested it, the number of the model's revision, the version name of the benchm
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
@@ -195,7 +195,7 @@ def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSIO
 
 def _rows(
     session: Session, evaluation_id: int, seal_version: int, archive: tuple[Store, str] | None
-) -> Iterator[Sequence[Any]]:
+) -> Generator[Sequence[Any], None, None]:
     """What a leaf covers of every prediction, archived or not, question by question: see `_predictions`."""
     archive = archive or archive_of(session, evaluation_id)
     if archive is None:

@@ -122,14 +122,14 @@ def archived_rows(
 
     columns: as in the file. For what must name the questions that are not what they were; all others use `readable`.
     """
-    ids = dict(session.execute(_asked(evaluation_id)).all())
+    ids = {row.external_id: row.id for row in session.execute(_asked(evaluation_id))}
     for table in archive_files.salvaged(*place):
         for external_id, *values in archive_files.values_of(table, [QUESTION, *columns]):
             if external_id in ids:
                 yield ids[external_id], external_id, *values
 
 
-def _asked(evaluation_id: int) -> Select[tuple[str, int]]:
+def _asked(evaluation_id: int) -> Select[str, int]:
     return (
         select(Question.external_id, Question.id)
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
@@ -183,12 +183,13 @@ class _Overlay:
         if self._dialect == "sqlite" and not self._known:
             self._make_tables(session.connection())
         if missing is None:
-            ids = dict(session.execute(query).all())
+            ids = {row.external_id: row.id for row in session.execute(query)}
             parts = list(archive_files.groups(store, name))
             self._forget(session, evaluation_id)
             self._known[evaluation_id] = None
         else:
-            ids = dict(session.execute(query.where(among(Question.id, missing))).all())
+            of_these = query.where(among(Question.id, missing))
+            ids = {row.external_id: row.id for row in session.execute(of_these)}
             parts = [archive_files.of_questions(store, name, ids.keys())]
             self._known[evaluation_id] = known | missing
         for part in parts:
@@ -304,9 +305,8 @@ def _values(table: pa.Table, name: str, digest: Any, columns: Sequence[str] | No
 
 
 def _from_json(name: str, columns: Sequence[str]) -> Iterator[str]:
-    types = ", ".join(
-        f"{column} {TABLES[name].columns[column].type.compile(postgresql.dialect())}" for column in columns
-    )
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    types = ", ".join(f"{column} {TABLES[name].columns[column].type.compile(dialect)}" for column in columns)
     listed = ", ".join(columns)
     yield (
         f"archived_{name} AS MATERIALIZED (SELECT {listed} "  # noqa: S608 - columns of ours

@@ -162,8 +162,8 @@ def size_command(limit: int, as_json: bool) -> None:
     for table in found.tables:
         if table.total:
             click.echo(f"  {table.table:24} {_size(table.rows):>12} and {_size(table.indexes):>12} of indexes")
-    if found.tables and found.tables[0].rows is None:
-        note("this SQLite was built without dbstat, which counts bytes by table")
+    if found.tables and found.tables[0].indexes is None:
+        note("estimated: this SQLite was built without dbstat, which counts bytes by table")
     for one in found.evaluations:
         place = f"{_size(one.archived)} archived" if one.archived else _size(one.hot)
         click.echo(f"evaluation {one.evaluation_id}: {place}, {one.prompts} prompts, {one.model} on {one.benchmark}")
