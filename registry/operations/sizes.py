@@ -17,7 +17,7 @@ _POSTGRESQL: Final = text(
 _SQLITE: Final = text(
     "SELECT tbl_name AS name, sum(CASE WHEN type = 'table' THEN pgsize ELSE 0 END) AS rows, "
     "sum(CASE WHEN type = 'index' THEN pgsize ELSE 0 END) AS indexes "
-    "FROM sqlite_master JOIN dbstat ON dbstat.name = sqlite_master.name AND dbstat.aggregate GROUP BY tbl_name"
+    "FROM sqlite_master JOIN dbstat ON dbstat.name = sqlite_master.name WHERE dbstat.aggregate = 1 GROUP BY tbl_name"
 )
 _SAMPLE: Final = 1000
 PER_PREDICTION: Final = ("prediction", "generation")
