@@ -73,6 +73,10 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
         "Without them, everything is in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
         ("home", "database_url", "database_wait_seconds", "broker_url", "log_level", "harness_python"),
     ),
+    "Archives": (
+        "Where [archived predictions](how-to/archive-predictions.md) are.",
+        ("archives", "archives_endpoint", "archives_region", "archives_access_key", "archives_secret_key"),
+    ),
     "Imports": (
         "Small files that ask for much memory are refused: [bounded imports](operations.md#imports-are-bounded).",
         ("unpacked_bytes",),

@@ -11,6 +11,7 @@ ShuffleboardError
 ├── ScoringError        a prompt that cannot be scored
 ├── QueueError          work that may not be moved to the asked-for state
 ├── SealError           an attempt to change sealed results, or results that do not match their seal
+├── ArchiveError        an archived evaluation whose file is missing or damaged
 ├── AuthenticationError an invalid password or token, or nobody signed in where an account is needed
 ├── ForbiddenError      a caller who may not do what was requested
 ├── QueryRefusedError   a query of the SQL page that is not run, or that the database or a limit ended
@@ -74,6 +75,10 @@ class QueueError(ShuffleboardError):
 
 class SealError(ShuffleboardError):
     """Sealed results would be changed, or do not match their seal."""
+
+
+class ArchiveError(ShuffleboardError):
+    """The file of an archived evaluation is missing, damaged, or not the one that was archived."""
 
 
 class AuthenticationError(ShuffleboardError):

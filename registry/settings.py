@@ -39,6 +39,23 @@ class Settings(BaseSettings):
         ge=0,
         description="How long a worker, beat or website that is started waits for PostgreSQL to answer.",
     )
+    archives: str = Field(
+        default="",
+        description=(
+            "Where predictions of sealed evaluations are archived: a folder, or s3://bucket/prefix; empty: `archives` "
+            "in the data directory."
+        ),
+    )
+    archives_access_key: str = Field(
+        default="", description="Access key of the S3-compatible store; empty: as the AWS tools find theirs."
+    )
+    archives_secret_key: str = Field(default="", description="Its secret key; empty: as the AWS tools find theirs.")
+    archives_endpoint: str = Field(
+        default="",
+        pattern=r"^(https?://[^/\s]+/?)?$",
+        description="URL of an S3-compatible server, such as http://minio:9000; empty: Amazon's.",
+    )
+    archives_region: str = Field(default="", description="Region of the store; empty: the one that it is found in.")
     harness_python: str = Field(
         default="",
         description="Python with lm_eval, for `benchmarks import --harness-task`; empty: the command's own.",

@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, aliased
 
+from registry.results.archived import readable
 from registry.results.selectables import (
     Row,
     adversarial_effects,
@@ -34,6 +35,7 @@ def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]
     Of sealed evaluations, whose questions are all complete: there it equals the view `run_accuracy` in scope "all",
     which takes four times as long because it also serves the other scopes.
     """
+    readable(session, evaluation_ids)
     query: Select[*tuple[Any, ...]] = (
         select(
             Prediction.evaluation_id,
@@ -55,6 +57,7 @@ def runs(session: Session, evaluation_ids: Sequence[int]) -> dict[int, list[Row]
 
 def adversarial(session: Session, evaluation_id: int) -> list[Row]:
     """The view `adversarial_effects`: one row per inserted text, in the order of the variants."""
+    readable(session, [evaluation_id])
     query = (
         select(adversarial_effects)
         .where(adversarial_effects.c.evaluation_id == evaluation_id)
@@ -68,6 +71,7 @@ def adversarial(session: Session, evaluation_id: int) -> list[Row]:
 
 def written(session: Session, evaluation_id: int, rules: Sequence[str]) -> list[Row]:
     """The view `extraction_counts`: all rules in the order they are tried, `stated` if there were any, then `none`."""
+    readable(session, [evaluation_id])
     query = select(extraction_counts).where(extraction_counts.c.evaluation_id == evaluation_id)
     counted = {row["extraction_rule"]: row for row in rows_of(session, query)}
     nothing = {"prompts": 0, "correct": 0}
@@ -84,6 +88,7 @@ def seconds(session: Session, evaluation_id: int) -> Row | None:
 
 def by_subject(session: Session, evaluation_id: int) -> list[Row]:
     """Accuracy of every run on every subject: `run`, `subject`, `accuracy`, `questions`."""
+    readable(session, [evaluation_id])
     c = run_accuracy.c
     query = select(c.variant.label("run"), c.scope, c.accuracy, c.questions).where(
         c.evaluation_id == evaluation_id, c.scope.like("subject:%")
@@ -147,8 +152,9 @@ def _by_position(evaluation_id: int) -> Subquery:
     return select(counted, only_here.label("only_here")).subquery()
 
 
-def fails_at(evaluation_id: int, position: int) -> Select[*tuple[Any, ...]]:
+def fails_at(session: Session, evaluation_id: int, position: int) -> Select[*tuple[Any, ...]]:
     """Ids of the questions that fail only, and always, when the right option is at `position`."""
+    readable(session, [evaluation_id])
     found = _by_position(evaluation_id)
     return select(found.c.question_id).where(found.c.position == position, found.c.only_here)
 
@@ -160,6 +166,7 @@ def positions(session: Session, evaluation_id: int) -> tuple[list[Row], Row]:
     prompts that chose it, `fails` questions that fail only there. In all: `prompts`, and `invalid` ones without a valid
     answer. Over variants that show the question with exactly its own options; empty where there are none.
     """
+    readable(session, [evaluation_id])
     answered = rows_of(
         session,
         select(Prediction.chosen_position, func.count().label("prompts"))

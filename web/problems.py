@@ -9,7 +9,15 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
 
-from registry.errors import DatabaseError, IngestError, NotFoundError, QueueError, ShuffleboardError, StorageError
+from registry.errors import (
+    ArchiveError,
+    DatabaseError,
+    IngestError,
+    NotFoundError,
+    QueueError,
+    ShuffleboardError,
+    StorageError,
+)
 from registry.untrusted import RefusedError
 
 API: Final = "/api/"
@@ -20,6 +28,7 @@ _STATUS: Final[tuple[tuple[type[ShuffleboardError], HTTPStatus], ...]] = (
     (IngestError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DatabaseError, HTTPStatus.SERVICE_UNAVAILABLE),
     (StorageError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (ArchiveError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
 
 _NO_DATABASE: Final = (

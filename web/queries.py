@@ -30,6 +30,7 @@ from registry.prompting.variants import stored_variants
 from registry.queue.evaluations import same_in_full
 from registry.queue.progress import ACTIVE, progress_of_several
 from registry.queue.shards import prompts_of
+from registry.results.archived import readable
 from registry.results.asked import ASKED
 from registry.results.computed import computed_metrics
 from registry.results.selectables import (
@@ -376,6 +377,7 @@ def flipping_questions(session: Session, evaluation_id: int, *, limit: int) -> l
 
 def predictions(session: Session, evaluation_id: int, question_id: int) -> list[Row]:
     """The view `prediction_detail` for one question: one row per variant, by ordinal."""
+    readable(session, [evaluation_id], [question_id])
     c = prediction_detail.c
     query = select(prediction_detail).where(c.evaluation_id == evaluation_id, c.question_id == question_id)
     return rows_of(session, query.order_by(c.variant))
@@ -383,6 +385,15 @@ def predictions(session: Session, evaluation_id: int, question_id: int) -> list[
 
 def predictions_after(session: Session, evaluation_id: int, after: tuple[int, int] | None, *, limit: int) -> list[Row]:
     """Predictions of an evaluation by question and variant, from behind `after` on: (question, variant)."""
+    asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
+    if after is not None:
+        asked = asked.where(EvaluationQuestion.question_id >= after[0])
+    # A question may have no prediction behind `after`, so one more than there are rows.
+    readable(
+        session,
+        [evaluation_id],
+        session.scalars(asked.order_by(EvaluationQuestion.question_id).limit(limit + 1)).all(),
+    )
     c = prediction_detail.c
     query = select(prediction_detail).where(c.evaluation_id == evaluation_id)
     if after is not None:
@@ -474,6 +485,7 @@ def choices(session: Session, question_id: int, evaluation_ids: Sequence[int]) -
 
     Over the variants that show the question with exactly its own options.
     """
+    readable(session, evaluation_ids, [question_id])
     p = Prediction
     query = (
         select(p.evaluation_id, p.chosen_option, func.count())

@@ -19,6 +19,7 @@ from registry.boards.fragility import (
     fewest_orders_of_tiers,
 )
 from registry.metrics import METRICS
+from registry.results.archived import readable
 from registry.tables import Evaluation, Prediction, Variant
 
 KINDS: Final = ("cyclic", "full")
@@ -66,6 +67,7 @@ def _wide(answers: Answers, orders: int) -> Answers:
 
 def _answers(session: Session, evaluation_id: int, question_ids: Sequence[int]) -> Answers:
     """The answers of an evaluation to some questions."""
+    readable(session, [evaluation_id])
     query = select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.chosen_option).where(
         Prediction.evaluation_id == evaluation_id, Prediction.own_options, Prediction.question_shown
     )

@@ -9,7 +9,8 @@ requested it, the number of the model's revision, the version name of the benchm
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Context, Decimal
@@ -20,6 +21,9 @@ from sqlalchemy import Select, and_, null, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
+from registry.files.stores import Store
+from registry.results.archive_files import TEXT
+from registry.results.archived import archive_of, archived_rows
 from registry.tables import (
     BenchmarkVersion,
     EngineFingerprint,
@@ -160,18 +164,20 @@ def question_leaves(
     evaluation_id: int,
     seal_version: int = SEAL_VERSION,
     records: QuestionRecords | None = None,
+    archive: tuple[Store, str] | None = None,
 ) -> Iterator[Leaf]:
     """The leaf of every question, by question id; from version 3 of the seal on also of the few-shot examples, first.
 
     Up to version 2 only questions with predictions have one.
-    records: questions that are known already, to which those that are read are added.
+    records: questions that are known already, to which those that are read are added. archive: a file to read them of,
+    although they are in their tables.
     """
     headers: dict[int, tuple[str, bytes]] = {}
     if seal_version > 2:
         yield from _few_shot_leaves(session, evaluation_id)
         headers = _headers(session, evaluation_id, {} if records is None else records)
     # Closed before whoever asked goes back to a savepoint, which would leave a cursor that cannot be closed.
-    with session.execute(_predictions(evaluation_id, seal_version)) as streamed:
+    with closing(_rows(session, evaluation_id, seal_version, archive)) as streamed:
         for question_id, group in groupby(streamed, key=lambda row: row[0]):
             rows = list(group)
             external_id, header = headers.pop(question_id, (rows[0][1], b""))
@@ -185,6 +191,21 @@ def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSIO
     for leaf in question_leaves(session, evaluation_id, seal_version):
         if not leaf.few_shot:
             yield leaf.external_id, leaf.leaf
+
+
+def _rows(
+    session: Session, evaluation_id: int, seal_version: int, archive: tuple[Store, str] | None
+) -> Generator[Sequence[Any], None, None]:
+    """What a leaf covers of every prediction, archived or not, question by question: see `_predictions`."""
+    archive = archive or archive_of(session, evaluation_id)
+    if archive is None:
+        with session.execute(_predictions(evaluation_id, seal_version)) as streamed:
+            yield from streamed
+        return
+    columns = [*LEAF_COLUMNS, *(f"{TEXT}{name}" for name in GENERATION_COLUMNS if seal_version > 1)]
+    unseen = [2 + LEAF_COLUMNS.index(name) for name in _OLD_POINTERS if seal_version < 3]
+    for row in archived_rows(session, evaluation_id, archive, columns):
+        yield [None if place in unseen else value for place, value in enumerate(row)] if unseen else row
 
 
 def _predictions(evaluation_id: int, seal_version: int) -> Select[Any]:

@@ -15,6 +15,7 @@ from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.proof import chain
 from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
+from registry.results.archived import readable
 from registry.results.asked import asked
 from registry.results.bulk import insert_rows, renew_statistics
 from registry.results.computed import computed_metrics, is_stored
@@ -160,6 +161,7 @@ def keep_leaves(session: Session, evaluation_id: int, leaves_of: Iterable[Leaf])
 def copied_from(session: Session, evaluation_id: int) -> dict[str, int]:
     """Seal of another evaluation to how many predictions were copied from it."""
     counted: dict[str, int] = {}
+    readable(session, [evaluation_id])
     query = (
         select(Prediction.reused_from_seal, Evaluation.seal, func.count())
         .outerjoin(Evaluation, Evaluation.id == Prediction.reused_from_evaluation_id)

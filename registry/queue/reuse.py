@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, aliased
 from registry.digests import specification_digest
 from registry.lookups import stands
 from registry.queue.shards import ShardPrompt
+from registry.results.archived import readable
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
 
 _CHUNK: Final = 500
@@ -62,6 +63,14 @@ def reusable(
         of_question.setdefault(item.question_id, []).append(place)
     known: dict[tuple[int, str], Reused] = {}
     ids = list(of_question)
+    alike = (
+        Evaluation.model_revision_id == evaluation.model_revision_id,
+        Evaluation.protocol_id == evaluation.protocol_id,
+        Evaluation.benchmark_version_id == evaluation.benchmark_version_id,
+        Evaluation.seal.is_not(None),
+        Evaluation.replicate == 0,
+    )
+    readable(session, session.scalars(select(Evaluation.id).where(*alike)), ids)
     for start in range(0, len(ids), _CHUNK):
         query = (
             select(
@@ -83,11 +92,7 @@ def reusable(
             .join(Shard, Shard.id == EvaluationQuestion.shard_id)
             .join(EngineFingerprint, EngineFingerprint.id == Shard.engine_fingerprint_id)
             .where(
-                Evaluation.model_revision_id == evaluation.model_revision_id,
-                Evaluation.protocol_id == evaluation.protocol_id,
-                Evaluation.benchmark_version_id == evaluation.benchmark_version_id,
-                Evaluation.seal.is_not(None),
-                Evaluation.replicate == 0,
+                *alike,
                 EngineFingerprint.digest == specification_digest(fingerprint),
                 Prediction.question_id.in_(ids[start : start + _CHUNK]),
                 Prediction.prompt_digest.is_not(None),

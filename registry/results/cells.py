@@ -17,6 +17,7 @@ from registry.metrics import METRICS
 from registry.metrics.averaging import Value
 from registry.metrics.axes import REPEATS
 from registry.prompting.variants import QuestionShape, stored_variants
+from registry.results.archived import readable
 from registry.results.designs import has_all_cells, varied_axes
 from registry.results.errata import NOTHING, Correction
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose
@@ -127,6 +128,7 @@ def _by_cells(session: Session, one: Asked) -> Iterator[tuple[tuple[Cell, ...], 
 
 def _rows(session: Session, evaluation_id: int, one: Asked) -> NDArray[np.int64]:
     """Question, variant, number of options, whether the answer is right, and the answer; by question and variant."""
+    readable(session, [evaluation_id])
     query = (
         select(
             Prediction.question_id, Prediction.variant, Question.n_options, Prediction.correct, Prediction.chosen_option

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.metrics.entry import Metric
+from registry.results.archived import readable
 from registry.results.designs import design_of, varied_axes
 from registry.results.errata import is_of_errata
 from registry.tables import Evaluation
@@ -32,6 +33,7 @@ def computed_metrics(session: Session, evaluation_id: int, scope: str | None = N
     means = session.execute(text(f"SELECT * FROM scope_metrics {condition}"), parameters).mappings()  # noqa: S608
     found = {row["scope"]: dict(row) for row in means}
     accuracies: dict[str, dict[int, tuple[float, bool]]] = {name: {} for name in found}
+    readable(session, [evaluation_id])
     for row in session.execute(text(f"SELECT * FROM run_accuracy {condition}"), parameters).mappings():  # noqa: S608
         accuracies[row["scope"]][row["variant"]] = (float(row["accuracy"]), bool(row["unchanged"]))
     for name, values in found.items():

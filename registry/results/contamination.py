@@ -13,6 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_sealed
+from registry.results.archived import readable
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
 from registry.tables import Prediction, Question
@@ -81,6 +82,7 @@ def _why(asked: AllOrders, *, drawn: bool) -> str:
 
 def all_orders(session: Session, evaluation_id: int) -> AllOrders:
     """The answers of an evaluation by question and order."""
+    readable(session, [evaluation_id])
     query = (
         select(
             Prediction.question_id,

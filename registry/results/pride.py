@@ -11,6 +11,7 @@ from registry.lookups import find_evaluation
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
 from registry.results.analyses import store_analysis
+from registry.results.archived import readable
 from registry.results.errata import NOTHING, Correction
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
 
@@ -40,6 +41,7 @@ def compute_pride(
 
     Reads every order of the estimation set and the original of the rest, which is all that PriDe looks at.
     """
+    readable(session, [evaluation_id])
     scored = session.execute(
         select(Question.id, Question.external_id, Question.n_options, Question.answer)
         .join(QuestionScore, QuestionScore.question_id == Question.id)

@@ -21,6 +21,7 @@ from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, estimation_set
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantShown, stored_variants
+from registry.results.archived import readable
 from registry.results.cells import OfAxes, stored_axes
 from registry.results.designs import design_of
 from registry.results.errata import Correction
@@ -285,6 +286,7 @@ def _tested(variants: Sequence[VariantShown]) -> bool:
 
 def _imported(session: Session, evaluation: Evaluation, question: Question) -> set[str]:
     """Recorded orders are what they are; whether options were dropped or inserted around a key, nobody has recorded."""
+    readable(session, [evaluation.id], [question.id])
     altered = select(func.count()).where(
         Prediction.evaluation_id == evaluation.id,
         Prediction.question_id == question.id,
@@ -304,6 +306,7 @@ def _outcomes(session: Session, evaluation: Evaluation, answers: Mapping[int, in
     marked = kind != "answer-moving"
     worded = kind in ("wording", "noise", "paraphrase") or TIMES in kind
     inserted = {int(option): len(text.encode()) for option, text in evaluation.variant_set.inserted.items()}
+    readable(session, [evaluation.id], ids)
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
         lengths: dict[int, dict[int, int]] = {}
@@ -359,6 +362,7 @@ def answers_in_runs(
     Questions that were asked in fewer than two distinct prompts are in no run.
     """
     wanted, p = set(question_ids) - correction.left_out, Prediction
+    readable(session, [evaluation.id])
     query = (
         select(p.question_id, p.variant, p.correct, p.chosen_option, p.unchanged)
         .join(

@@ -16,6 +16,7 @@ from registry.lookups import stands
 from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
+from registry.results.archived import readable
 from registry.results.designs import stopping_of
 from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Prediction, Question, QuestionScore
 
@@ -236,6 +237,7 @@ def _answered(
     wanted = max(50, LEARNT_PREDICTIONS // (len(ordinals) * len(known)))
     part = ids[:: -(-len(ids) // wanted)]
     answers: dict[tuple[int, int], dict[int, tuple[int, bool]]] = {}
+    readable(session, known, part)
     for start in range(0, len(part), 500):
         query = select(
             Prediction.evaluation_id,

@@ -94,6 +94,7 @@ FILTERED: Final[dict[str, str]] = {
     "evaluation_question": _OF_EVALUATION,
     "prediction": _OF_EVALUATION,
     "generation": _OF_EVALUATION,
+    "archive": _OF_EVALUATION,
     "question_score": _OF_EVALUATION,
     "question_pride": _OF_EVALUATION,
     "evaluation_metric": _OF_EVALUATION,

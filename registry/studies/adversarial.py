@@ -8,6 +8,7 @@ from registry.lookups import find_evaluation
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversarial_effect
 from registry.metrics.outcome import VariantOutcome
 from registry.prompting.variants import inserted_ordinals
+from registry.results.archived import readable
 from registry.tables import Prediction, Question, QuestionOption
 
 KIND = "adversarial"
@@ -38,6 +39,7 @@ def _outcomes(
     session: Session, evaluation_id: int, inserted_bytes: dict[int, int]
 ) -> dict[int, dict[int, VariantOutcome]]:
     """Question id to variant to outcome, of the variants that show the question."""
+    readable(session, [evaluation_id])
     of_evaluation = (Prediction.evaluation_id == evaluation_id, Prediction.question_shown)
     lengths: dict[int, dict[int, int]] = {}
     texts = select(QuestionOption.question_id, QuestionOption.ordinal, QuestionOption.text).where(

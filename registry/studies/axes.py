@@ -16,6 +16,7 @@ from registry.lookups import find_sealed, replicates_of
 from registry.metrics.axes import REPEATS
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
+from registry.results.archived import readable
 from registry.results.designs import has_all_cells
 from registry.tables import Evaluation, Prediction, Question, Variant
 
@@ -144,6 +145,7 @@ def answers_by_axis(session: Session, evaluation_id: int) -> Answers:
     evaluation = find_sealed(session, evaluation_id)
     definition = _variants(evaluation)
     replicates = replicates_of(session, evaluation_id)
+    readable(session, replicates)
     of = Prediction
     query = (
         select(of.evaluation_id, of.question_id, of.variant, of.correct, Question.n_options)

@@ -12,6 +12,7 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.results.analyses import store_analysis
+from registry.results.archived import readable
 from registry.results.intervals import (
     FUNCTIONS_OF_TWO_MEANS,
     Array,
@@ -265,6 +266,7 @@ def computed_cora(session: Session, evaluation_id: int) -> tuple[float, dict[str
             f"evaluation {evaluation_id} asked each question only until {stopped} was decided; resampling variants "
             f"needs all of them: shuffleboard evaluations complete {evaluation_id}"
         )
+    readable(session, [evaluation_id])
     query = (
         select(Prediction.question_id, Prediction.variant, Prediction.correct, Prediction.unchanged)
         .where(Prediction.evaluation_id == evaluation_id, Prediction.question_shown)

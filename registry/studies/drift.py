@@ -15,6 +15,7 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.proof.provenance import compare_provenance, provenance_document
+from registry.results.archived import readable
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
 
 DECADES: Final = tuple(range(-9, 0))
@@ -34,6 +35,7 @@ def drift_document(session: Session, one_id: int, other_id: int) -> dict[str, An
     Raises QueueError for one that is not sealed, UsageError where models, benchmarks, protocols or variants differ.
     """
     one, other = _pair(session, one_id, other_id)
+    readable(session, [one.id, other.id])
     prompts = flipped = 0
     largest: dict[str, Any] | None = None
     changes = [0] * (len(DECADES) + 1)

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import stands
 from registry.prompting.labels import letter
+from registry.results.archived import readable
 from registry.results.selectables import Row, rows_of
 from registry.studies.choosing import part_label
 from registry.tables import (
@@ -228,6 +229,7 @@ def _answers(session: Session, source: ItemSource) -> _Answers:
     counts = np.zeros((len(source.evaluations), len(ids), 1 + max(row["n_options"] for row in questions)), np.float32)
     chosen = func.coalesce(Prediction.chosen_option, -1)  # the last place is of answers that are not valid
     for model, (evaluation_id, _) in enumerate(source.evaluations):
+        readable(session, [evaluation_id])
         answered = (
             select(Prediction.question_id, chosen, func.count())
             .where(Prediction.evaluation_id == evaluation_id, Prediction.own_options, Prediction.question_shown)

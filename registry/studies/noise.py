@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, stands
 from registry.prompting.variants import only_orders
+from registry.results.archived import readable
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
 if TYPE_CHECKING:
@@ -267,6 +268,7 @@ def _pairs(session: Session, evaluations: Members) -> dict[int, "tuple[Pairs, Pa
     answers: dict[int, list[Answer]] = {}
     reworded = any(not only_orders(member.kind) for member in evaluations)
     for member in evaluations:
+        readable(session, [member.id])
         query = (
             select(Prediction.question_id, Prediction.variant, Prediction.shown, Prediction.chosen_option)
             .where(Prediction.evaluation_id == member.id, Prediction.question_shown, Prediction.own_options)

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.prompting.variants import move_to
+from registry.results.archived import readable
 from registry.studies.axes import Answers, Axis, answers_by_axis
 from registry.tables import Evaluation, Generation, Prediction, Question
 
@@ -138,6 +139,7 @@ def _as_text(row: Any) -> Any:
 
 
 def _answers(session: Session, evaluation_id: int) -> dict[int, list[Any]]:
+    readable(session, [evaluation_id])
     query = (
         select(
             Prediction.question_id,

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     Double,
@@ -35,6 +36,7 @@ REVISION_STATES = ("registered", "ready", "failed")
 EVALUATION_STATES = ("queued", "running", "paused", "complete", "failed", "cancelled")
 SHARD_STATES = ("queued", "leased", "done", "failed", "cancelled")
 WITHDRAWAL_KINDS = ("withdrawn", "superseded")
+ARCHIVE_STATES = ("archiving", "archived", "restoring")
 LINK_KINDS = ("seal", "withdrawal", "snapshot", "errata")
 ERRATUM_STATUSES = ("disputed", "wrong-key", "corrected-key")
 QUEUES = ("cpu", "gpu", "match")
@@ -495,6 +497,29 @@ class Generation(Base):
     extracted: Mapped[str | None] = mapped_column(Text)
     tokens: Mapped[int | None] = mapped_column(Integer)
     finished: Mapped[bool | None] = mapped_column(Boolean)
+
+
+class Archive(Base):
+    """A sealed evaluation whose predictions and texts are in a file, named by its seal, and no longer in their tables.
+
+    A transaction that moves them passes through `archiving` or `restoring`, which the triggers of both tables look for;
+    what is committed is `archived`. Its row goes when they are restored.
+    """
+
+    __tablename__ = "archive"
+    __table_args__ = (one_of("state", ARCHIVE_STATES),)
+
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), primary_key=True)
+    state: Mapped[str] = mapped_column(Text)
+    location: Mapped[str] = mapped_column(Text)
+    """URL of the folder that the file is in."""
+    digest: Mapped[str] = mapped_column(Digest)
+    """SHA-256 of the file."""
+    size: Mapped[int] = mapped_column(BigInteger)
+    """Bytes of the file."""
+    predictions: Mapped[int] = mapped_column(Integer)
+    texts: Mapped[int] = mapped_column(Integer)
+    archived_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
 
 
 class QuestionScore(Base):

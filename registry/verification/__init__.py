@@ -37,7 +37,7 @@ from registry.verification.place import (
     newest_snapshots,
     snapshot_problems,
 )
-from registry.verification.sealed import check_copies, check_leaves
+from registry.verification.sealed import check_archive, check_copies, check_leaves
 from registry.verification.stored import attempt, check_pages, check_stored
 
 __all__ = ["OUTSIDE", "TOLERANCE", "Findings", "alike", "verify_all", "verify_evaluation"]
@@ -95,6 +95,8 @@ def _check_sealed(session: Session, evaluation: Evaluation, found: Findings) -> 
     if evaluation.state != "complete":
         found.add(f"state: it is sealed, yet {evaluation.state}")
     if not checked("what it refers to", check_references, session, evaluation, found):
+        return
+    if not checked("archive", check_archive, session, evaluation, found):
         return
     as_specified = checked("specification", check_specification, evaluation, found)
     checked("benchmark", check_content, session, evaluation, found)

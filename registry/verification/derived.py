@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import select, text
+from sqlalchemy import Result, bindparam, select, text
 from sqlalchemy.orm import Session, selectinload
 
 from registry.digests import specification_digest
@@ -15,6 +15,7 @@ from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.prompting.variants import stored_variants
 from registry.proof.seal import interval_columns
 from registry.queue.shards import prompts_of
+from registry.results.archived import archive_of, readable
 from registry.results.asked import asked
 from registry.results.computed import computed_metrics, is_stored
 from registry.results.designs import design_of
@@ -37,6 +38,7 @@ from registry.tables import (
 from registry.verification.findings import Findings, alike, names_of
 
 _CHUNK: Final = 500
+_ARCHIVED: Final = 100
 
 
 def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> None:
@@ -50,6 +52,7 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
         stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
+        readable(session, [evaluation.id], part)
         for row in session.execute(
             select(Prediction.question_id, Prediction.variant, Prediction.prompt_digest, Prediction.shown).where(
                 Prediction.evaluation_id == evaluation.id,
@@ -98,15 +101,27 @@ def _built(
 
 def check_scores(session: Session, evaluation_id: int, found: Findings) -> None:
     """Question scores against their view."""
-    stored, computed = (
-        {row["question_id"]: dict(row) for row in session.execute(text(query), {"id": evaluation_id}).mappings()}
-        for query in (
-            "SELECT * FROM question_score WHERE evaluation_id = :id",
-            "SELECT * FROM question_statistics WHERE evaluation_id = :id",
-        )
-    )
+    scores = text("SELECT * FROM question_score WHERE evaluation_id = :id")
+    stored = _by_question(session.execute(scores, {"id": evaluation_id}))
+    statistics = "SELECT * FROM question_statistics WHERE evaluation_id = :id"
+    if archive_of(session, evaluation_id) is None:
+        computed = _by_question(session.execute(text(statistics), {"id": evaluation_id}))
+    else:
+        # The view looks at every row for each question, and archived ones have no index: by the file's order, in parts.
+        asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id)
+        ids = session.scalars(asked.join(Question).order_by(Question.external_id)).all()
+        of_part = text(f"{statistics} AND question_id IN :ids").bindparams(bindparam("ids", expanding=True))
+        computed = {}
+        for start in range(0, len(ids), _ARCHIVED):
+            part = ids[start : start + _ARCHIVED]
+            readable(session, [evaluation_id], part, alone=True)
+            computed |= _by_question(session.execute(of_part, {"id": evaluation_id, "ids": part}))
     changed = [key for key in stored.keys() | computed.keys() if not alike(stored.get(key), computed.get(key))]
     found.of_questions(names_of(session, changed), "question_score differs from its predictions")
+
+
+def _by_question(rows: Result[Any]) -> dict[int, dict[str, Any]]:
+    return {row["question_id"]: dict(row) for row in rows.mappings()}
 
 
 def check_pride(session: Session, evaluation_id: int, found: Findings) -> None:
@@ -172,6 +187,7 @@ def check_stopping(session: Session, evaluation: Evaluation, found: Findings) ->
     stopping = read_stopping(evaluation)
     if stopping is None:
         return
+    readable(session, [evaluation.id])
     query = (
         select(
             Question.external_id,

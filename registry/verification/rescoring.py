@@ -11,6 +11,7 @@ from registry.db import read_session
 from registry.digests import specification_digest
 from registry.errors import UsageError
 from registry.lookups import find_sealed
+from registry.results.archived import readable
 from registry.settings import Settings
 from registry.studies.drift import largest_change
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Generation, Prediction, Question, Shard
@@ -82,6 +83,7 @@ def rescore_evaluation(
 
 def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -> list[Key]:
     """(question, variant) of prompts that were asked of the model, by question and variant."""
+    readable(session, [evaluation.id])
     query = select(Prediction.question_id, Prediction.variant).where(
         Prediction.evaluation_id == evaluation.id, Prediction.prompt_digest.is_not(None)
     )
@@ -92,6 +94,7 @@ def _sample(session: Session, evaluation: Evaluation, prompts: int, seed: int) -
 
 
 def _stored(session: Session, evaluation_id: int, sample: Sequence[Key]) -> dict[Key, dict[str, Any]]:
+    readable(session, [evaluation_id], {question_id for question_id, _ in sample})
     query = (
         select(Prediction, Question.external_id, Generation.text)
         .join(Question, Question.id == Prediction.question_id)

@@ -4,10 +4,33 @@ from sqlalchemy import null, or_, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
+from registry.errors import ArchiveError
 from registry.proof.manifest import Leaf, manifest, question_leaves
 from registry.proof.seal import copied_from
-from registry.tables import Evaluation, EvaluationSource, Prediction, Question, QuestionSeal
+from registry.results.archived import place_of, readable
+from registry.tables import Archive, Evaluation, EvaluationSource, Prediction, Question, QuestionSeal
 from registry.verification.findings import Findings, names_of
+
+
+def check_archive(session: Session, evaluation: Evaluation, found: Findings) -> bool:
+    """Whether predictions can be looked for where they should be; names a file that is missing or not what it was."""
+    row = session.get(Archive, evaluation.id)
+    if row is None:
+        return True
+    if row.state != "archived" or session.scalar(
+        select(Prediction.question_id).filter_by(evaluation_id=row.evaluation_id).limit(1)
+    ):
+        found.add("archive: its predictions are both in their table and in a file")
+        return True
+    try:
+        assert evaluation.seal is not None
+        store, name = place_of(row, evaluation.seal)
+        if store.digest(name) != (row.digest, row.size):
+            found.add(f"archive: {store.url_of(name)} is not the file that was archived; bring that back from a backup")
+    except ArchiveError as error:
+        found.add(f"archive: {error}; nothing else was recomputed")
+        return False
+    return True
 
 
 def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> None:
@@ -54,6 +77,7 @@ def check_leaves(session: Session, evaluation: Evaluation, found: Findings) -> N
 
 def check_copies(session: Session, evaluation: Evaluation, found: Findings) -> None:
     """Where results were copied from, by number and by seal."""
+    readable(session, [evaluation.id])
     pairs = (
         select(
             Prediction.question_id,

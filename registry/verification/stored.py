@@ -28,6 +28,7 @@ _BEHIND: Final[dict[str, str]] = {
     "engine_fingerprint": f"id IN (SELECT engine_fingerprint_id FROM shard WHERE {_OF_EVALUATION})",  # noqa: S608
     "prediction": _OF_EVALUATION,
     "generation": _OF_EVALUATION,
+    "archive": _OF_EVALUATION,
     "question_score": _OF_EVALUATION,
     "question_pride": _OF_EVALUATION,
     "question_seal": _OF_EVALUATION,

@@ -154,6 +154,37 @@ def _passwords(lines: TextIO | None) -> dict[str, str]:
     return found
 
 
+@db.command("size")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many evaluations."
+)
+@json_option
+def size_command(limit: int, as_json: bool) -> None:
+    """Show what takes the room: bytes by table, and by evaluation in the database and in archives.
+
+    An evaluation's bytes in the database are its share of the tables of predictions and texts, by its prompts.
+    """
+    from registry.operations.sizes import sizes
+
+    found = sizes(engine_of(settings_of()), limit)
+    if as_json:
+        print_json(asdict(found))
+        return
+    click.echo(f"database: {_size(found.database)}")
+    for table in found.tables:
+        if table.total:
+            click.echo(f"  {table.table:24} {_size(table.rows):>12} and {_size(table.indexes):>12} of indexes")
+    if found.tables and found.tables[0].indexes is None:
+        note("estimated: this SQLite was built without dbstat, which counts bytes by table")
+    for one in found.evaluations:
+        place = f"{_size(one.archived)} archived" if one.archived else _size(one.hot)
+        click.echo(f"evaluation {one.evaluation_id}: {place}, {one.prompts} prompts, {one.model} on {one.benchmark}")
+
+
+def _size(number: int | None) -> str:
+    return "–" if number is None else f"{number / 2**20:,.2f} MiB"
+
+
 @db.command("prune")
 @click.option("--older-than", "days", type=int, required=True, metavar="DAYS", help="Days since the last activity.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed; remove nothing.")

@@ -4,8 +4,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urlencode
 
 import click
@@ -33,6 +34,9 @@ from shuffleboard.cli.files import require_kind
 from shuffleboard.cli.models import register_of_hub
 from shuffleboard.cli.selecting import filter_options, nothing_matches, selection_of
 from shuffleboard.cli.tables import print_table, show, table_options
+
+if TYPE_CHECKING:
+    from registry.operations.archiving import Moved
 
 NO_WORKER = "no live worker: start one with 'shuffleboard worker'"
 
@@ -622,6 +626,63 @@ def _withdrawn(engine: Engine, evaluation_id: int, kind: str, copies: list[int],
         note(f"boards brought up to date: {', '.join(boards)}")
     if copies:
         note(f"flagged, since they contain copies of its results: {', '.join(map(str, copies))}")
+
+
+@evaluations.command("archive")
+@click.argument("ids", type=int, nargs=-1, metavar="[ID]...")
+@click.option("--board", default=None, help="Those that this board shows.")
+@click.option("--older-than", "days", type=int, default=None, metavar="DAYS", help="Those sealed so many days ago.")
+@click.option("--larger-than", type=int, default=None, metavar="N", help="Those of more than N prompts.")
+@click.option(
+    "--to", default="", metavar="URL", help="A folder or s3://bucket/prefix.  [default: SHUFFLEBOARD_ARCHIVES]"
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be archived; move nothing.")
+@json_option
+def archive_command(
+    ids: tuple[int, ...],
+    board: str | None,
+    days: int | None,
+    larger_than: int | None,
+    to: str,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Move the predictions and texts of sealed evaluations from the database into Parquet files.
+
+    Boards, pages, exports and `verify` go on as before; only the SQL page no longer finds these predictions. Give
+    evaluations, or options, which all apply; what is archived already is left as it is. `evaluations restore` brings it
+    back.
+    """
+    from registry.operations.archiving import Policy, archive, chosen, plan
+
+    engine = engine_of(settings_of())
+    with read_session(engine) as session:
+        listed = chosen(session, Policy(ids, board, days, larger_than))
+        planned = list(plan(session, listed, to)) if dry_run else []
+    moved = [] if dry_run else [one for one in (archive(engine, number, to) for number in listed) if one is not None]
+    _moved(planned or moved, "would be archived" if dry_run else "archived", dry_run=dry_run, as_json=as_json)
+
+
+@evaluations.command("restore")
+@click.argument("ids", type=int, nargs=-1, required=True, metavar="ID...")
+@json_option
+def restore_command(ids: tuple[int, ...], as_json: bool) -> None:
+    """Bring archived predictions and texts back into the database, bit for bit; their files are kept."""
+    from registry.operations.archiving import restore
+
+    engine = engine_of(settings_of())
+    restored = [one for one in (restore(engine, number) for number in ids) if one is not None]
+    _moved(restored, "restored", dry_run=False, as_json=as_json)
+
+
+def _moved(moved: Sequence["Moved"], verb: str, *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"dry_run": dry_run, "evaluations": [asdict(one) for one in moved]})
+        return
+    for one in moved:
+        size = "" if one.size is None else f", {one.size} bytes"
+        click.echo(f"evaluation {one.evaluation_id}: {one.predictions} predictions, {one.texts} texts{size}, {one.url}")
+    click.echo(f"{verb}: {sum(one.predictions for one in moved)} predictions of {len(moved)} evaluations")
 
 
 _action("pause", "Start no further shard; those being scored finish.")

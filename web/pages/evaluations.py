@@ -9,9 +9,11 @@ from typing import Any, Final
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
+from registry.errors import ArchiveError
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
+from registry.results.archived import archive_of
 from registry.results.asked import one_order
 from registry.results.costs import cost_document
 from registry.results.errata import (
@@ -53,7 +55,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     asked = parameters.paging(request.args, per_page=QUESTIONS_PER_PAGE, most=MAX_PER_PAGE)
     row = queries.evaluation(session(), parameters.identifier("evaluation", evaluation_id))
     place = parameters.choice(request.args, "place", PLACES, "")
-    among = chart_data.fails_at(row["evaluation_id"], PLACES.index(place)) if place else None
+    among = chart_data.fails_at(session(), row["evaluation_id"], PLACES.index(place)) if place else None
     scopes = queries.scopes(session(), row["evaluation_id"], sealed=row["complete"])
     counts = queries.question_counts(session(), row["evaluation_id"])
     kept = counts if among is None else queries.question_counts(session(), row["evaluation_id"], among)
@@ -66,15 +68,18 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     parts_chart = _parts_chart(by_scope)
     named = parameters.text(request.args, "noise_from")
     noise_from = None if named is None else parameters.identifier("evaluation", named)
-    noise = repeat_noise(row["evaluation_id"], noise_from)
+    archived, lost = _archived(row)
+    noise = None if lost else repeat_noise(row["evaluation_id"], noise_from)
     over_all = by_scope.get("all", {})
     return render_template(
         "evaluation.html",
         evaluation=row,
         subject_metrics=_part_metrics(by_scope, charts.PART_METRICS if parts_chart else ()),
         noise=noise,
-        axes=axes_of(row),
-        wordings=wordings_of(row),
+        archived=archived,
+        lost=lost,
+        axes=None if lost else axes_of(row),
+        wordings=None if lost else wordings_of(row),
         clustered=clustered(row["evaluation_id"], row["seal"]),
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(over_all),
@@ -101,10 +106,18 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         ),
         parts_chart=parts_chart,
         # Prompts that were asked until something was decided are no picture of all of them.
-        **(_effects(row) if row["complete"] and row["stopped_for"] is None else {}),
+        **(_effects(row) if row["complete"] and row["stopped_for"] is None and not lost else {}),
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )
+
+
+def _archived(row: Row) -> tuple[bool, str | None]:
+    """Whether the predictions of an evaluation are archived, and what is said where their file is missing."""
+    try:
+        return archive_of(session(), row["evaluation_id"]) is not None, None
+    except ArchiveError as error:
+        return True, str(error)
 
 
 def _under_errata(row: Row, scopes: Sequence[Row]) -> Row | None:
@@ -199,6 +212,8 @@ def _parts_chart(by_scope: dict[str, dict[str, Row]]) -> charts.Chart | None:
 
 
 _positions: OfSealed[tuple[list[Row], Row]] = OfSealed()
+_adversarial: OfSealed[list[Row]] = OfSealed()
+_written: OfSealed[list[Row]] = OfSealed()
 _right_in: OfSealed[list[Row]] = OfSealed()
 
 
@@ -206,7 +221,9 @@ def _effects(row: Row) -> dict[str, Any]:
     """The effect of moving options, or of inserting adversarial ones, on the answers of a complete evaluation."""
     positions, over_all = _positions.get(row["seal"], lambda: chart_data.positions(session(), row["evaluation_id"]))
     adversarial = (
-        chart_data.adversarial(session(), row["evaluation_id"]) if row["variant_kind"] == "adversarial" else []
+        _adversarial.get(row["seal"], lambda: chart_data.adversarial(session(), row["evaluation_id"]))
+        if row["variant_kind"] == "adversarial"
+        else []
     )
     rules = row["specification"]["protocol"].get("extraction", {}).get("rules", [])
     right_in = _right_in.get(row["seal"], lambda: chart_data.right_in(session(), row["evaluation_id"]))
@@ -216,7 +233,9 @@ def _effects(row: Row) -> dict[str, Any]:
         "flip_bins": bins,
         "flips_chart": charts.flips(bins, repeats=one_order(row)) if right_in else None,
         "preferred": _preferred(positions, over_all["prompts"], row["questions"]),
-        "written": chart_data.written(session(), row["evaluation_id"], rules) if rules else [],
+        "written": _written.get(row["seal"], lambda: chart_data.written(session(), row["evaluation_id"], rules))
+        if rules
+        else [],
         "seconds": chart_data.seconds(session(), row["evaluation_id"]) if rules else None,
         "positions": positions,
         "over_all_positions": over_all,

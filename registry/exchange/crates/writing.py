@@ -24,6 +24,7 @@ from registry.lookups import find_evaluation
 from registry.proof.manifest import compute_seal
 from registry.proof.provenance import link_document
 from registry.proof.withdrawals import withdrawals_of
+from registry.results.archived import readable
 from registry.results.errata import is_of_errata
 from registry.schema.audiences import SEES, Audience
 from registry.tables import (
@@ -71,6 +72,7 @@ def export_crate(session: Session, evaluation_id: int, out: Path, audience: Audi
         )
     if compute_seal(session, evaluation) != evaluation.seal:
         raise SealError(f"evaluation {evaluation_id} does not match its seal; see: shuffleboard verify {evaluation_id}")
+    readable(session, [evaluation_id])
     with writing(out), _scratch(out) as folder:
         place = Path(folder) / out.name
         place.mkdir()

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary
 from registry.exchange.exports.selection import Selection
+from registry.results.archived import readable, reads_predictions
 from registry.schema import documented
 
 BATCH: Final = 10_000
@@ -208,6 +209,8 @@ def _rows(session: Session, relation: Relation, selection: Selection) -> Iterato
             yield from _questions(_stream(session, relation, {"id": version_id}))
     elif relation.per == "evaluation":
         for evaluation_id in selection.evaluation_ids:
+            if reads_predictions(relation.query):
+                readable(session, [evaluation_id])
             yield from _stream(session, relation, {"id": evaluation_id})
     elif relation.per == "selection":
         # Beyond some ten thousands neither engine takes that many parameters.

@@ -28,6 +28,7 @@ CHECKS: Final = (
     Check("database space", database.database_space, "database"),
     Check("connections", database.connections, "database", "postgresql"),
     Check("statistics", database.statistics, "schema", "postgresql"),
+    Check("archives", services.archives, "schema"),
     Check("broker", services.broker),
     Check("clocks", services.clocks, "database"),
     Check("workers", queue.workers, "schema"),

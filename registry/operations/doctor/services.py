@@ -9,14 +9,15 @@ from urllib.parse import urlsplit
 
 from redis import Redis
 from redis.exceptions import RedisError
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from registry.db import database_now, read_session
 from registry.errors import ShuffleboardError, UsageError
+from registry.files.stores import store_at
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
 from registry.queue.broker import SOCKET_SECONDS, broker_shown, open_broker
 from registry.revisions.endpoints import find_endpoint, host_of, load_endpoints
-from registry.tables import Model, ModelRevision
+from registry.tables import Archive, Model, ModelRevision
 
 
 def host_now() -> datetime:
@@ -58,6 +59,28 @@ def broker(context: Context) -> Outcome:
             'free space on its disk, or disable saving (save ""): messages need not be persisted',
         )
     return ok(found)
+
+
+def archives(context: Context) -> Outcome:
+    """Whether the file of every archived evaluation is there, and no other."""
+    from registry.operations.archiving import orphans
+
+    store = store_at("", context.settings)
+    with read_session(context.engine) as session:
+        unknown, missing = orphans(session, store)
+        number = session.scalar(select(func.count()).select_from(Archive)) or 0
+    if missing:
+        return problem(
+            f"missing or cut off: {', '.join(missing)}",
+            "bring the files back from a backup, or set SHUFFLEBOARD_ARCHIVES to where they are",
+        )
+    if unknown:
+        return warning(
+            f"files that no evaluation is archived in: {', '.join(unknown)}",
+            "left by `evaluations restore`, or by an archiving that was ended; remove them, unless a backup of the "
+            "database needs them",
+        )
+    return ok(f"{number} evaluations, in {store.url} unless archived elsewhere" if number else "nothing is archived")
 
 
 def clocks(context: Context) -> Outcome:

@@ -4,6 +4,8 @@
 -- boards are added to only; questions and options never change, since their version is named by their digest.
 -- Statement triggers with transition tables: one look at `evaluation` per statement, not one per row, so that COPY of
 -- a hundred thousand predictions costs one check.
+-- Predictions and texts of a sealed evaluation may leave their tables for a file that `archive` describes, all of them
+-- while its row is `archiving`, and come back while it is `restoring`; a row changes its state only when that is whole.
 
 CREATE FUNCTION refuse_sealed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -14,6 +16,53 @@ BEGIN
         RAISE EXCEPTION '% of a sealed evaluation cannot be changed', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NULL;
+END
+$$
+
+CREATE FUNCTION refuse_sealed_unless() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF EXISTS (
+        SELECT 1 FROM evaluation
+        WHERE evaluation.seal IS NOT NULL AND evaluation.id IN (SELECT touched.evaluation_id FROM touched)
+            AND NOT EXISTS (
+                SELECT 1 FROM archive WHERE archive.evaluation_id = evaluation.id AND archive.state = TG_ARGV[0]
+            )
+    ) THEN
+        RAISE EXCEPTION '% of a sealed evaluation cannot be changed', TG_TABLE_NAME USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NULL;
+END
+$$
+
+CREATE FUNCTION refuse_archive() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    stored bigint;
+    written bigint;
+    is_allowed boolean;
+BEGIN
+    SELECT count(*) INTO stored FROM prediction
+    WHERE prediction.evaluation_id = CASE TG_OP WHEN 'INSERT' THEN NEW.evaluation_id ELSE OLD.evaluation_id END;
+    SELECT count(*) INTO written FROM generation
+    WHERE generation.evaluation_id = CASE TG_OP WHEN 'INSERT' THEN NEW.evaluation_id ELSE OLD.evaluation_id END;
+    IF TG_OP = 'INSERT' THEN
+        is_allowed = (NEW.state = 'archiving' AND NEW.predictions = stored AND NEW.texts = written)
+            OR NOT EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL);
+    ELSIF TG_OP = 'UPDATE' THEN
+        is_allowed = (NEW.evaluation_id, NEW.location, NEW.digest, NEW.size, NEW.predictions, NEW.texts, NEW.archived_at)
+            IS NOT DISTINCT FROM
+            (OLD.evaluation_id, OLD.location, OLD.digest, OLD.size, OLD.predictions, OLD.texts, OLD.archived_at)
+            AND (
+                (OLD.state = 'archiving' AND NEW.state = 'archived' AND stored = 0 AND written = 0)
+                OR (OLD.state = 'archived' AND NEW.state = 'restoring')
+            );
+    ELSE
+        is_allowed = OLD.state = 'restoring' AND OLD.predictions = stored AND OLD.texts = written;
+    END IF;
+    IF NOT is_allowed THEN
+        RAISE EXCEPTION 'archive of a sealed evaluation holds all of its predictions, and cannot be changed'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
 END
 $$
 
@@ -46,10 +95,10 @@ END
 $$
 
 CREATE TRIGGER sealed_prediction_insert AFTER INSERT ON prediction
-REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed()
+REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed_unless('restoring')
 
 CREATE TRIGGER sealed_prediction_delete AFTER DELETE ON prediction
-REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed()
+REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed_unless('archiving')
 
 CREATE TRIGGER sealed_prediction_update AFTER UPDATE ON prediction
 REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed()
@@ -58,10 +107,10 @@ CREATE TRIGGER sealed_prediction_move AFTER UPDATE ON prediction
 REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed()
 
 CREATE TRIGGER sealed_generation_insert AFTER INSERT ON generation
-REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed()
+REFERENCING NEW TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed_unless('restoring')
 
 CREATE TRIGGER sealed_generation_delete AFTER DELETE ON generation
-REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed()
+REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed_unless('archiving')
 
 CREATE TRIGGER sealed_generation_update AFTER UPDATE ON generation
 REFERENCING OLD TABLE AS touched FOR EACH STATEMENT EXECUTE FUNCTION refuse_sealed()
@@ -293,3 +342,15 @@ FOR EACH ROW EXECUTE FUNCTION refuse_change()
 
 CREATE TRIGGER sealed_erratum_truncate BEFORE TRUNCATE ON erratum
 FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate_always()
+
+CREATE TRIGGER sealed_archive_insert BEFORE INSERT ON archive
+FOR EACH ROW EXECUTE FUNCTION refuse_archive()
+
+CREATE TRIGGER sealed_archive_update BEFORE UPDATE ON archive
+FOR EACH ROW EXECUTE FUNCTION refuse_archive()
+
+CREATE TRIGGER sealed_archive_delete BEFORE DELETE ON archive
+FOR EACH ROW EXECUTE FUNCTION refuse_archive()
+
+CREATE TRIGGER sealed_archive_truncate BEFORE TRUNCATE ON archive
+FOR EACH STATEMENT EXECUTE FUNCTION refuse_truncate()

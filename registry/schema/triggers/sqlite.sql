@@ -3,9 +3,14 @@
 -- an interval may be stated once where none was looked for; what is derived from sealed rows, suites and boards are added
 -- to only; questions and options never change, since their version is named by their digest. recursive_triggers must be
 -- ON: without it, INSERT OR REPLACE removes a row past its DELETE trigger.
+-- Predictions and texts of a sealed evaluation may leave their tables for a file that `archive` describes, all of them
+-- while its row is `archiving`, and come back while it is `restoring`; a row changes its state only when that is whole.
 
 CREATE TRIGGER sealed_prediction_insert BEFORE INSERT ON prediction
 WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
+AND NOT EXISTS (
+    SELECT 1 FROM archive WHERE archive.evaluation_id = NEW.evaluation_id AND archive.state = 'restoring'
+)
 BEGIN
     SELECT RAISE(ABORT, 'prediction of a sealed evaluation cannot be changed');
 END
@@ -18,6 +23,9 @@ END
 
 CREATE TRIGGER sealed_prediction_delete BEFORE DELETE ON prediction
 WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = OLD.evaluation_id AND evaluation.seal IS NOT NULL)
+AND NOT EXISTS (
+    SELECT 1 FROM archive WHERE archive.evaluation_id = OLD.evaluation_id AND archive.state = 'archiving'
+)
 BEGIN
     SELECT RAISE(ABORT, 'prediction of a sealed evaluation cannot be changed');
 END
@@ -30,6 +38,9 @@ END
 
 CREATE TRIGGER sealed_generation_insert BEFORE INSERT ON generation
 WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
+AND NOT EXISTS (
+    SELECT 1 FROM archive WHERE archive.evaluation_id = NEW.evaluation_id AND archive.state = 'restoring'
+)
 BEGIN
     SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
 END
@@ -42,6 +53,9 @@ END
 
 CREATE TRIGGER sealed_generation_delete BEFORE DELETE ON generation
 WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = OLD.evaluation_id AND evaluation.seal IS NOT NULL)
+AND NOT EXISTS (
+    SELECT 1 FROM archive WHERE archive.evaluation_id = OLD.evaluation_id AND archive.state = 'archiving'
+)
 BEGIN
     SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
 END
@@ -318,4 +332,40 @@ END
 CREATE TRIGGER sealed_erratum_delete BEFORE DELETE ON erratum
 BEGIN
     SELECT RAISE(ABORT, 'erratum is added to, never changed');
+END
+
+CREATE TRIGGER sealed_archive_insert BEFORE INSERT ON archive
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
+AND (
+    NEW.state <> 'archiving'
+    OR NEW.predictions <> (SELECT count(*) FROM prediction WHERE prediction.evaluation_id = NEW.evaluation_id)
+    OR NEW.texts <> (SELECT count(*) FROM generation WHERE generation.evaluation_id = NEW.evaluation_id)
+)
+BEGIN
+    SELECT RAISE(ABORT, 'archive must begin with all predictions of its evaluation');
+END
+
+CREATE TRIGGER sealed_archive_update BEFORE UPDATE ON archive
+WHEN NOT (
+    (NEW.evaluation_id, NEW.location, NEW.digest, NEW.size, NEW.predictions, NEW.texts, NEW.archived_at)
+    IS (OLD.evaluation_id, OLD.location, OLD.digest, OLD.size, OLD.predictions, OLD.texts, OLD.archived_at)
+    AND (
+        (
+            OLD.state = 'archiving' AND NEW.state = 'archived'
+            AND NOT EXISTS (SELECT 1 FROM prediction WHERE prediction.evaluation_id = OLD.evaluation_id)
+            AND NOT EXISTS (SELECT 1 FROM generation WHERE generation.evaluation_id = OLD.evaluation_id)
+        )
+        OR (OLD.state = 'archived' AND NEW.state = 'restoring')
+    )
+)
+BEGIN
+    SELECT RAISE(ABORT, 'archive of a sealed evaluation cannot be changed');
+END
+
+CREATE TRIGGER sealed_archive_delete BEFORE DELETE ON archive
+WHEN OLD.state <> 'restoring'
+OR OLD.predictions <> (SELECT count(*) FROM prediction WHERE prediction.evaluation_id = OLD.evaluation_id)
+OR OLD.texts <> (SELECT count(*) FROM generation WHERE generation.evaluation_id = OLD.evaluation_id)
+BEGIN
+    SELECT RAISE(ABORT, 'archive of a sealed evaluation cannot be removed before all of it is restored');
 END

@@ -18,7 +18,9 @@ select
     sum(shard.elapsed_s) as elapsed_s,
     min(shard.claimed_at) as first_claimed_at,
     max(shard.finished_at) as last_finished_at,
-    count(distinct shard.engine_fingerprint_id) as engine_fingerprints
+    count(distinct shard.engine_fingerprint_id) as engine_fingerprints,
+    (archive.evaluation_id is not null) as archived
 from evaluation
 left join shard on shard.evaluation_id = evaluation.id
-group by evaluation.id, evaluation.state, evaluation.questions, evaluation.prompts
+left join archive on archive.evaluation_id = evaluation.id
+group by evaluation.id, evaluation.state, evaluation.questions, evaluation.prompts, archive.evaluation_id

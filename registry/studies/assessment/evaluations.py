@@ -15,6 +15,7 @@ from registry.errors import NotFoundError, UsageError
 from registry.lookups import stands
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
+from registry.results.archived import readable
 from registry.studies.assessment.correlations import (
     DEFAULT_TOLERANCE,
     TARGETS,
@@ -204,6 +205,7 @@ def _point(session: Session, source: Source) -> tuple[Point, frozenset[int], lis
         .where(EvaluationQuestion.evaluation_id == source.evaluation_id)
         .order_by(Question.ordinal)
     ).all()
+    readable(session, [source.evaluation_id])
     predictions = session.execute(
         select(
             Prediction.question_id,
@@ -257,6 +259,7 @@ def _pride_outcomes(session: Session, evaluation_id: int, questions: Sequence[An
     by_id = {question.id: question for question in questions}
     estimation = [question.id for question in questions if question.external_id in chosen]
     outcomes: dict[int, list[VariantOutcome]] = {question.id: [] for question in questions}
+    readable(session, [evaluation_id])
     conditions: list[ColumnExpressionArgument[bool]] = [Prediction.unchanged]
     conditions += [
         Prediction.question_id.in_(estimation[start : start + _CHUNK]) for start in range(0, len(estimation), _CHUNK)

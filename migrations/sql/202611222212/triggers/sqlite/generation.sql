@@ -1,0 +1,29 @@
+CREATE TRIGGER sealed_generation_insert BEFORE INSERT ON generation
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
+AND NOT EXISTS (
+    SELECT 1 FROM archive WHERE archive.evaluation_id = NEW.evaluation_id AND archive.state = 'restoring'
+)
+BEGIN
+    SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
+END
+
+CREATE TRIGGER sealed_generation_update BEFORE UPDATE ON generation
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = OLD.evaluation_id AND evaluation.seal IS NOT NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
+END
+
+CREATE TRIGGER sealed_generation_delete BEFORE DELETE ON generation
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = OLD.evaluation_id AND evaluation.seal IS NOT NULL)
+AND NOT EXISTS (
+    SELECT 1 FROM archive WHERE archive.evaluation_id = OLD.evaluation_id AND archive.state = 'archiving'
+)
+BEGIN
+    SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
+END
+
+CREATE TRIGGER sealed_generation_move BEFORE UPDATE OF evaluation_id ON generation
+WHEN EXISTS (SELECT 1 FROM evaluation WHERE evaluation.id = NEW.evaluation_id AND evaluation.seal IS NOT NULL)
+BEGIN
+    SELECT RAISE(ABORT, 'generation of a sealed evaluation cannot be changed');
+END

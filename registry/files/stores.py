@@ -1,0 +1,151 @@
+"""Folders that archived predictions lie in, on a disk or in an S3-compatible store, through Arrow's file systems."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from pyarrow import fs
+
+from registry.errors import ArchiveError, UsageError
+from registry.files.storage import writing
+from registry.settings import Settings, get_settings
+
+_CHUNK: Final = 1 << 20
+_SECONDS: Final = 10.0
+"""How long connecting to a store, or an answer of it, may take."""
+
+
+class Store:
+    """A folder, by its URL. Names are those of files directly in it.
+
+    Whatever cannot be read or written raises ArchiveError with the file's URL, but a disk that is full StorageError.
+    """
+
+    def __init__(self, url: str, system: fs.FileSystem, path: str) -> None:
+        self.url, self._system, self._path = url, system, path
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is on this host's disk; None: nowhere."""
+        return Path(self._path) if isinstance(self._system, fs.LocalFileSystem) else None
+
+    def url_of(self, name: str) -> str:
+        """The URL of a file."""
+        return f"{self.url}/{name}"
+
+    def has(self, name: str) -> bool:
+        """Whether the file is there."""
+        with self._explained(name):
+            found = self._system.get_file_info(self._place(name))
+        return bool(found.type == fs.FileType.File)
+
+    def names(self) -> list[str]:
+        """All files, sorted; none where there is no such folder."""
+        with self._explained(""):
+            found = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
+        return sorted(info.base_name for info in found if info.type == fs.FileType.File)
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Any]:
+        """The file, open for reading at any place."""
+        with self._explained(name), self._system.open_input_file(self._place(name)) as stream:
+            yield stream
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[Any]:
+        """A new file, which only its owner may read; on a disk when the block has ended."""
+        with self._explained(name):
+            if self.folder is None:
+                with self._system.open_output_stream(self._place(name)) as stream:
+                    yield stream
+                return
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with (
+                writing(self.folder / name),
+                os.fdopen(os.open(self.folder / name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file,
+            ):
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+
+    def move(self, name: str, to: str) -> None:
+        """Gives a file another name, in place of one that has it."""
+        with self._explained(name):
+            if self.folder is None:
+                self._system.move(self._place(name), self._place(to))
+                return
+            (self.folder / name).replace(self.folder / to)
+            entries = os.open(self.folder, os.O_RDONLY)
+            os.fsync(entries)
+            os.close(entries)
+
+    def remove(self, name: str) -> None:
+        """Removes a file, if it is there."""
+        if self.has(name):
+            with self._explained(name):
+                self._system.delete_file(self._place(name))
+
+    def digest(self, name: str) -> tuple[str, int]:
+        """SHA-256 and bytes of a file."""
+        digest, size = hashlib.sha256(), 0
+        with self.reading(name) as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+                size += len(chunk)
+        return digest.hexdigest(), size
+
+    def _place(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    @contextmanager
+    def _explained(self, name: str) -> Iterator[None]:
+        place = self.url_of(name) if name else self.url
+        try:
+            yield
+        except FileNotFoundError:
+            raise ArchiveError(f"{place}: no such file; bring it back, from a backup if it is gone") from None
+        except OSError as error:
+            reason = " ".join(str(error.strerror or error).split())[:200]
+            raise ArchiveError(f"{place}: cannot be read or written ({reason}); check the store") from None
+
+
+def store_at(url: str = "", settings: Settings | None = None) -> Store:
+    """The store at a URL or path; empty: the one that settings name.
+
+    Raises UsageError for a URL that is neither a folder nor in S3, or credentials of which one is missing.
+    """
+    settings = settings or get_settings()
+    wanted = url or settings.archives or str(settings.home.expanduser() / "archives")
+    parts = urlsplit(wanted)
+    if parts.scheme == "s3":
+        keys = (settings.archives_access_key, settings.archives_secret_key)
+        if any(keys) != all(keys):
+            raise UsageError(
+                "only one of SHUFFLEBOARD_ARCHIVES_ACCESS_KEY and SHUFFLEBOARD_ARCHIVES_SECRET_KEY is set; set both"
+            )
+        if not parts.netloc:
+            raise UsageError(f"{wanted}: names no bucket; give s3://bucket/prefix")
+        path = f"{parts.netloc}{parts.path}".rstrip("/")
+        return Store(f"s3://{path}", _s3(*keys, settings.archives_endpoint, settings.archives_region), path)
+    if parts.scheme in ("", "file"):
+        folder = Path(unquote(parts.path) if parts.scheme else wanted).expanduser().resolve()
+        return Store(folder.as_uri(), fs.LocalFileSystem(), str(folder))
+    raise UsageError(f"{wanted}: neither a folder nor s3://bucket/prefix; correct the URL")
+
+
+@lru_cache(maxsize=4)
+def _s3(access_key: str, secret_key: str, endpoint: str, region: str) -> fs.FileSystem:
+    server = urlsplit(endpoint)
+    options: dict[str, Any] = {"connect_timeout": _SECONDS, "request_timeout": _SECONDS}
+    if endpoint:
+        options |= {"endpoint_override": server.netloc, "scheme": server.scheme}
+    if access_key:
+        options |= {"access_key": access_key, "secret_key": secret_key}
+    if region:
+        options["region"] = region
+    return cast("fs.FileSystem", fs.S3FileSystem(**options))

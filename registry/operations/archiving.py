@@ -1,0 +1,328 @@
+"""Moves the predictions and texts of sealed evaluations into files, and back: `shuffleboard evaluations archive`.
+
+A file is written under a temporary name and read back: its digests must be the leaves that the seal covers. Then one
+transaction gives it its name, records it and removes the rows, so that a process that is killed leaves the rows in
+their tables, or the file recorded: never both, never neither. What it may leave besides is a file that nothing refers
+to, which `orphans` lists.
+"""
+
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Final
+
+from sqlalchemy import Engine, and_, delete, func, insert, select, update
+from sqlalchemy.orm import Session
+
+from registry.boards.store import evaluations_of_entry
+from registry.db import among, database_now, read_session, utc_text, write_session
+from registry.errors import ArchiveError, SealError, UsageError
+from registry.files.stores import Store, store_at
+from registry.lookups import find_board, find_sealed
+from registry.proof.manifest import Leaf, question_leaves
+from registry.results import archive_files
+from registry.results.archive_files import (
+    ENDING,
+    FORMAT,
+    MANIFEST,
+    PART,
+    PREDICTION_COLUMNS,
+    QUESTION,
+    SCHEMA,
+    TEXT,
+    TEXT_COLUMNS,
+)
+from registry.results.archived import file_name, place_of
+from registry.results.bulk import insert_predictions, renew_statistics
+from registry.schema.documented import columns_of
+from registry.tables import Archive, Evaluation, EvaluationQuestion, Generation, Prediction, Question, QuestionSeal
+
+MAX_DAYS: Final = 36_500
+_SECONDS_A_DAY: Final = 86_400.0
+_QUESTIONS: Final = 500
+"""Read from the tables at a time."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """An evaluation whose predictions moved, or would: how many, and the bytes of the file where there is one."""
+
+    evaluation_id: int
+    predictions: int
+    texts: int
+    url: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Which sealed evaluations are archived: all that are named, or those to which everything else applies."""
+
+    ids: tuple[int, ...] = ()
+    board: str | None = None
+    older_than_days: int | None = None
+    larger_than: int | None = None
+
+
+def chosen(session: Session, policy: Policy) -> list[int]:
+    """The evaluations that a policy archives and that are not archived, by id.
+
+    Raises UsageError for a policy that says nothing, or numbers out of range; NotFoundError and QueueError for an
+    evaluation that is named and is not there or not sealed.
+    """
+    days, least = policy.older_than_days, policy.larger_than
+    if days is not None and not 0 <= days <= MAX_DAYS:
+        raise UsageError(f"--older-than {days}: give a number of days from 0 to {MAX_DAYS}")
+    conditions = (policy.board, days, least)
+    if bool(policy.ids) == any(condition is not None for condition in conditions):
+        raise UsageError("give evaluations, or one or more of --board, --older-than and --larger-than")
+    archived = select(Archive.evaluation_id)
+    query = select(Evaluation.id).where(Evaluation.seal.is_not(None), Evaluation.id.not_in(archived))
+    if policy.ids:
+        for evaluation_id in policy.ids:
+            find_sealed(session, evaluation_id)
+        query = query.where(among(Evaluation.id, policy.ids))
+    if policy.board is not None:
+        entries = find_board(session, policy.board).entries
+        answering = [evaluations_of_entry(session, entry, in_part=True).values() for entry in entries]
+        query = query.where(among(Evaluation.id, {evaluation.id for found in answering for evaluation in found}))
+    if days is not None:
+        query = query.where(Evaluation.sealed_at < database_now(-days * _SECONDS_A_DAY))
+    if least is not None:
+        query = query.where(Evaluation.prompts > least)
+    return list(session.scalars(query.order_by(Evaluation.id)))
+
+
+def plan(session: Session, ids: Sequence[int], to: str = "") -> Iterator[Moved]:
+    """What archiving these evaluations would move."""
+    store = store_at(to)
+    for evaluation_id in ids:
+        evaluation = find_sealed(session, evaluation_id)
+        assert evaluation.seal is not None
+        counts = _stored(session, evaluation_id)
+        yield Moved(evaluation_id, *counts, store.url_of(file_name(evaluation.seal)))
+
+
+def archive(engine: Engine, evaluation_id: int, to: str = "") -> Moved | None:
+    """Moves an evaluation's predictions and texts into a file; None where they are in one already.
+
+    to: a folder or s3://bucket/prefix; empty: the one that settings name. Raises QueueError for one that is not
+    sealed, SealError where its rows are not what was sealed, ArchiveError where the file cannot be written or does not
+    hold what it was given; then everything is as it was.
+    """
+    store = store_at(to)
+    with read_session(engine) as session:
+        evaluation = find_sealed(session, evaluation_id)
+        if session.get(Archive, evaluation_id) is not None:
+            return None
+        seal = evaluation.seal
+        assert seal is not None
+        description = _description(evaluation)
+        part = f"{seal}.{uuid.uuid4().hex[:8]}{PART}"
+        try:
+            with store.writing(part) as stream:
+                counts = archive_files.write(stream, _questions(session, evaluation_id), description)
+            _require_sealed(session, evaluation, (store, part))
+            digest, size = store.digest(part)
+        except BaseException:
+            store.remove(part)
+            raise
+    try:
+        with write_session(engine) as session:
+            session.get_one(Evaluation, evaluation_id, with_for_update=True)
+            if session.get(Archive, evaluation_id) is not None:
+                return None
+            manifest = {
+                **description,
+                "file": file_name(seal),
+                "sha256": digest,
+                "bytes": size,
+                "predictions": counts[0],
+                "texts": counts[1],
+            }
+            with store.writing(f"{seal}{MANIFEST}") as stream:
+                stream.write((json.dumps(manifest, ensure_ascii=False, indent=2) + "\n").encode())
+            store.move(part, file_name(seal))
+            session.add(
+                Archive(
+                    evaluation_id=evaluation_id,
+                    state="archiving",
+                    location=store.url,
+                    digest=digest,
+                    size=size,
+                    predictions=counts[0],
+                    texts=counts[1],
+                )
+            )
+            session.flush()
+            for table in (Generation, Prediction):
+                session.execute(delete(table.__table__).where(table.evaluation_id == evaluation_id))  # type: ignore[arg-type]
+            session.execute(update(Archive).filter_by(evaluation_id=evaluation_id).values(state="archived"))
+    finally:
+        store.remove(part)
+    return Moved(evaluation_id, *counts, store.url_of(file_name(seal)), size)
+
+
+def restore(engine: Engine, evaluation_id: int) -> Moved | None:
+    """Brings an evaluation's predictions and texts back into their tables; None where they are there.
+
+    The file is kept: an older backup of the database may refer to it. Raises ArchiveError where it is missing or not
+    what was archived; then everything is as it was.
+    """
+    with write_session(engine) as session:
+        evaluation = session.get_one(Evaluation, find_sealed(session, evaluation_id).id, with_for_update=True)
+        row = session.get(Archive, evaluation_id)
+        if row is None:
+            return None
+        assert evaluation.seal is not None
+        store, name = place_of(row, evaluation.seal)
+        moved = Moved(evaluation_id, row.predictions, row.texts, store.url_of(name), row.size)
+        if store.digest(name) != (row.digest, row.size):
+            raise ArchiveError(
+                f"{store.url_of(name)}: is not the file that was archived; bring that back from a backup"
+            )
+        row.state = "restoring"
+        session.flush()
+        ids = _ids(session, evaluation_id)
+        for table in archive_files.groups(store, name):
+            numbers = [ids[external_id] for external_id in table.column(QUESTION).to_pylist()]
+            keys = [{"evaluation_id": evaluation_id, "question_id": number} for number in numbers]
+            values = archive_files.values_of(table, PREDICTION_COLUMNS)
+            rows = [
+                key | dict(zip(PREDICTION_COLUMNS, one, strict=True)) for key, one in zip(keys, values, strict=True)
+            ]
+            insert_predictions(session, rows)
+            texts = archive_files.values_of(table, [f"{TEXT}{name}" for name in TEXT_COLUMNS])
+            written = [
+                {**key, "variant": stored["variant"], **dict(zip(TEXT_COLUMNS, one, strict=True))}
+                for key, stored, one in zip(keys, rows, texts, strict=True)
+                if one[TEXT_COLUMNS.index("text")] is not None
+            ]
+            if written:
+                session.execute(insert(Generation.__table__), written)  # type: ignore[arg-type]
+        renew_statistics(session, moved.predictions)
+        _require_sealed(session, evaluation, None)
+        session.delete(row)
+    return moved
+
+
+def orphans(session: Session, store: Store) -> tuple[list[str], list[str]]:
+    """URLs of the files of archives that nothing refers to, in a store, and of those that are missing or not whole.
+
+    Parts of an archive that is being written count among the former.
+    """
+    query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
+    known: dict[str, set[str]] = {store.url: set()}
+    missing = []
+    for row, seal in session.execute(query.order_by(Archive.evaluation_id)):
+        assert seal is not None
+        try:
+            found, name = place_of(row, seal)
+            known.setdefault(found.url, set()).update({name, f"{seal}{MANIFEST}"})
+            with found.reading(name) as stream:
+                if stream.size() != row.size:
+                    missing.append(f"{found.url_of(name)} (not {row.size} bytes)")
+        except ArchiveError:
+            missing.append(store_at(row.location).url_of(file_name(seal)))
+    listed = []
+    for url, names in known.items():
+        place = store_at(url)
+        listed += [
+            place.url_of(name)
+            for name in place.names()
+            if name not in names and name.endswith((ENDING, MANIFEST, PART)) and _is_seal(name.split(".")[0])
+        ]
+    return listed, missing
+
+
+def _is_seal(stem: str) -> bool:
+    return len(stem) == 64 and set(stem) <= set("0123456789abcdef")
+
+
+def _stored(session: Session, evaluation_id: int) -> tuple[int, int]:
+    """How many predictions and texts of an evaluation are in their tables."""
+    counts = [
+        session.scalar(select(func.count()).select_from(table).where(table.evaluation_id == evaluation_id)) or 0
+        for table in (Prediction, Generation)
+    ]
+    return counts[0], counts[1]
+
+
+def _ids(session: Session, evaluation_id: int) -> dict[str, int]:
+    """External id to number of the questions of an evaluation, by external id."""
+    query = (
+        select(Question.external_id, Question.id)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+    )
+    return dict(sorted((row[0], row[1]) for row in session.execute(query)))
+
+
+def _questions(session: Session, evaluation_id: int) -> Iterator[list[Sequence[Any]]]:
+    """The rows of an archive, question by question."""
+    names = {number: external_id for external_id, number in _ids(session, evaluation_id).items()}
+    columns = [Prediction.__table__.columns[name] for name in PREDICTION_COLUMNS]
+    texts = [Generation.__table__.columns[name] for name in TEXT_COLUMNS]
+    query = select(Prediction.question_id, *columns, *texts).outerjoin(
+        Generation,
+        and_(
+            Generation.evaluation_id == Prediction.evaluation_id,
+            Generation.question_id == Prediction.question_id,
+            Generation.variant == Prediction.variant,
+        ),
+    )
+    listed = list(names)
+    for start in range(0, len(listed), _QUESTIONS):
+        part = listed[start : start + _QUESTIONS]
+        place = {number: at for at, number in enumerate(part)}
+        found = session.execute(
+            query.where(Prediction.evaluation_id == evaluation_id, among(Prediction.question_id, part))
+        )
+        ordered = sorted(found, key=lambda row: (place[row[0]], row.variant))
+        for number, rows in groupby(ordered, key=lambda row: row[0]):
+            yield [(names[number], *row[1:]) for row in rows]
+
+
+def _require_sealed(session: Session, evaluation: Evaluation, archive: tuple[Store, str] | None) -> None:
+    """Raises SealError unless a file, or the tables, hold what the seal covers of each question."""
+    query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
+    sealed = dict(session.execute(query).all())
+    computed: dict[int, Leaf] = {
+        leaf.question_id: leaf
+        for leaf in question_leaves(session, evaluation.id, evaluation.seal_version, archive=archive)
+    }
+    wrong = [leaf.external_id for leaf in computed.values() if sealed.get(leaf.question_id) != leaf.leaf]
+    if wrong or sealed.keys() - computed.keys():
+        first = f"question {min(wrong)}" if wrong else "a question"
+        raise SealError(
+            f"evaluation {evaluation.id}: {first} is not what was sealed, so nothing was moved; see what is affected "
+            f"with: shuffleboard verify {evaluation.id}"
+        )
+
+
+def _description(evaluation: Evaluation) -> dict[str, Any]:
+    """What an archive is of, and what its columns mean."""
+    documented = columns_of("prediction_detail")
+    meanings = {QUESTION: documented["external_id"].meaning}
+    for name in SCHEMA.names:
+        view = {f"{TEXT}text": "generation", f"{TEXT}extracted": "extracted"}.get(name, name)
+        if view in documented:
+            meanings[name] = documented[view].meaning
+    assert evaluation.sealed_at is not None
+    return {
+        "format": FORMAT,
+        "seal": evaluation.seal,
+        "seal_version": evaluation.seal_version,
+        "sealed_at": utc_text(evaluation.sealed_at),
+        "model": evaluation.model_revision.model.name,
+        "revision": evaluation.model_revision.number,
+        "benchmark": evaluation.benchmark_version.benchmark.name,
+        "benchmark_version": evaluation.benchmark_version.version,
+        "protocol": evaluation.protocol.name,
+        "shots": evaluation.protocol.shots,
+        "variants": evaluation.variant_set.name,
+        "specification": evaluation.specification,
+        "columns": meanings,
+    }

@@ -1,0 +1,121 @@
+"""What takes the room: bytes of each table, and of each evaluation's predictions and texts, hot or archived."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Engine, Table, select, text
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from registry.db import Base, read_session
+from registry.tables import Archive, Evaluation
+
+_POSTGRESQL: Final = text(
+    "SELECT relname AS name, pg_table_size(oid) AS rows, pg_indexes_size(oid) AS indexes FROM pg_class "
+    "WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
+)
+_SQLITE: Final = text(
+    "SELECT tbl_name AS name, sum(CASE WHEN type = 'table' THEN pgsize ELSE 0 END) AS rows, "
+    "sum(CASE WHEN type = 'index' THEN pgsize ELSE 0 END) AS indexes "
+    "FROM sqlite_master JOIN dbstat ON dbstat.name = sqlite_master.name WHERE dbstat.aggregate = 1 GROUP BY tbl_name"
+)
+_SAMPLE: Final = 1000
+PER_PREDICTION: Final = ("prediction", "generation")
+"""Tables with a row for each prompt."""
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """Bytes of a table's rows and of its indexes.
+
+    indexes: None where SQLite was built without what counts bytes; those of rows are then estimated from some of them.
+    """
+
+    table: str
+    rows: int
+    indexes: int | None
+
+    @property
+    def total(self) -> int:
+        """Bytes of both."""
+        return self.rows + (self.indexes or 0)
+
+
+@dataclass(frozen=True)
+class EvaluationSize:
+    """Bytes of an evaluation's predictions and texts.
+
+    hot: those in the database, as its part of the tables by its prompts; archived: those of its file.
+    """
+
+    evaluation_id: int
+    model: str
+    benchmark: str
+    prompts: int
+    hot: int
+    archived: int
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of the database, and the largest tables and evaluations first."""
+
+    database: int
+    tables: list[TableSize]
+    evaluations: list[EvaluationSize]
+
+
+def sizes(engine: Engine, limit: int) -> Sizes:
+    """What takes the room. limit: how many evaluations are listed at most."""
+    with read_session(engine) as session:
+        return Sizes(_database(session), tables := _tables(session), _evaluations(session, tables)[:limit])
+
+
+def _database(session: Session) -> int:
+    if session.get_bind().dialect.name == "postgresql":
+        query = "SELECT pg_database_size(current_database())"
+    else:
+        query = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
+    return int(session.scalar(text(query)) or 0)
+
+
+def _tables(session: Session) -> list[TableSize]:
+    try:
+        counted = session.execute(_POSTGRESQL if session.get_bind().dialect.name == "postgresql" else _SQLITE).all()
+    except OperationalError:  # SQLite without dbstat
+        return sorted((_sampled(session, table) for table in Base.metadata.sorted_tables), key=_largest_first)
+    found = [TableSize(row.name, row.rows, row.indexes) for row in counted if row.name in Base.metadata.tables]
+    return sorted(found, key=_largest_first)
+
+
+def _largest_first(one: TableSize) -> tuple[int, str]:
+    return -one.total, one.table
+
+
+def _sampled(session: Session, table: Table) -> TableSize:
+    """A table's bytes as its rows times what some of them hold."""
+    bytes_of = " + ".join(f"coalesce(length(CAST({column.name} AS BLOB)), 0) + 1" for column in table.columns)
+    query = (
+        f"SELECT (SELECT count(*) FROM {table.name}) * "  # noqa: S608 - names of ours
+        f"coalesce((SELECT avg({bytes_of}) FROM (SELECT * FROM {table.name} LIMIT {_SAMPLE})), 0)"
+    )
+    return TableSize(table.name, round(session.scalar(text(query)) or 0), None)
+
+
+def _evaluations(session: Session, tables: list[TableSize]) -> list[EvaluationSize]:
+    archived = {row.evaluation_id: row.size for row in session.execute(select(Archive.evaluation_id, Archive.size))}
+    evaluations = session.scalars(select(Evaluation)).all()
+    hot = sum(one.total for one in tables if one.table in PER_PREDICTION)
+    prompts = sum(one.prompts for one in evaluations if one.id not in archived and one.seal is not None)
+    found = [
+        EvaluationSize(
+            one.id,
+            one.model_revision.model.name,
+            one.benchmark_version.benchmark.name,
+            one.prompts,
+            0 if one.id in archived or one.seal is None else round(hot * one.prompts / prompts),
+            archived.get(one.id, 0),
+        )
+        for one in evaluations
+    ]
+    return sorted(found, key=lambda one: (-one.hot - one.archived, one.evaluation_id))

@@ -1,0 +1,334 @@
+"""Predictions wherever they are: in their tables, or archived in a file.
+
+Whoever reads predictions or texts of evaluations first says so by `readable`. Of those that are archived it reads the
+file, and until the transaction ends the names `prediction` and `generation`, and those of the views over them, also
+lead to these rows: every SELECT that mentions one of them is given common table expressions of the same names. So no
+query knows where its rows are. PostgreSQL is asked to write nothing, so readers without rights and replicas serve too.
+
+A transaction keeps at most KEPT rows: the evaluations that were named first are forgotten, to be named again.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+from sqlalchemy import Connection, Select, Table, event, select
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.orm import Session
+
+from registry.db import among
+from registry.errors import ArchiveError
+from registry.files.stores import Store, store_at
+from registry.results import archive_files
+from registry.results.archive_files import ENDING, PREDICTION_COLUMNS, QUESTION, TEXT, TEXT_COLUMNS
+from registry.schema.views import VIEWS, view_sql
+from registry.tables import Archive, Evaluation, EvaluationQuestion, Generation, Prediction, Question
+
+TABLES: Final[dict[str, Table]] = {
+    "prediction": Prediction.__table__,  # type: ignore[dict-item]
+    "generation": Generation.__table__,  # type: ignore[dict-item]
+}
+_FILE_COLUMNS: Final = {
+    "prediction": {name: name for name in PREDICTION_COLUMNS},
+    "generation": {"variant": "variant"} | {name: f"{TEXT}{name}" for name in TEXT_COLUMNS},
+}
+"""Table to its columns, each with its name in an archive."""
+KEPT: Final = 2_000_000
+_MENTIONED: Final = re.compile(r"(?:\bfrom|\bjoin|,)[\s(]+(\w+)", re.IGNORECASE)
+_WORD: Final = re.compile(r"\w+")
+
+
+def file_name(seal: str) -> str:
+    """The name of the archive of the evaluation with this seal."""
+    return f"{seal}{ENDING}"
+
+
+def place_of(archive: Archive, seal: str) -> tuple[Store, str]:
+    """The store and the name of an archive's file: where it was written, else where settings have archives.
+
+    Raises ArchiveError where it is in neither.
+    """
+    name = file_name(seal)
+    written, configured = store_at(archive.location), store_at()
+    for store in (written, configured):
+        if store.has(name):
+            return store, name
+    elsewhere = "" if configured.url == written.url else f", nor is it in {configured.url}"
+    raise ArchiveError(
+        f"evaluation {archive.evaluation_id} is archived, but {written.url_of(name)} is missing{elsewhere}; bring the "
+        "file back, or set SHUFFLEBOARD_ARCHIVES to where it is"
+    )
+
+
+def archive_of(session: Session, evaluation_id: int) -> tuple[Store, str] | None:
+    """Where the predictions of an evaluation are archived; None: they are in their tables.
+
+    Raises ArchiveError where the file is missing.
+    """
+    row = session.execute(_archives([evaluation_id])).one_or_none()
+    return None if row is None else place_of(row.Archive, row.seal)
+
+
+def _archives(ids: Collection[int]) -> Any:
+    query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
+    return query.where(among(Archive.evaluation_id, ids), Archive.state == "archived")
+
+
+def readable(
+    session: Session,
+    evaluation_ids: Iterable[int],
+    question_ids: Collection[int] | None = None,
+    *,
+    alone: bool = False,
+) -> None:
+    """Makes this transaction's queries find the predictions and texts of these evaluations, archived or not.
+
+    question_ids: those of which they will be asked; None: all. alone: of archived ones no other rows than these, for
+    queries that look at every row for each question. Raises ArchiveError where a file is missing or damaged.
+    """
+    ids = set(evaluation_ids)
+    archives = session.execute(_archives(ids)).all() if ids else ()
+    if not archives:
+        return
+    connection = session.connection()
+    overlay = _overlays.get(connection)
+    if overlay is None:
+        overlay = _overlays[connection] = _Overlay(connection)
+        event.listen(connection, "before_cursor_execute", overlay.rewritten, retval=True)
+        event.listen(connection, "rollback_savepoint", overlay.begin_again)
+    overlay.make_room(session, ids, sum(archive.predictions for archive, _ in archives))
+    if alone:
+        overlay.begin_again()
+    for archive, seal in archives:
+        overlay.add(session, archive, seal, question_ids)
+
+
+def reads_predictions(statement: str, dialect: str = "sqlite") -> bool:
+    """Whether a SELECT mentions predictions, texts, or a view over them."""
+    return bool(_behind({name.lower() for name in _MENTIONED.findall(statement)}, dialect))
+
+
+_overlays: Final[WeakKeyDictionary[Connection, "_Overlay"]] = WeakKeyDictionary()
+
+
+def archived_rows(
+    session: Session, evaluation_id: int, place: tuple[Store, str], columns: Sequence[str]
+) -> Iterator[tuple[Any, ...]]:
+    """Question id, external id and these columns of every row of an archive that can be read, question by question.
+
+    columns: as in the file. For what must name the questions that are not what they were; all others use `readable`.
+    """
+    ids = {row.external_id: row.id for row in session.execute(_asked(evaluation_id))}
+    for table in archive_files.salvaged(*place):
+        for external_id, *values in archive_files.values_of(table, [QUESTION, *columns]):
+            if external_id in ids:
+                yield ids[external_id], external_id, *values
+
+
+def _asked(evaluation_id: int) -> Select[str, int]:
+    return (
+        select(Question.external_id, Question.id)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+    )
+
+
+class _Overlay:
+    """The archived rows that a connection's transaction has asked for."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._dialect = connection.dialect.name
+        self._rows: dict[int, list[pa.Table]] = {}
+        self._known: dict[int, set[int] | None] = {}
+        self._sizes: dict[int, int] = {}
+        self._documents: dict[tuple[str, ...], str] = {}
+        self._hot = "main"
+
+    def begin_again(self, *_: Any) -> None:
+        """Forgets all rows: a table that was made after a savepoint is gone when the transaction goes back to it."""
+        for kept in (self._rows, self._known, self._sizes, self._documents):
+            kept.clear()
+
+    def _make_tables(self, connection: Connection) -> None:
+        narrowed = connection.exec_driver_sql("SELECT 1 FROM sqlite_temp_master WHERE name = 'prediction'")
+        self._hot = "temp" if narrowed.first() else "main"
+        for name, table in TABLES.items():
+            # One of an earlier transaction of the connection may be there.
+            connection.exec_driver_sql(f"DROP TABLE IF EXISTS temp.archived_{name}")
+            columns = ", ".join(f"{column.name} {column.type.compile(connection.dialect)}" for column in table.columns)
+            key = "PRIMARY KEY (evaluation_id, question_id, variant)"
+            connection.exec_driver_sql(f"CREATE TEMP TABLE archived_{name} ({columns}, {key}) WITHOUT ROWID")
+
+    def make_room(self, session: Session, wanted: Collection[int], more: int) -> None:
+        """Forgets the evaluations that were read first, but those that are wanted, until `more` rows fit."""
+        for evaluation_id in [number for number in self._known if number not in wanted]:
+            if sum(self._sizes.values()) + more <= KEPT:
+                return
+            self._forget(session, evaluation_id)
+            self._documents.clear()
+
+    def add(self, session: Session, archive: Archive, seal: str, question_ids: Collection[int] | None) -> None:
+        """Reads an evaluation's rows, of these questions or of all, unless they were read before."""
+        evaluation_id = archive.evaluation_id
+        known = self._known.get(evaluation_id, set())
+        missing = None if question_ids is None else set(question_ids) - (known or set())
+        if known is None or (missing is not None and not missing):
+            return
+        store, name = place_of(archive, seal)
+        query = _asked(evaluation_id)
+        if self._dialect == "sqlite" and not self._known:
+            self._make_tables(session.connection())
+        if missing is None:
+            ids = {row.external_id: row.id for row in session.execute(query)}
+            parts = list(archive_files.groups(store, name))
+            self._forget(session, evaluation_id)
+            self._known[evaluation_id] = None
+        else:
+            of_these = query.where(among(Question.id, missing))
+            ids = {row.external_id: row.id for row in session.execute(of_these)}
+            parts = [archive_files.of_questions(store, name, ids.keys())]
+            self._known[evaluation_id] = known | missing
+        for part in parts:
+            numbers = pa.array([ids.get(one) for one in part.column(QUESTION).to_pylist()], pa.int64())
+            if numbers.null_count:
+                raise ArchiveError(f"{store.url_of(name)}: has questions that evaluation {evaluation_id} does not ask")
+            self._sizes[evaluation_id] = self._sizes.get(evaluation_id, 0) + len(part)
+            table = part.append_column("question_id", numbers)
+            table = table.append_column("evaluation_id", pa.array([evaluation_id] * len(part), pa.int64()))
+            if self._dialect == "sqlite":
+                self._insert(session, table)
+            else:
+                self._rows.setdefault(evaluation_id, []).append(table)
+        self._documents.clear()
+
+    def _forget(self, session: Session, evaluation_id: int) -> None:
+        for kept in (self._rows, self._known, self._sizes):
+            kept.pop(evaluation_id, None)
+        if self._dialect == "sqlite":
+            for name in TABLES:
+                session.connection().exec_driver_sql(
+                    f"DELETE FROM temp.archived_{name} WHERE evaluation_id = ?",  # noqa: S608 - a table of ours
+                    (evaluation_id,),
+                )
+
+    def _insert(self, session: Session, table: pa.Table) -> None:
+        connection = session.connection()
+        for name, of in TABLES.items():
+            rows = _rows_of(table, name)
+            binds = [
+                column.type.dialect_impl(connection.dialect).bind_processor(connection.dialect) for column in of.columns
+            ]
+            columns = [
+                [None if value is None else bind(value) for value in values] if bind is not None else values
+                for values, bind in zip(_values(rows, name, _hexadecimal), binds, strict=True)
+            ]
+            listed = list(zip(*columns, strict=True))
+            if listed:
+                marks = ", ".join("?" * len(of.columns))
+                names = ", ".join(column.name for column in of.columns)
+                statement = f"INSERT INTO temp.archived_{name} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours
+                connection.exec_driver_sql(statement, listed)
+
+    def rewritten(
+        self, _connection: Any, _cursor: Any, statement: str, parameters: Any, context: Any, executemany: bool
+    ) -> tuple[str, Any]:
+        """A statement that finds the archived rows too, where it is a SELECT of what has some."""
+        start = statement.lstrip()
+        kind = start[:6].upper()
+        if not self._known or executemany or not (kind == "SELECT" or kind.startswith("WITH")):
+            return statement, parameters
+        relations = _behind({name.lower() for name in _MENTIONED.findall(statement)}, self._dialect)
+        if not relations:
+            return statement, parameters
+        definitions, given = [], {}
+        texts = [statement, *(view_sql(name, self._dialect) for name in relations if name not in TABLES)]
+        words = {word for text in texts for word in _WORD.findall(text)}
+        for name in relations:
+            if name not in TABLES:
+                definitions.append(f"{name} AS (\n{view_sql(name, self._dialect)}\n)")
+            elif self._dialect == "sqlite":
+                listed = ", ".join(column.name for column in TABLES[name].columns)
+                definitions.append(
+                    f"{name} AS NOT MATERIALIZED (SELECT {listed} FROM {self._hot}.{name} "  # noqa: S608 - ours
+                    f"UNION ALL SELECT {listed} FROM temp.archived_{name})"
+                )
+            else:
+                columns = [column.name for column in TABLES[name].columns if column.name in words] or ["variant"]
+                given[f"archived_{name}"] = self._document(name, columns)
+                definitions += _from_json(name, columns)
+        prefix = ",\n".join(definitions)
+        if kind.startswith("WITH"):
+            start = "," + start[4:]
+        if self._dialect == "postgresql":
+            prefix = re.sub(r"%(?!\(archived_\w+\)s)", "%%", prefix)
+            if context is None or context.compiled is None:
+                start = start if parameters else start.replace("%", "%%")
+            parameters = {**(parameters or {}), **given}
+        return f"WITH {prefix}\n{start}", parameters
+
+    def _document(self, name: str, columns: Sequence[str]) -> str:
+        """The rows of a table as a JSON list of objects with these columns."""
+        key = (name, *columns)
+        if key not in self._documents:
+            parts = []
+            for tables in self._rows.values():
+                for table in tables:
+                    lists = _values(_rows_of(table, name), name, _escaped, columns)
+                    parts += [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
+            self._documents[key] = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+        return self._documents[key]
+
+
+def _rows_of(table: pa.Table, name: str) -> pa.Table:
+    """The rows of an archive that are rows of the table: a prediction without a text has none in `generation`."""
+    return table if name == "prediction" else table.filter(table.column(f"{TEXT}text").is_valid())
+
+
+def _hexadecimal(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()
+
+
+def _escaped(value: bytes | None) -> str | None:
+    return None if value is None else f"\\x{value.hex()}"
+
+
+def _values(table: pa.Table, name: str, digest: Any, columns: Sequence[str] | None = None) -> Iterator[list[Any]]:
+    """The values of each column of a database table. digest: how a digest is given."""
+    for column in columns or [column.name for column in TABLES[name].columns]:
+        found = table.column(_FILE_COLUMNS[name].get(column, column))
+        values = found.to_pylist()
+        yield [digest(value) for value in values] if found.type == pa.binary(32) else values
+
+
+def _from_json(name: str, columns: Sequence[str]) -> Iterator[str]:
+    dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+    types = ", ".join(f"{column} {TABLES[name].columns[column].type.compile(dialect)}" for column in columns)
+    listed = ", ".join(columns)
+    yield (
+        f"archived_{name} AS MATERIALIZED (SELECT {listed} "  # noqa: S608 - columns of ours
+        f"FROM json_to_recordset(CAST(%(archived_{name})s AS json)) AS archived({types}))"
+    )
+    yield f"{name} AS NOT MATERIALIZED (SELECT {listed} FROM {name} UNION ALL SELECT {listed} FROM archived_{name})"  # noqa: S608
+
+
+@cache
+def _reads(dialect: str) -> dict[str, frozenset[str]]:
+    """Relation over predictions or texts to all such relations that it reads, itself included."""
+    found = {name: frozenset({name}) for name in TABLES}
+    for view in VIEWS:
+        mentioned = {name.lower() for name in _MENTIONED.findall(view_sql(view, dialect))}
+        behind: frozenset[str] = frozenset().union(*(found[name] for name in mentioned if name in found))
+        if behind:
+            found[view] = behind | {view}
+    return found
+
+
+def _behind(names: set[str], dialect: str) -> list[str]:
+    """The relations that must be given anew for these, in an order in which each follows those that it reads."""
+    reads = _reads(dialect)
+    needed: frozenset[str] = frozenset().union(*(reads[name] for name in names if name in reads))
+    return [name for name in (*TABLES, *VIEWS) if name in needed]

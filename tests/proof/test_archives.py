@@ -1,0 +1,387 @@
+"""Predictions of sealed evaluations move into files and back, and nothing else notices."""
+
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import Engine, delete, event, func, insert, select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from registry.db import get_engine, make_engine, read_session, write_session
+from registry.errors import ArchiveError, QueueError, UsageError
+from registry.exchange.crates import export_crate
+from registry.exchange.exports.relations import RELATIONS, batches
+from registry.exchange.exports.selection import ExportRequest, select_rows
+from registry.files.stores import Store, store_at
+from registry.operations.archiving import archive, orphans, restore
+from registry.operations.doctor import Context, services
+from registry.operations.moving import move
+from registry.operations.sizes import sizes
+from registry.results.archived import archive_of
+from registry.results.computed import computed_metrics
+from registry.results.contamination import contamination_document
+from registry.results.pride import pride_document
+from registry.schema.audiences import audience_engine
+from registry.settings import get_settings
+from registry.studies.axes import axes_document
+from registry.studies.comparing import compare_evaluations
+from registry.studies.drift import drift_document
+from registry.studies.noise import repeat_noise
+from registry.studies.wordings import consistency_document
+from registry.tables import Archive, Evaluation, Generation, Prediction, Question, QuestionSeal
+from registry.verification import verify_all, verify_evaluation
+from tests.proof.population import Population
+from web import chart_data, queries
+
+Proof = tuple[Engine, Population]
+
+
+def rows(engine: Engine) -> dict[str, list[Any]]:
+    """All predictions and texts, with every column."""
+    with read_session(engine) as session:
+        return {
+            table.__tablename__: sorted(map(tuple, session.execute(select(table.__table__))))
+            for table in (Prediction, Generation)
+        }
+
+
+def archived(engine: Engine) -> list[int]:
+    with read_session(engine) as session:
+        ids = list(session.scalars(select(Evaluation.id).where(Evaluation.seal.is_not(None)).order_by(Evaluation.id)))
+    for evaluation_id in ids:
+        assert archive(engine, evaluation_id) is not None
+    return ids
+
+
+def test_what_is_archived_verifies_and_comes_back_bit_for_bit(proof: Proof) -> None:
+    engine, _ = proof
+    before = rows(engine)
+    ids = archived(engine)
+    assert rows(engine) == {"prediction": [], "generation": []}
+    with read_session(engine) as session:
+        report = verify_all(session)
+    assert report["ok"], [report["problems"], [one["problems"] for one in report["evaluations"]]]
+    assert [archive(engine, evaluation_id) for evaluation_id in ids] == [None] * len(ids)
+    for evaluation_id in ids:
+        assert restore(engine, evaluation_id) is not None
+    assert rows(engine) == before
+    with read_session(engine) as session:
+        assert session.scalar(select(func.count()).select_from(Archive)) == 0
+        assert verify_all(session)["ok"]
+
+
+def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]:
+    """What is read of predictions, by what reads it; of an error its message."""
+    one, other = found.source, found.evaluation
+    with read_session(engine) as session:
+        question_id = session.scalars(select(QuestionSeal.question_id).filter_by(evaluation_id=other)).all()[-1]
+        selection = select_rows(session, ExportRequest("parquet", audience="all"), "1")
+        read: dict[str, Callable[[Session], Any]] = {
+            "crate": lambda session: (
+                export_crate(session, other, folder / "crate")["seal"],
+                {path.name: path.read_bytes() for path in (folder / "crate").glob("*.parquet")},
+            ),
+            "exports": lambda session: {
+                name: list(batches(session, relation, selection)) for name, relation in RELATIONS.items()
+            },
+            "question page": lambda session: queries.predictions(session, other, question_id),
+            "predictions": lambda session: queries.predictions_after(session, other, (question_id - 1, 0), limit=9),
+            "choices": lambda session: queries.choices(session, question_id, [one, other]),
+            "runs": lambda session: chart_data.runs(session, [one, other]),
+            "positions": lambda session: chart_data.positions(session, other),
+            "subjects": lambda session: chart_data.by_subject(session, other),
+            "written": lambda session: chart_data.written(session, other, ["stated"]),
+            "fails at": lambda session: list(session.scalars(chart_data.fails_at(session, other, 0))),
+            "compared": lambda session: compare_evaluations(session, one, other),
+            "drift": lambda session: drift_document(session, one, other),
+            "noise": lambda session: repeat_noise(session, other),
+            "wordings": lambda session: consistency_document(session, other),
+            "axes": lambda session: axes_document(session, other),
+            "pride": lambda session: pride_document(session, other),
+            "contamination": lambda session: contamination_document(session, other),
+            "metrics": lambda session: computed_metrics(session, other),
+        }
+        result = {}
+        for name, reader in read.items():
+            try:
+                result[name] = reader(session)
+            except (UsageError, QueueError) as error:
+                result[name] = str(error)
+    return result
+
+
+def test_no_reader_notices_where_predictions_are(proof: Proof, tmp_path: Path) -> None:
+    engine, found = proof
+    folders = [tmp_path / name for name in ("before", "after", "public")]
+    before = documents(engine, found, folders[0])
+    public = audience_engine(engine, "public")
+    assert documents(public, found, folders[2]) == before
+    assert archive(engine, found.evaluation) is not None
+    after = documents(engine, found, folders[1])
+    assert {name for name in before if before[name] != after[name]} == set()
+    shutil.rmtree(folders[2])
+    assert documents(public, found, folders[2]) == before
+
+
+# What the database allows
+
+
+def refused(engine: Engine, *statements: Any) -> bool:
+    """Whether the last of these statements is refused, after the others were carried out."""
+    try:
+        with write_session(engine) as session:
+            for number, statement in enumerate(statements, start=1):
+                try:
+                    session.execute(statement)
+                except DBAPIError:
+                    if number == len(statements):
+                        raise
+                    return False
+            session.rollback()
+    except DBAPIError:
+        return True
+    return False
+
+
+def test_the_database_allows_archiving_and_restoring_and_nothing_else(proof: Proof) -> None:
+    engine, found = proof
+    own, other = found.evaluation, found.source
+    with read_session(engine) as session:
+        counts = [
+            session.scalar(select(func.count()).select_from(table).filter_by(evaluation_id=own))
+            for table in (Prediction, Generation)
+        ]
+    values = {"location": "x", "digest": "0" * 64, "size": 1, "predictions": counts[0], "texts": counts[1]}
+    begun = insert(Archive).values(evaluation_id=own, state="archiving", **values)
+    ended = update(Archive).filter_by(evaluation_id=own)
+    gone = [delete(table).filter_by(evaluation_id=own) for table in (Generation, Prediction)]
+    others = delete(Generation).filter_by(evaluation_id=other)
+    assert refused(engine, gone[0])
+    assert refused(engine, begun.values(state="archived"))
+    assert refused(engine, begun.values(predictions=counts[0] - 1))
+    assert refused(engine, begun.values(texts=0))
+    assert refused(engine, begun, others)
+    assert refused(engine, begun, update(Prediction).filter_by(evaluation_id=own).values(tied=True))
+    assert refused(engine, begun, ended.values(state="archived")), "while there are rows"
+    assert refused(engine, begun, gone[0], ended.values(state="archived")), "while there are predictions"
+    assert not refused(engine, begun, *gone, ended.values(state="archived"))
+    assert refused(engine, begun, *gone, ended.values(state="archived", digest="1" * 64))
+    assert refused(engine, begun, *gone, delete(Archive))
+    assert archive(engine, own) is not None
+    row = insert(Prediction).values(
+        evaluation_id=own,
+        question_id=select(func.min(QuestionSeal.question_id)).filter_by(evaluation_id=own).scalar_subquery(),
+        variant=0,
+        shown=[0],
+        question_shown=True,
+        own_options=True,
+        unchanged=True,
+        correct=False,
+        tied=False,
+    )
+    assert refused(engine, row)
+    assert refused(engine, delete(Archive))
+    assert refused(engine, ended.values(location="elsewhere"))
+    assert refused(engine, ended.values(state="archiving"))
+    assert refused(engine, ended.values(state="restoring"), row, delete(Archive)), "before all is restored"
+    assert restore(engine, own) is not None
+
+
+# Files
+
+
+def file_of(engine: Engine, evaluation_id: int) -> Path:
+    with read_session(engine) as session:
+        place = archive_of(session, evaluation_id)
+        assert place is not None
+        assert place[0].folder is not None
+        return place[0].folder / place[1]
+
+
+@pytest.mark.one_engine
+def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_proof: Proof) -> None:
+    engine, found = sqlite_proof
+    archived(engine)
+    file = file_of(engine, found.evaluation)
+    whole = file.read_bytes()
+    with read_session(engine) as session:
+        names = set(session.scalars(select(Question.external_id).where(~Question.few_shot)))
+    with pq.ParquetFile(file) as parquet:
+        group = parquet.metadata.row_group(0)
+        columns = [group.column(number) for number in range(group.num_columns)]
+        place = {column.path_in_schema: column.data_page_offset for column in columns}
+    for path in ("prompt_digest", "label_logprobs.list.element", "generation_text"):
+        at = place[path] + 40
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with read_session(engine) as session:
+            report = verify_evaluation(session, found.evaluation)
+        assert not report["ok"]
+        assert any("is not the file that was archived" in problem for problem in report["problems"])
+        assert set(report["questions"]) & names, path
+        with pytest.raises(ArchiveError, match="not the file that was archived"):
+            restore(engine, found.evaluation)
+    file.write_bytes(whole[: len(whole) // 2])
+    assert file.name in findings(engine)
+    file.unlink()
+    with read_session(engine) as session:
+        (problem,) = [one for one in verify_evaluation(session, found.evaluation)["problems"] if "archive" in one]
+        assert f"{file.name} is missing" in problem
+        with pytest.raises(ArchiveError, match="SHUFFLEBOARD_ARCHIVES"):
+            queries.predictions(session, found.evaluation, 3)
+    assert file.name in findings(engine)
+    file.write_bytes(whole)
+    assert restore(engine, found.evaluation) is not None
+    assert file.name in findings(engine), "nobody is archived in it any longer"
+
+
+def findings(engine: Engine) -> str:
+    """What the doctor says of archives."""
+    return services.archives(Context(get_settings(), engine, "0")).found
+
+
+@pytest.mark.one_engine
+def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
+    engine, found = sqlite_proof
+    with read_session(engine) as session:
+        right = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=2, correct=True))
+        seal = session.get_one(Evaluation, found.evaluation).seal
+    assert archive(engine, found.evaluation) is not None
+    file = file_of(engine, found.evaluation)
+    assert file.name == f"{seal}.parquet"
+    assert file.stat().st_mode & 0o777 == 0o600
+    counted = f"SELECT count(*) FILTER (correct), list_sort(array_agg(question)) = array_agg(question) FROM '{file}'"
+    assert duckdb.execute(counted).fetchall() == [(right, True)]
+    assert pd.read_parquet(file).correct.sum() == right
+    manifest = json.loads(file.with_suffix(".json").read_text())
+    assert manifest["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert manifest["columns"].keys() >= {"question", "variant", "shown", "label_logprobs", "generation_text"}
+    assert json.loads(pq.read_schema(file).metadata[b"shuffleboard"])["seal"] == seal
+
+
+# Killed at any point
+
+
+class Killed:
+    """Counts what a process does to the database and to files, and kills it at one of these steps."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.done = at, 0
+
+    def step(self, *_: Any, **__: Any) -> None:
+        self.done += 1
+        if self.done == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        def stepping(*arguments: Any, **named: Any) -> Any:
+            self.step()
+            result = method(*arguments, **named)
+            self.step()
+            return result
+
+        return stepping
+
+
+def killed_at(url: str, at: int, move: Callable[[Engine, int], Any], evaluation_id: int) -> int:
+    """Runs a move in a process of its own that is killed at a step; returns how many steps it took, 0 if killed."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            here = Killed(at)
+            engine = make_engine(url)
+            for name in ("before_cursor_execute", "after_cursor_execute", "commit"):
+                event.listen(engine, name, here.step)
+            for name in ("writing", "move", "remove", "digest"):
+                setattr(Store, name, here.around(getattr(Store, name)))
+            move(engine, evaluation_id)
+            os.write(write, str(here.done).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(write)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(read) as stream:
+        taken = stream.read()
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
+    return int(taken or 0)
+
+
+def kill_at_seeded_points(engine: Engine, evaluation_id: int, points: int) -> None:
+    url = engine.url.render_as_string(hide_password=False)
+    before, rng, killed = rows(engine), random.Random(32), 0
+    engine.dispose()
+    steps = {archive: killed_at(url, 0, archive, evaluation_id), restore: killed_at(url, 0, restore, evaluation_id)}
+    for point in range(points):
+        move = archive if point % 2 == 0 else restore
+        if point % 2:
+            archive(engine, evaluation_id)
+        engine.dispose()
+        killed += killed_at(url, rng.randint(1, steps[move]), move, evaluation_id) == 0
+        with read_session(engine) as session:
+            row = session.get(Archive, evaluation_id)
+            left = session.scalar(select(func.count()).select_from(Prediction).filter_by(evaluation_id=evaluation_id))
+            known = set() if row is None else {session.get_one(Evaluation, evaluation_id).seal}
+            report = verify_evaluation(session, evaluation_id)
+            assert report["ok"], report["problems"]
+            unknown, missing = orphans(session, store_at())
+        assert (row is None) == bool(left), "neither lost nor double"
+        assert not missing
+        folder = store_at().folder
+        assert folder is not None
+        assert {
+            store_at().url_of(path.name) for path in folder.iterdir() if path.name.split(".")[0] not in known
+        } <= set(unknown), "the doctor names what nobody is archived in"
+        restore(engine, evaluation_id)
+        assert rows(engine) == before
+    assert killed > points // 2
+
+
+@pytest.mark.one_engine
+def test_a_process_that_is_killed_while_it_archives_or_restores_loses_nothing(sqlite_proof: Proof) -> None:
+    kill_at_seeded_points(sqlite_proof[0], sqlite_proof[1].evaluation, 6)
+
+
+@pytest.mark.long
+def test_forty_kills_lose_nothing_on_either_engine(proof: Proof) -> None:
+    kill_at_seeded_points(proof[0], proof[1].evaluation, 40)
+
+
+@pytest.mark.long
+def test_a_registry_with_archives_moves_to_another_database(
+    sqlite_proof: Proof, postgresql_url: str, tmp_path: Path
+) -> None:
+    engine, found = sqlite_proof
+    before = rows(engine)
+    archived(engine)
+    moved = move(engine.url.render_as_string(hide_password=False), postgresql_url)
+    assert moved.rows["archive"] == 2
+    assert moved.problems == []
+    target = get_engine(postgresql_url)
+    assert restore(target, found.source) is not None
+    assert restore(target, found.evaluation) is not None
+    assert rows(target) == before
+
+
+def test_sizes_are_by_table_and_by_evaluation_wherever_it_is(proof: Proof) -> None:
+    engine, found = proof
+    moved = archive(engine, found.source)
+    assert moved is not None
+    measured = sizes(engine, limit=5)
+    by_evaluation = {one.evaluation_id: one for one in measured.evaluations}
+    assert (by_evaluation[found.source].archived, by_evaluation[found.source].hot) == (moved.size, 0)
+    assert by_evaluation[found.evaluation].hot > 0
+    assert {one.table for one in measured.tables} >= {"prediction", "question_score", "archive"}
+    assert 0 < sum(one.total for one in measured.tables) <= measured.database
