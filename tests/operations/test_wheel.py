@@ -76,7 +76,7 @@ def test_the_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(
     for name in ("pyproject.toml", "LICENSE", "README.md", "hatch_build.py"):
         shutil.copyfile(ROOT / name, copy / name)
     for path in copy.rglob("*"):
-        path.chmod(0o700)
+        path.chmod(0o700 if path.is_dir() else 0o600)
     digests = set()
     for folder in (ROOT, copy):
         (wheel,) = WheelBuilder(str(folder)).build(directory=str(tmp_path / folder.name), versions=["standard"])
