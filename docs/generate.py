@@ -2,10 +2,11 @@
 """Writes what is made from code in the documentation: `python docs/generate.py`.
 
 docs/command-line.md from the commands, docs/settings.md from the settings, docs/metrics.md from the entries of the
-metrics and their guide, docs/views.md from registry/schema/columns.toml; in docs/variants-and-protocols.md the examples
-that the first line of a block marks, and what code and TOML files say in the tables of kinds and of shipped protocols;
-the routes in docs/api.md. And one module, the types of answers that are rows of views. A test compares them with what
-this script would write, so edit help texts, entries, functions and tables themselves, never the results.
+metrics and their guide, docs/views.md from registry/schema/columns.toml, docs/third-party.md from
+docs/third-party.toml; in docs/variants-and-protocols.md the examples that the first line of a block marks, and what
+code and TOML files say in the tables of kinds and of shipped protocols; the routes in docs/api.md. And one module, the
+types of answers that are rows of views. A test compares them with what this script would write, so edit help texts,
+entries, functions and tables themselves, never the results.
 """
 
 import inspect
@@ -49,6 +50,16 @@ what all rows share stands above the table, and the least important columns go f
 
 `shuffleboard --version` shows the version. `shuffleboard completion --install` makes the Tab key complete commands,
 options and values in bash, zsh and fish.
+"""
+
+THIRD_PARTY: Final = """\
+# What others made
+
+<!-- Written by docs/generate.py: edit docs/third-party.toml, then run it again. -->
+
+These files lie in the repository, unchanged unless the README of their folder says otherwise. Versions of 12 digits are
+commits. Packages that are installed are not among them; [the supply chain](security.md#the-supply-chain) says where
+they are listed.
 """
 
 COMMON_OPTIONS: Final = ("--json", "--columns", "--wide")
@@ -204,6 +215,7 @@ def pages() -> dict[Path, str]:
         VARIANTS_PAGE: _with_shipped(_with_kinds(_with_examples(VARIANTS_PAGE.read_text(encoding="utf-8")))),
         API_PAGE: _with_routes(API_PAGE.read_text(encoding="utf-8")),
         DOCS / "views.md": "\n".join(_views()) + "\n",
+        DOCS / "third-party.md": "\n".join(_third_party()) + "\n",
         TYPES: "\n".join(_answer_rows()) + "\n",
     }
 
@@ -650,6 +662,25 @@ def _views() -> Iterator[str]:
             key = ("The metric of this name" if of_metric else meaning, item.unit, item.null)
             rows.setdefault(key, []).append(name)
         yield from (f"| {', '.join(names)} | {' | '.join(said)} |" for said, names in rows.items())
+
+
+# What others made
+
+SOURCES: Final = {"npm": "https://www.npmjs.com/package/", "github": "https://github.com/"}
+
+
+def _third_party() -> Iterator[str]:
+    listed = tomllib.loads((DOCS / "third-party.toml").read_text(encoding="utf-8"))
+    yield THIRD_PARTY
+    yield from ("| Name | Version | Licence | Source |", "|---|---|---|---|")
+    for part in listed["part"]:
+        kind, _, place = part["source"].partition(":")
+        link = f"[{part['source']}]({SOURCES[kind]}{place or part['name']})"
+        version = part["version"][:12] if len(part["version"]) == 40 else part["version"]
+        yield f"| {part['name']} | {version} | [{part['licence']}](../{part['text']}) | {link} |"
+    yield from ("", "## Files", "", "| File | What it does | Consists of | SHA-256 |", "|---|---|---|---|")
+    for file in listed["file"]:
+        yield f"| `{file['path']}` | {file['use']} | {', '.join(file['parts'])} | `{file['sha256']}` |"
 
 
 # Types of answers

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 from registry.settings import Settings, get_settings
 from tests.deploy import compose, images
@@ -62,24 +63,50 @@ def test_python_and_torch_are_those_of_the_project() -> None:
     release = BASE.split(":")[1].removesuffix("-slim")
     assert of("FROM")[0] == f"{BASE} AS python"
     assert SpecifierSet(PROJECT["requires-python"]).contains(PYTHON_OF[release])
-    pinned = dict(
-        line.split("==") for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines() if "==" in line
-    )
-    torch = next(
-        wanted for wanted in map(Requirement, PROJECT["optional-dependencies"]["worker"]) if wanted.name == "torch"
-    )
-    assert torch.specifier.contains(pinned["torch"])
     installs = [line for line in of("RUN") if "pip install" in line and "--no-deps" not in line]
-    assert len(installs) == 2
-    assert all("--constraint constraints.txt" in line for line in installs)
+    assert len(installs) == 3
+    assert all("--require-hashes --only-binary :all:" in line for line in installs)
+    [ours] = [line for line in of("RUN") if "--no-deps" in line]
+    assert "--no-build-isolation" in ours  # else pip would fetch what builds it, whatever that is
     assert f"VERSION={PROJECT['version']}" in of("ARG")
 
 
-def test_requirements_are_those_of_the_project() -> None:
-    core = run(sys.executable, "docker/requirements.py", cwd=ROOT).stdout.splitlines()
-    assert core == PROJECT["dependencies"]
-    with_worker = run(sys.executable, "docker/requirements.py", "worker", cwd=ROOT).stdout.splitlines()
-    assert with_worker == [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["worker"]]
+LOCKS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "docker/locks").iterdir()}
+
+
+def locked(name: str) -> dict[str, str]:
+    """Package to version of a lock."""
+    return dict(re.findall(r"^([a-z0-9-]+)(?:\[.*\])?==(\S+) \\$", LOCKS[name], re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_a_lock_names_digests_and_no_place(name: str) -> None:
+    entries = re.findall(r"^[^#\s].*(?:\n .*)*\n", LOCKS[name], re.MULTILINE)
+    for entry in entries:
+        head, *digests = entry.replace("\\\n", "").split()
+        assert re.fullmatch(r"[a-z0-9-]+==\S+", head)
+        assert digests, head
+        assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", digest) for digest in digests)
+    assert len(entries) == len(locked(name)) == LOCKS[name].count("==")
+
+
+def test_what_is_locked_is_what_the_project_asks_for_at_the_versions_that_the_tests_run_with() -> None:
+    assert set(LOCKS) == {"build", "web", "worker-cpu", "worker-cuda"}
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {canonicalize_name(line.split("==")[0]): line.split("==")[1] for line in lines if "==" in line}
+    extras = PROJECT["optional-dependencies"]
+    system = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"]
+    asked = {"build": system, "web": PROJECT["dependencies"]}
+    asked |= {name: [*extras["worker"], *extras["providers"]] for name in ("worker-cpu", "worker-cuda")}
+    for name, wanted in asked.items():
+        there = locked(name) | (locked("web") if name.startswith("worker") else {})
+        for one in map(Requirement, wanted):
+            assert one.specifier.contains(there[canonicalize_name(one.name)]), f"{name}: {one}; run `make lock`"
+        for package, version in there.items():
+            assert version.removesuffix("+cpu") == pinned.get(package, version), f"{name}: {package}; run `make lock`"
+    # A worker's lock is laid over the website's.
+    assert not locked("web").keys() & (locked("worker-cpu").keys() | locked("worker-cuda").keys())
+    assert locked("worker-cpu")["torch"] == f"{locked('worker-cuda')['torch']}+cpu"
 
 
 @pytest.mark.parametrize("target", ["web", "worker"])
@@ -106,10 +133,9 @@ def test_the_build_is_given_what_is_installed_and_nothing_else(tmp_path: Path) -
     assert set(let_in) == {
         *packages,
         "pyproject.toml",
-        "constraints.txt",
         "LICENSE",
         "README.md",
-        "docker/requirements.py",
+        "docker/locks",
         "hatch_build.py",
     }
     for kept_out in (".git", ".venv", ".venv-peer", "build", "tests", "docker/secrets", "docker/.env"):

@@ -1,6 +1,5 @@
 """The site that Sphinx makes of the documentation: whole, without dead ends, and without a word to another host."""
 
-import hashlib
 import re
 import subprocess
 import sys
@@ -24,7 +23,6 @@ from tests.docs.pages import DOCS, ROOT, blocks, generator, of_docs, read, witho
 
 pytestmark = pytest.mark.long
 
-VENDOR = DOCS / "_static" / "vendor"
 LOADS = {("script", "src"), ("img", "src"), ("source", "srcset"), ("iframe", "src"), ("object", "data")}
 """Attributes whose addresses a browser asks for by itself; so it does for every <link> but those that only point."""
 POINTS = {"author", "canonical", "index", "next", "prev", "search"}
@@ -231,12 +229,3 @@ def test_the_search_finds_a_word(site: Site, chromium: Browser) -> None:
     with opened(chromium, site) as (page, base):
         page.goto(f"{base}/search.html?q=fluctuation")
         page.wait_for_selector("#search-results a[href*='metrics.html']")
-
-
-def test_the_packaged_scripts_are_the_ones_that_are_written_down() -> None:
-    listed = re.findall(r"^\| `([a-z.-]+\.js)` .* `([0-9a-f]{64})` \|$", read(VENDOR / "README.md"), re.MULTILINE)
-    assert sorted(name for name, _ in listed) == sorted(file.name for file in VENDOR.glob("*.js"))
-    for name, digest in listed:
-        assert hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() == digest
-    for licence in VENDOR.glob("LICENSE-*"):
-        assert f"`{licence.name}`" in read(VENDOR / "README.md")

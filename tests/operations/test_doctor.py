@@ -17,7 +17,7 @@ from redis import Redis
 from sqlalchemy import Engine, update
 
 from registry.db import database_now, get_engine, write_session
-from registry.operations.doctor import CHECKS, Context, Finding, Limits, database, examine, services
+from registry.operations.doctor import CHECKS, Context, Finding, Limits, database, examine, host, services
 from registry.queue import stalls
 from registry.queue.claims import Claim, claim
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
@@ -388,6 +388,19 @@ def test_what_needs_the_schema_is_not_looked_at_without_it(sqlite: Deployment, r
     findings = sqlite.examine()
     assert findings["leases"].found == "not checked: needs the schema"
     assert findings["secret key"].status == "ok"
+
+
+def test_a_key_that_an_orchestrator_mounted_for_our_group_is_not_open_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 10001)
+    monkeypatch.setattr(os, "getegid", lambda: 10001)
+
+    def is_open(mode: int, user: int, group: int) -> bool:
+        return host._open_to_others(os.stat_result((mode, 0, 0, 0, user, group, 0, 0, 0, 0)))
+
+    assert [is_open(mode, 0, 10001) for mode in (0o440, 0o400, 0o444, 0o460)] == [False, False, True, True]
+    assert [is_open(0o440, *owner) for owner in ((0, 100), (10001, 10001))] == [True, True]
 
 
 def test_a_database_that_does_not_answer_is_named_without_its_password(tmp_path: Path) -> None:

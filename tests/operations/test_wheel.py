@@ -1,7 +1,9 @@
 """The wheel, as pip installs it: beside other people's packages, without the checkout."""
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -60,6 +62,26 @@ def test_the_wheel_has_the_recorded_answers_with_their_licences(installed: Path)
     shipped = {path.name for path in recorded.iterdir() if path.suffix in (".gz", ".jsonl", ".LICENSE", ".md")}
     assert len(shipped) == 12
     assert shipped <= {path.name for path in (installed / "shuffleboard" / "recorded").iterdir()}
+
+
+@pytest.mark.long
+def test_the_wheel_has_the_same_bytes_wherever_and_whenever_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(REVISION, COMMIT)
+    copy = tmp_path / "copy"
+    ignored = shutil.ignore_patterns("__pycache__")
+    for name in (*PACKAGES, "shuffleboard"):
+        shutil.copytree(ROOT / name, copy / name, ignore=ignored, copy_function=shutil.copyfile)  # modes, times: new
+    for name in ("pyproject.toml", "LICENSE", "README.md", "hatch_build.py"):
+        shutil.copyfile(ROOT / name, copy / name)
+    for path in copy.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
+    digests = set()
+    for folder in (ROOT, copy):
+        (wheel,) = WheelBuilder(str(folder)).build(directory=str(tmp_path / folder.name), versions=["standard"])
+        digests.add(hashlib.sha256(Path(wheel).read_bytes()).hexdigest())
+    assert len(digests) == 1
 
 
 ORDERS = [

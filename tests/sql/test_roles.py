@@ -6,8 +6,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import yaml
 from click.testing import CliRunner, Result
-from sqlalchemy import make_url, text
+from sqlalchemy import make_url, text, update
 from sqlalchemy.exc import ProgrammingError
 
 from registry.db import get_engine, read_session, write_session
@@ -19,9 +20,10 @@ from registry.schema.public_sql import run_query
 from registry.schema.public_sql.runner import ask
 from registry.schema.roles import RoleNames, apply_roles, script
 from registry.settings import Settings
+from registry.tables import Evaluation, ModelRevision, Shard
 from shuffleboard.cli.database import roles_command
 from tests import services
-from tests.commands import shuffleboard_json
+from tests.commands import ROOT, shuffleboard_json
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
 from tests.sql.conftest import PASSWORD, libpq, role_url
@@ -97,6 +99,59 @@ def test_the_application_submits_scores_and_seals_and_can_undo_none_of_it(
                 connection.execute(text(statement))
     with engine.connect() as connection, pytest.raises(Exception, match="of a sealed evaluation cannot be changed"):
         connection.execute(text("DELETE FROM prediction"))
+
+
+KUBERNETES = ROOT / "docker" / "kubernetes"
+
+
+@pytest.fixture
+def scaler(postgresql_database: str, roles: RoleNames) -> Iterator[str]:
+    """URL of the login that docker/kubernetes/keda/role.sql makes, by a name that no other test has."""
+    script = (KUBERNETES / "keda" / "role.sql").read_text(encoding="utf-8")
+    role = f"{roles.prefix}_scaler"
+    with psycopg.connect(libpq(postgresql_database), autocommit=True) as connection:
+        for _ in range(2):  # it may be run again
+            connection.execute(script.replace("shuffleboard_scaler", role))
+        connection.execute(f"ALTER ROLE {role} PASSWORD '{PASSWORD}'")
+        yield libpq(role_url(postgresql_database, role))
+        connection.execute(f"DROP OWNED BY {role}")
+        connection.execute(f"DROP ROLE {role}")
+
+
+def test_what_scales_the_workers_counts_what_they_could_score_and_sees_nothing_else(
+    postgresql_database: str, scaler: str, tmp_path: Path
+) -> None:
+    engine = get_engine(postgresql_database)
+    queue_evaluation(engine, tmp_path, shards=5)
+    paused = queue_evaluation(engine, tmp_path, shards=2, model="paused", benchmark="paused")
+    queue_evaluation(engine, tmp_path, shards=3, model="large", benchmark="large", queue="gpu")
+    with write_session(engine) as session:
+        first = [shard for shard in session.query(Shard).order_by(Shard.id) if shard.evaluation_id < paused]
+        first[0].state = "done"
+        first[1].state, first[1].lease_until = "leased", session.scalar(text("SELECT now()"))
+        first[2].not_before = session.scalar(text("SELECT now() + interval '1 hour'"))
+        first[3].not_before = session.scalar(text("SELECT now() - interval '1 hour'"))
+        session.execute(update(Evaluation).where(Evaluation.id == paused).values(state="paused"))
+        session.query(Shard).filter_by(evaluation_id=paused).first().state = "cancelled"
+        session.execute(update(ModelRevision).where(ModelRevision.id == 2).values(state="registered"))
+    counted = {}
+    with psycopg.connect(scaler, autocommit=True) as connection:
+        for folder in ("keda", "keda-gpu"):
+            scaled = next(yaml.safe_load_all((KUBERNETES / folder / "scaler.yaml").read_text(encoding="utf-8")))
+            [trigger] = scaled["spec"]["triggers"]
+            counted[scaled["metadata"]["name"]] = connection.execute(trigger["metadata"]["query"]).fetchone()
+        for statement in (
+            "SELECT error FROM shard",
+            "SELECT * FROM evaluation",
+            "SELECT * FROM question",
+            "SELECT * FROM account",
+            "UPDATE shard SET state = 'done'",
+            "SELECT * FROM shuffleboard_public.leaderboard",
+        ):
+            with pytest.raises(psycopg.Error, match=r"permission denied|read-only transaction"):
+                connection.execute(statement)
+    # Of five shards one is done and one waits; a model is new.
+    assert counted == {"worker": (3 + 1,), "worker-gpu": (3,)}
 
 
 def test_the_application_renews_statistics_of_tables_that_it_does_not_own(

@@ -12,7 +12,6 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-import web
 from registry.errors import NotFoundError, UsageError
 from registry.settings import get_settings
 from tests.web.outputs import BOARD
@@ -224,16 +223,3 @@ def test_it_can_be_read_on_a_phone_without_scripts(chromium, site):
         opened.goto(f"{base}/query/")
         expect(opened.get_by_text("The query runs in a script")).to_be_visible()
         expect(opened.get_by_role("button", name="Run")).not_to_be_visible()
-
-
-@pytest.mark.parametrize("folder", ["static", "publishing/static"])
-def test_the_packaged_programs_of_others_are_the_ones_that_are_written_down(folder):
-    vendor = Path(web.__file__).parent / folder / "vendor"
-    readme = (vendor / "README.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| `([a-z.-]+)` .* `([0-9a-f]{64})` \|$", readme, re.MULTILINE)
-    others = [file for file in vendor.iterdir() if file.name != "README.md"]
-    assert {name for name, _ in listed} == {file.name for file in others if not file.name.startswith("LICENSE")}
-    for name, digest in listed:
-        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == digest
-    for file in others:
-        assert f"`{file.name}`" in readme

@@ -43,14 +43,26 @@ def secret_key(context: Context) -> Outcome:
                 f"{path}: no such file", "write 32 random bytes into it, or unset SHUFFLEBOARD_SECRET_KEY_FILE"
             )
         return ok("none yet: the website creates it when it first starts")
-    mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & (stat.S_IRWXG | stat.S_IRWXO):
+    found = path.stat()
+    mode = stat.S_IMODE(found.st_mode)
+    if _open_to_others(found):
         return problem(
             f"{path}: others may read or change it (mode {mode:o}), and sign in as anyone",
             f"chmod 600 {path}; if someone may have read it, remove it and restart the website, which creates a new "
             "one",
         )
     return ok(f"{path}, mode {mode:o}")
+
+
+def _open_to_others(found: os.stat_result) -> bool:
+    """Whether others than this process's user may read or change a file.
+
+    A secret that an orchestrator mounts is root's, and read by the group that its process is in: that is not open.
+    """
+    others = stat.S_IRWXG | stat.S_IRWXO
+    if found.st_uid == 0 != os.geteuid() and found.st_gid == os.getegid():
+        others &= ~stat.S_IRGRP
+    return bool(found.st_mode & others)
 
 
 def models(context: Context) -> Outcome:

@@ -1,0 +1,84 @@
+"""Writes docker/locks: what the images install, each package with its version and the digests of its files.
+
+    python docker/lock.py [--uv PROGRAM] [OPTION OF UV ...]
+
+`make lock` runs it; the versions are those of constraints.txt. The images are for Python 3.11 on Linux and x86-64. The
+build of torch for CPUs is not among PyPI's: `--find-links` or `--extra-index-url` says where it is.
+"""
+
+# ruff: noqa: INP001 - a script beside the Dockerfile, no package
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+LOCKS: Final = ROOT / "docker" / "locks"
+PYTHON: Final = "3.11"
+PLATFORM: Final = "x86_64-manylinux_2_36"
+WORKER: Final = ("worker", "providers")
+TORCH: Final = "+cpu"
+
+
+def main() -> int:
+    """Writes all locks, or none."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--uv", default="uv", help="the program")
+    arguments, options = parser.parse_known_args()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    wanted = project["project"]["dependencies"]
+    more = wanted + [line for extra in WORKER for line in project["project"]["optional-dependencies"][extra]]
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    cpu = re.sub(r"^(torch==\S+)$", rf"\1{TORCH}", constraints, flags=re.MULTILINE)
+    try:
+        web = _locked(arguments.uv, wanted, constraints, options)
+        locks = {
+            "build": _locked(arguments.uv, project["build-system"]["requires"], constraints, options),
+            "web": web,
+            # What a worker has beyond the website's image.
+            "worker-cpu": _without(_locked(arguments.uv, more, cpu, options), web),
+            "worker-cuda": _without(_locked(arguments.uv, more, constraints, []), web),
+        }
+    except subprocess.CalledProcessError as error:
+        sys.stderr.write(f"nothing was written: {error.stderr}")
+        return 1
+    LOCKS.mkdir(exist_ok=True)
+    for name, entries in locks.items():
+        text = "# Written by docker/lock.py: `make lock` writes it again.\n"
+        (LOCKS / f"{name}.txt").write_text(text + "".join(entries.values()), encoding="utf-8")
+        sys.stdout.write(f"docker/locks/{name}.txt: {len(entries)} packages\n")
+    return 0
+
+
+def _locked(uv: str, wanted: list[str], constraints: str, options: list[str]) -> dict[str, str]:
+    """Name of each package to its entry in the lock."""
+    command = [uv, "pip", "compile", "--quiet", "--generate-hashes", "--no-header", "--no-annotate"]
+    command += ["--python-version", PYTHON, "--python-platform", PLATFORM, "--only-binary", ":all:"]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "constraints.txt"
+        file.write_text(constraints, encoding="utf-8")
+        done = subprocess.run(  # noqa: S603 - our own command
+            [*command, "-", "--constraint", str(file), *options],
+            input="\n".join(wanted),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return {entry.split("==")[0]: entry for entry in re.findall(r"^\S.*(?:\n .*)*\n", done.stdout, re.MULTILINE)}
+
+
+def _without(lock: dict[str, str], base: dict[str, str]) -> dict[str, str]:
+    """A lock without what another has; what both have has to be the same."""
+    differ = [name for name in lock.keys() & base.keys() if lock[name] != base[name]]
+    if differ:
+        raise SystemExit(f"{', '.join(sorted(differ))}: locked twice, differently; constrain them in constraints.txt")
+    return {name: entry for name, entry in lock.items() if name not in base}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""Writes what is in each image as a CycloneDX document: `python docker/sbom.py --out FOLDER [--licences ENVIRONMENT]`.
+
+`make sbom` runs it. Packages and digests are those of docker/locks, files of others those of docs/third-party.toml;
+licences are read from an environment that has the packages installed in the same versions. Debian's packages are not
+among them. The same inputs give the same bytes. Each document is validated before it is written.
+"""
+
+# ruff: noqa: INP001 - a script beside the Dockerfile, no package
+
+import argparse
+import json
+import re
+import sys
+import tomllib
+import uuid
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+IMAGES: Final = {"web": ("web",), "worker-cpu": ("web", "worker-cpu"), "worker-cuda": ("web", "worker-cuda")}
+SHIPPED: Final = ("registry/", "web/", "shuffleboard/")
+"""Where what the wheel holds lies; documentation and tests are not in it."""
+
+
+def main() -> int:
+    """Writes a document for each image, named after it."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="folder")
+    parser.add_argument("--licences", type=Path, help="environment to read licences from")
+    arguments = parser.parse_args()
+    licences = dict(_licences(arguments.licences)) if arguments.licences else {}
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for image, locks in IMAGES.items():
+        packages = [one for lock in locks for one in _locked(ROOT / "docker" / "locks" / f"{lock}.txt", licences)]
+        text = json.dumps(document(image, [*packages, *_of_others()]), indent=2, sort_keys=True) + "\n"
+        problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+        if problem is not None:
+            sys.stderr.write(f"{image}: not valid, and not written: {problem}\n")
+            return 1
+        (arguments.out / f"{image}.cdx.json").write_text(text, encoding="utf-8")
+        known = sum("licenses" in one for one in packages)
+        sys.stdout.write(f"{arguments.out / image}.cdx.json: {len(packages)} packages, licences of {known}\n")
+    return 0
+
+
+def document(image: str, components: list[dict[str, Any]]) -> dict[str, Any]:
+    """The document of one image. Its serial number is made of what it holds, and it has no time."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ours = {
+        "type": "application",
+        "bom-ref": "shuffleboard",
+        "name": f"shuffleboard-{image}",
+        "version": project["version"],
+        "licenses": [{"license": {"id": project["license"]}}],
+    }
+    content = json.dumps([ours, components], sort_keys=True)
+    return {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "serialNumber": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, content)}",
+        "metadata": {"component": ours},
+        "components": components,
+        "dependencies": [{"ref": "shuffleboard", "dependsOn": [one["bom-ref"] for one in components]}],
+    }
+
+
+def _locked(path: Path, licences: dict[tuple[str, str], str]) -> Iterator[dict[str, Any]]:
+    """The packages of a lock. A digest for each file that a package is offered as, of which an image has one."""
+    for entry in re.findall(r"^[^#\s].*(?:\n .*)*\n", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        name, version = re.match(r"([^=\[]+)(?:\[.*\])?==(\S+)", entry).groups()  # type: ignore[union-attr]
+        component = {
+            "type": "library",
+            "bom-ref": f"pkg:pypi/{name}@{version.replace('+', '%2B')}",
+            "purl": f"pkg:pypi/{name}@{version.replace('+', '%2B')}",
+            "name": name,
+            "version": version,
+            "hashes": [{"alg": "SHA-256", "content": digest} for digest in re.findall("sha256:([0-9a-f]{64})", entry)],
+        }
+        licence = licences.get((name, version))
+        yield component | ({"licenses": [{"license": {"name": licence}}]} if licence else {})
+
+
+def _of_others() -> Iterator[dict[str, Any]]:
+    """What others made of the files in the wheel."""
+    listed = tomllib.loads((ROOT / "docs" / "third-party.toml").read_text(encoding="utf-8"))
+    parts = {part["name"]: part for part in listed["part"]}
+    shipped = [file for file in listed["file"] if file["path"].startswith(SHIPPED)]
+    for name in dict.fromkeys(part for file in shipped for part in file["parts"]):
+        part = parts[name]
+        alone = [file["sha256"] for file in shipped if file["parts"] == [name]]
+        npm = part["source"] == "npm"
+        known = {"purl": f"pkg:npm/{name.replace('@', '%40')}@{part['version']}"} if npm else {}
+        yield {
+            "type": "library" if npm else "data",
+            "bom-ref": f"third-party/{name}",
+            "name": name,
+            "version": part["version"],
+            "licenses": [_licence(part["licence"])],
+            **({"hashes": [{"alg": "SHA-256", "content": digest} for digest in alone]} if alone else {}),
+            **known,
+        }
+
+
+def _licence(expression: str) -> dict[str, Any]:
+    return {"expression": expression} if " " in expression else {"license": {"id": expression}}
+
+
+def _licences(environment: Path) -> Iterator[tuple[tuple[str, str], str]]:
+    """(Name, version) of each installed package and what it says of its licence, the standard's expression first."""
+    places = [str(path) for path in environment.glob("lib/python*/site-packages")]
+    for one in metadata.distributions(path=places):
+        said = one.metadata
+        classified = [line.rpartition(" :: ")[2] for line in said.get_all("Classifier", []) if "License ::" in line]
+        text = said.get("License-Expression") or " AND ".join(classified) or (said.get("License") or "").strip()
+        if text and "\n" not in text:
+            name = re.sub(r"[-_.]+", "-", said["Name"]).lower()
+            yield (name, one.version), text
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""docker/kubernetes as plain values: each file is valid by itself, before Kustomize puts them together."""
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.deploy.images import ROOT
+
+KUBERNETES: Final = ROOT / "docker" / "kubernetes"
+OVERLAYS: Final = ("cluster", "try")
+VERSION: Final = "1.32"
+"""Of Kubernetes, whose schemas the manifests keep. What they use is stable since 1.27."""
+
+Manifest = Mapping[str, Any]
+
+
+@lru_cache(maxsize=1)
+def written() -> Mapping[str, Manifest]:
+    """Every resource as it is written, by `FOLDER/KIND/NAME`."""
+    return {
+        f"{path.parent.name}/{one['kind']}/{one['metadata']['name']}": one
+        for path in sorted(KUBERNETES.glob("*/*.yaml"))
+        if path.name != "kustomization.yaml"
+        for one in yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    }
+
+
+def kustomization(folder: str) -> Manifest:
+    """What a folder's kustomization.yaml says."""
+    found: Manifest = yaml.safe_load((KUBERNETES / folder / "kustomization.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def pods(manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
+    """The pods of Deployments, StatefulSets and Jobs, by the name of what makes them."""
+    return {
+        str(one["metadata"]["name"]): one["spec"]["template"]["spec"]
+        for one in manifests.values()
+        if one["kind"] in ("Deployment", "StatefulSet", "Job")
+    }
+
+
+def containers(pod: Manifest) -> Sequence[Manifest]:
+    """All containers of a pod, those first that end before the others begin."""
+    return [*pod.get("initContainers", ()), *pod["containers"]]
+
+
+def settings() -> dict[str, str]:
+    """The settings that all pods of ours share."""
+    lines = (KUBERNETES / "base" / "settings.env").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+
+
+def environment(container: Manifest) -> dict[str, str]:
+    """Environment of a container: its own over the shared settings, where it takes these."""
+    shared = settings() if container.get("envFrom") else {}
+    return shared | {one["name"]: one["value"] for one in container.get("env", ())}
+
+
+def mounted_secrets(pod: Manifest) -> Iterator[str]:
+    """Names of the secrets that a pod sees."""
+    for volume in pod.get("volumes", ()):
+        if "secret" in volume:
+            yield volume["secret"]["secretName"]
+        for source in volume.get("projected", {}).get("sources", ()):
+            yield source["secret"]["name"]
+
+
+def secret_files(overlay: str) -> dict[str, set[str]]:
+    """Files of each secret that an overlay makes."""
+    return {
+        one["name"]: {Path(file).name for file in one["files"]} for one in kustomization(overlay)["secretGenerator"]
+    }
+
+
+def render(kubectl: str | Path, folder: Path) -> dict[str, Manifest]:
+    """What Kustomize makes of a folder, by `KIND/NAME`."""
+    done = subprocess.run([str(kubectl), "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    made = list(yaml.safe_load_all(done.stdout))
+    named = {f"{one['kind']}/{one['metadata']['name']}": one for one in made}
+    assert len(named) == len(made)
+    return named
