@@ -7,12 +7,14 @@ from typing import Any
 
 import click
 
-from registry.db import read_session
+from registry.db import read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.proof import chain as chains
+from registry.proof import statements
 from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
+from registry.proof.signing import key_path, new_key, read_key, sign_head, signature_problems
 from registry.tables import ChainLink
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.tables import print_table, show, table_options
@@ -157,40 +159,116 @@ def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool)
             note(f"evaluation {evaluation_id}: {problem}")
 
 
-@click.command()
-@click.argument("action", type=click.Choice(("list", "verify")), default="list")
-@click.option("--head", default=None, metavar="DIGEST", help="A head that was published elsewhere; goes with verify.")
+@click.group(invoke_without_command=True)
 @table_options
 @json_option
-def chain(action: str, head: str | None, as_json: bool) -> None:
-    """List the chain of seals, withdrawals and snapshots, or verify it; status 1 when it is broken.
+@click.pass_context
+def chain(context: click.Context, as_json: bool) -> None:
+    """List the chain of seals, withdrawals and snapshots; verify it, and sign its head.
 
     The digest of the last link, its head, covers all of it. Publish it now and then: anyone who can write the database
     could compute a new chain, but not one that still contains a published head.
     """
+    if context.invoked_subcommand is None:
+        _list_chain(as_json)
+
+
+@chain.command("list")
+@table_options
+@json_option
+def list_chain(as_json: bool) -> None:
+    """List every link, and the head."""
+    _list_chain(as_json)
+
+
+def _list_chain(as_json: bool) -> None:
+    with read_session(engine_of(settings_of())) as session:
+        report = chains.check_chain(session)
+        rows = [link_row(link) for link in chains.links(session)]
+    if as_json:
+        print_json({"head": report.head, "length": report.length, "links": rows})
+        return
+    headings = {"position": "Place", "at": "At", "kind": "Kind", "subject": "About", "digest": "Digest"}
+    print_table(rows, headings, "no evaluation is sealed yet")
+    click.echo(f"head {report.head or '–'}")
+
+
+@chain.command("verify")
+@click.option("--head", default=None, metavar="DIGEST", help="A head of the chain that was published elsewhere.")
+@json_option
+def verify_chain(head: str | None, as_json: bool) -> None:
+    """Recompute every link; status 1 when the chain is broken."""
     _check_digest(head)
-    if action == "list" and head is not None:
-        raise UsageError("--head goes with: shuffleboard chain verify")
     with read_session(engine_of(settings_of())) as session:
         report = chains.check_chain(session, head)
-        document: dict[str, Any] = {"head": report.head, "length": report.length}
-        if action == "list":
-            document["links"] = [link_row(link) for link in chains.links(session)]
-        else:
-            document |= {"ok": not report.problems, "problems": report.problems}
+        problems = report.problems + signature_problems(session)
     if as_json:
-        print_json(document)
-    elif action == "list":
-        headings = {"position": "Place", "at": "At", "kind": "Kind", "subject": "About", "digest": "Digest"}
-        print_table(document["links"], headings, "no evaluation is sealed yet")
-        click.echo(f"head {report.head or '–'}")
-    elif not report.problems:
+        print_json({"head": report.head, "length": report.length, "ok": not problems, "problems": problems})
+    elif not problems:
         click.echo(f"the chain is intact: {report.length} links, head {report.head or '–'}")
-    if action == "verify":
-        for problem in report.problems:
-            note(problem)
-        if report.problems:
-            sys.exit(1)
+    for problem in problems:
+        note(problem)
+    if problems:
+        sys.exit(1)
+
+
+@chain.command("sign")
+@json_option
+def sign_chain(as_json: bool) -> None:
+    """Sign the head with the registry's key, and have the signature timestamped where that is set up.
+
+    A head that the key has signed already is not signed again. `shuffleboard publish`, archives, workers and beat sign
+    as well, where there is a key. Others check it with `shuffleboard verify --public`.
+    """
+    settings = settings_of()
+    with write_session(engine_of(settings)) as session:
+        signed = sign_head(session, settings)
+    if signed is None:
+        raise UsageError("the chain is empty: nothing is sealed yet, so there is no head to sign")
+    if as_json:
+        print_json(signed.document())
+        return
+    click.echo(f"head {signed.statement.head}")
+    click.echo(f"signed at link {signed.statement.length}, {utc_text(signed.statement.at)}")
+    click.echo(f"key {signed.statement.key}")
+    click.echo("timestamped" if signed.timestamp else "no timestamp (SHUFFLEBOARD_TIMESTAMP_URL)")
+
+
+@chain.group("key")
+def chain_key() -> None:
+    """Make and show the key that signs the chain's head."""
+
+
+@chain_key.command("new")
+@click.option("--replace", is_flag=True, help="In place of the key there is, which is kept beside it under its name.")
+@json_option
+def new_chain_key(replace: bool, as_json: bool) -> None:
+    """Make a key, in a file that only its owner may read.
+
+    The file is SHUFFLEBOARD_SIGNING_KEY, or chain-key.pem in the data directory. Keep it out of backups of the
+    database: whoever has both can sign what they like. What a replaced key signed stays valid.
+    """
+    path = key_path(settings_of())
+    fingerprint, moved = new_key(path, replace=replace)
+    if as_json:
+        print_json({"key": fingerprint, "file": str(path), "replaced": None if moved is None else str(moved)})
+        return
+    click.echo(f"key {fingerprint}")
+    if moved is not None:
+        note(f"the replaced key is in {moved}; remove it when it is no longer needed")
+    note(f"the private key is in {path}; show the public one: shuffleboard chain key show")
+
+
+@chain_key.command("show")
+@json_option
+def show_chain_key(as_json: bool) -> None:
+    """Print the public key, for `shuffleboard verify --public`; its fingerprint on stderr."""
+    public = read_key(key_path(settings_of())).public_key()
+    if as_json:
+        print_json({"key": statements.fingerprint(public), "public_key": statements.public_pem(public)})
+        return
+    click.echo(statements.public_pem(public), nl=False)
+    note(f"key {statements.fingerprint(public)}")
 
 
 def link_row(link: ChainLink) -> dict[str, Any]:

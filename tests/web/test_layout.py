@@ -123,6 +123,7 @@ def pages_of(engine: Engine, outputs: Outputs, submission_id: int, explored: int
         "/boards/<name>": ["/boards/generated"],
         "/boards/<name>/scrutiny": ["/boards/generated/scrutiny"],
         "/chain": ["/chain"],
+        "/proof": ["/proof"],
         "/compare": ["/compare", f"/compare?{compared}", "/compare?left=leaning&right=steady&benchmark=mixed"],
         "/drift": ["/drift", f"/drift?left={cyclic}", f"/drift?left={cyclic}&right={cyclic}"],
         "/evaluations/<evaluation_id>": [

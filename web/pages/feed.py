@@ -10,6 +10,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import or_, select
 
 from registry.db import read_session
+from registry.proof.signing import signatures
 from registry.results.selectables import Row
 from registry.tables import Evaluation
 from registry.tables.accounts import Notice, Submission
@@ -32,13 +33,13 @@ _OF_EVALUATIONS: Final = {
 
 @blueprint.get("/feed.atom")
 def feed() -> ResponseReturnValue:
-    """The newest notices: evaluations that the viewer may see, and their own submissions or, for maintainers, all.
+    """The newest events: signatures of the chain, evaluations that the viewer may see, and their own submissions.
 
-    Programs that read more than public data send a token.
+    Maintainers see all submissions. Programs that read more than public data send a token.
     """
     read(Query, request.args)
-    entries = [*_evaluations(), *_submissions()]
-    entries.sort(key=lambda entry: entry["notice"], reverse=True)
+    entries = [*_evaluations(), *_submissions(), *_signatures()]
+    entries.sort(key=lambda entry: (entry["at"], entry["number"]), reverse=True)
     response = make_response(_document(entries[:ENTRIES]))
     response.content_type = "application/atom+xml; charset=utf-8"
     response.add_etag()
@@ -97,9 +98,26 @@ def _submissions() -> list[Row]:
     ]
 
 
+def _signatures() -> list[Row]:
+    """The newest signatures of the chain's head, with the statement and its signature."""
+    return [
+        {
+            "id": f"signature/{row.id}",
+            "number": row.id,
+            "at": row.at,
+            "kind": "chain.signed",
+            "title": f"The chain of seals was signed at link {row.position}",
+            "summary": f"Statement: {row.statement} Signature (Ed25519, base64): {row.signature}",
+            "address": url_for("proof.chain"),
+        }
+        for row in signatures(session(), limit=ENTRIES)
+    ]
+
+
 def _entry(notice: Any, title: str, summary: str, address: str) -> Row:
     return {
-        "notice": notice.id,
+        "id": f"notice/{notice.id}",
+        "number": notice.id,
         "at": notice.at,
         "kind": notice.kind,
         "title": title,
@@ -121,7 +139,7 @@ def _document(entries: list[Row]) -> bytes:
     _add(_add(root, "author"), "name", f"Shuffleboard at {host}")
     for entry in entries:
         item = _add(root, "entry")
-        _add(item, "id", f"tag:{host},{entry['at']:%Y-%m-%d}:notice/{entry['notice']}")
+        _add(item, "id", f"tag:{host},{entry['at']:%Y-%m-%d}:{entry['id']}")
         _add(item, "title", entry["title"])
         _add(item, "updated", _time(entry["at"]))
         _add(item, "summary", entry["summary"])
