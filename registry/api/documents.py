@@ -1318,6 +1318,49 @@ class SnapshotList(TypedDict):
     items: list[ListedSnapshot]
 
 
+class BoardEvent(TypedDict):
+    """Something that happened to a board, in a sentence. models: those that it is about."""
+
+    kind: Annotated[
+        str,
+        Field(
+            json_schema_extra={
+                "enum": [
+                    "published",
+                    "redefined",
+                    "recomputed",
+                    "added",
+                    "completed",
+                    "removed",
+                    "withdrawn",
+                    "superseded",
+                    "rescored",
+                    "corrected",
+                    "moved",
+                ]
+            }
+        ),
+    ]
+    text: str
+    models: list[str]
+
+
+class BoardChange(TypedDict):
+    """What a snapshot brought. link: its position in the chain; snapshot: null for errata, which change none."""
+
+    at: Time
+    link: int | None
+    snapshot: Digest | None
+    events: list[BoardEvent]
+
+
+class BoardChangelog(TypedDict):
+    """What happened to a board, newest first."""
+
+    board: str
+    changes: list[BoardChange]
+
+
 # What was written
 
 

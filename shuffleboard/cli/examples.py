@@ -64,6 +64,7 @@ EXAMPLES: Final = {
     "suites list": "suites list",
     "suites show": "suites show robustness-core@1",
     "boards": "boards show main",
+    "boards changelog": "boards changelog main --limit 5",
     "boards cite": "boards cite main --as-of 2026-11-21",
     "boards import": "boards import main.toml",
     "boards list": "boards list",

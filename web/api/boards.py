@@ -7,6 +7,7 @@ from pydantic import Field
 from sqlalchemy import func, select
 
 from registry.api import documents
+from registry.boards.changelog import changelog_document
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.lookups import find_suite
@@ -95,6 +96,12 @@ def snapshots(board: BoardName) -> Response:
         for item in snapshots_of(session(), shown_board(board).name)
     ]
     return answer({"items": items})
+
+
+@get("/boards/<board>/changelog", documents.BoardChangelog, tag="boards")
+def board_changelog(board: BoardName) -> Response:
+    """What happened to a board, newest first: from its snapshots, withdrawals, errata and the chain."""
+    return answer(changelog_document(session(), shown_board(board).name))
 
 
 def signature_of(digest: str) -> dict[str, Any] | None:
