@@ -266,10 +266,7 @@ def _records(session: Session, evaluation_id: int) -> QuestionRecords:
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
         .where(EvaluationQuestion.evaluation_id == evaluation_id)
     )
-    return {
-        row.id: (row.external_id, question_hash(row, options.get(row.id, ())))
-        for row in session.execute(asked)
-    }
+    return {row.id: (row.external_id, question_hash(row, options.get(row.id, ()))) for row in session.execute(asked)}
 
 
 def _few_shot_leaves(session: Session, evaluation_id: int) -> Iterator[Leaf]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -135,6 +135,11 @@ def sign_head(session: Session, settings: Settings, *, again_after: timedelta | 
     return signed
 
 
+def sign_if_possible(session: Session, settings: Settings) -> Signed | None:
+    """`sign_head` where there is a key; else None."""
+    return sign_head(session, settings) if key_path(settings).exists() else None
+
+
 def keep_signed(session: Session, settings: Settings) -> Signed | None:
     """Signs the head where there is a key, at most once a day while nothing new is in the chain; else None."""
     return sign_head(session, settings, again_after=DAILY) if key_path(settings).exists() else None
@@ -194,3 +199,23 @@ def signature_problems(session: Session) -> list[str]:
                 f"signature {row.id}: it is of the head {row.head} at link {row.position}, which is no longer so"
             )
     return found
+
+
+def signed_chain(session: Session) -> dict[str, Any]:
+    """The whole chain, and the newest signature of each key."""
+    newest: dict[str, dict[str, Any]] = {}
+    for row in signatures(session):
+        newest.setdefault(row.key, as_signed(row).document())
+    return {"signatures": list(newest.values()), "links": [_link(link) for link in chain.links(session)]}
+
+
+def _link(link: ChainLink) -> dict[str, Any]:
+    return {
+        "position": link.position,
+        "kind": link.kind,
+        "subject": link.subject,
+        "labels": link.labels,
+        "at": link.at.isoformat(),
+        "previous": link.previous,
+        "digest": link.digest,
+    }

@@ -24,6 +24,7 @@ from registry.errors import UsageError
 DOMAIN: Final = b"shuffleboard chain head 1\n"
 """What stands before a statement in the bytes that are signed; the number is the statement's version."""
 KEYS: Final = frozenset({"at", "head", "key", "length", "registry"})
+"""What a statement says."""
 
 
 @dataclass(frozen=True)
@@ -146,12 +147,14 @@ def read_statement(text: str) -> Statement:
         statement = Statement(
             found["head"], found["length"], datetime.fromisoformat(found["at"]), found["registry"], found["key"]
         )
-        known = found.keys() == KEYS and type(found["length"]) is int and found["length"] > 0
-        known = known and all(isinstance(found[key], str) for key in KEYS - {"length"}) and is_digest(found["head"])
-        if not known or statement.at.tzinfo is None or statement.text != text:
-            raise ValueError(message)
+        written = statement.text
+        named = all(isinstance(found[key], str) for key in KEYS - {"length"}) and is_digest(found["head"])
     except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
         raise ValueError(message) from error
+    # Whatever else the text says, or says otherwise, would be signed as well.
+    length = found["length"]
+    if not named or written != text or statement.at.tzinfo is None or type(length) is not int or length < 1:
+        raise ValueError(message)
     return statement
 
 

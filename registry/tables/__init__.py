@@ -660,8 +660,10 @@ class ChainLink(Base):
 
 
 class ChainSignature(Base):
-    """A signature of the chain's head: `statement` is what was signed, `public_key` the key's PEM, `key` its
-    fingerprint, `signature` base64, and `timestamp` an authority's answer (RFC 3161) in base64.
+    """A signature of the chain's head.
+
+    `statement` is what was signed, `public_key` the key's PEM, `key` its fingerprint, `signature` base64, and
+    `timestamp` an authority's answer (RFC 3161) in base64.
     """
 
     __tablename__ = "chain_signature"

@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -20,6 +21,8 @@ from shuffleboard.cli.common import engine_of, json_option, note, print_json, se
 from shuffleboard.cli.tables import print_table, show, table_options
 
 FLIPS_SHOWN = 20
+MAX_PEM = 1_000_000
+"""Bytes of a file with a key or certificates."""
 
 
 @click.command()
@@ -92,30 +95,65 @@ def _check_digest(digest: str | None) -> None:
 
 
 @click.command()
-@click.argument("evaluation_id", type=int, required=False)
+@click.argument("target", metavar="[EVALUATION_ID | PATH]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every sealed evaluation, every snapshot, the whole chain.")
 @click.option("--head", default=None, metavar="DIGEST", help="A head of the chain that was published elsewhere.")
 @click.option(
     "--rescore", type=click.IntRange(min=1), default=None, help="Score this many prompts again, drawn at random."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Which prompts --rescore draws.")
+@click.option(
+    "--public",
+    multiple=True,
+    metavar="KEY",
+    help="Check the published site or archive at PATH by this public key: a PEM file, or the key's fingerprint.",
+)
+@click.option("--authority", type=click.Path(path_type=Path), help="With --public: certificate (PEM) of timestamps.")
+@click.option(
+    "--max-age", type=click.FloatRange(min=0), metavar="DAYS", help="With --public: refuse an older signature."
+)
+@click.option("--board", default=None, help="With --public: the board that it should be.")
 @json_option
 def verify(
-    evaluation_id: int | None, everything: bool, head: str | None, rescore: int | None, seed: int, as_json: bool
+    target: str | None,
+    everything: bool,
+    head: str | None,
+    rescore: int | None,
+    seed: int,
+    public: tuple[str, ...],
+    authority: Path | None,
+    max_age: float | None,
+    board: str | None,
+    as_json: bool,
 ) -> None:
-    """Recompute what is stored of a sealed evaluation; status 1 when anything differs.
+    """Recompute what is stored of a sealed evaluation, or check a published board; status 1 when anything differs.
 
     Prompts, leaf digests, seal, question scores, PriDe, metrics with their intervals, analyses, copies, snapshots, and
     the chain. Every difference is reported with its evaluation and question. --rescore gives the model some of the
     prompts again and reports how much the probabilities differ.
+
+    With --public, PATH is the folder of a site of `shuffleboard publish` or an archive of `shuffleboard evaluations
+    export`. It is checked by the key alone, without a registry: signature, head, chain, snapshot, seals, and every
+    answer. Get the key from somewhere else than the folder.
     """
+    _check_digest(head)
+    if public:
+        if target is None or everything or rescore is not None:
+            raise UsageError("--public goes with the folder of a site or an archive: verify --public KEY PATH")
+        _verify_export(Path(target), public, authority, head, max_age, board, as_json=as_json)
+        return
+    if authority is not None or max_age is not None or board is not None:
+        raise UsageError("--authority, --max-age and --board go with --public")
+    if target is not None and not target.isdigit():
+        remedy = "; to check a folder, give --public KEY" if Path(target).exists() else ""
+        raise UsageError(f"{target!r} is not the id of an evaluation{remedy}")
+    evaluation_id = None if target is None else int(target)
     from registry.verification import verify_all, verify_evaluation
 
     if (evaluation_id is None) != everything:
         raise UsageError("give the id of an evaluation, or --all")
     if everything and rescore is not None:
         raise UsageError("--rescore is for one evaluation; leave out --all")
-    _check_digest(head)
     settings = settings_of()
     engine = engine_of(settings, create=False)  # an empty file may be what is left of a registry
     with read_session(engine) as session:
@@ -135,6 +173,53 @@ def verify(
     _say(document, evaluation_id, quiet=as_json)
     if not document["ok"]:
         sys.exit(1)
+
+
+def _verify_export(
+    path: Path,
+    public: Sequence[str],
+    authority: Path | None,
+    head: str | None,
+    max_age: float | None,
+    board: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from registry.exchange.proofs import Trust, check_export
+    from registry.proof.timestamps import read_authority
+
+    certificates = () if authority is None else read_authority(_read(authority), str(authority))
+    trust = Trust([_fingerprint(key) for key in public], certificates, head, max_age, board)
+    found = check_export(path, trust)
+    if as_json:
+        print_json(found.document())
+    else:
+        for fact in found.facts:
+            click.echo(f"✓ {fact}")
+    for text in found.unchecked:
+        note(f"not checked: {text}")
+    for text in found.problems:
+        note(f"✗ {text}")
+    if not found.ok:
+        note(f"{path} is not what was signed")
+        sys.exit(1)
+    if not as_json:
+        click.echo(f"{path} is what was signed")
+
+
+def _fingerprint(key: str) -> str:
+    """The fingerprint of a key that is given as a file or as its fingerprint."""
+    if statements.is_digest(key):
+        return key
+    return statements.fingerprint(statements.read_public_key(_read(Path(key)).decode(errors="replace"), key))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_PEM)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); give a file in PEM") from None
 
 
 def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool) -> None:
