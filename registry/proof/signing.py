@@ -86,9 +86,9 @@ def read_key(path: Path) -> Ed25519PrivateKey:
     if mode & _OTHERS:
         raise UsageError(f"{path}: others than its owner may read this key; chmod 600 {path}")
     try:
-        key = load_pem_private_key(pem, None)
+        key: Any = load_pem_private_key(pem, None)
     except (ValueError, TypeError):
-        key = None  # type: ignore[assignment]
+        key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise UsageError(f"{path}: is not an Ed25519 private key in PEM without a password")
     return key

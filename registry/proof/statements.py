@@ -110,9 +110,9 @@ def public_pem(key: Ed25519PublicKey) -> str:
 def read_public_key(pem: str, source: str) -> Ed25519PublicKey:
     """A public key of a PEM text. Raises UsageError naming `source` for anything else."""
     try:
-        key = load_pem_public_key(pem.encode())
+        key: Any = load_pem_public_key(pem.encode())
     except (ValueError, UnsupportedAlgorithm):
-        key = None  # type: ignore[assignment]
+        key = None
     if not isinstance(key, Ed25519PublicKey):
         raise UsageError(
             f"{source}: is not an Ed25519 public key in PEM; the registry shows its own on the page of its chain"

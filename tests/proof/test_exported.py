@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -317,7 +319,7 @@ def test_an_attack_is_named(
     assert not any("are as they were sealed" in fact for fact in found.facts) or "SHA256SUMS" in said or "api" in said
 
 
-@pytest.mark.parametrize("place", range(4, 4000, 571))
+@pytest.mark.parametrize("place", range(4, 4000, 1171))
 def test_a_byte_of_the_answers_is_named_by_question(published: Published, site: Path, place: int) -> None:
     content = bytearray((site / PREDICTIONS).read_bytes())
     content[place] ^= 0x55
@@ -377,3 +379,27 @@ def test_the_command_needs_no_registry(published: Published, site: Path, tmp_pat
     assert json.loads(changed.stdout)["questions"] == ["q1"]
     assert "question q1 is not as it was sealed" in changed.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["site"]
+
+
+@pytest.mark.long
+def test_a_second_machine_has_the_folder_and_the_key_and_nothing_else(published: Published, tmp_path: Path) -> None:
+    """An empty folder, an empty environment, a process of its own; then one byte of one answer."""
+    machine = tmp_path / "machine"
+    (machine / "home").mkdir(parents=True)
+    shutil.copytree(published.folder / "site", machine / "site")
+    shutil.copyfile(published.pem, machine / "key.pem")
+    environment = {"HOME": str(machine / "home"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "shuffleboard.cli", "verify", "--public", "key.pem", "site"]
+
+    def verify() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, cwd=machine, env=environment, capture_output=True, text=True, check=False)
+
+    whole = verify()
+    assert whole.returncode == 0, whole.stderr
+    assert whole.stdout.endswith("site is what was signed\n")
+    rewrite_rows(machine / "site", PREDICTIONS, lambda rows: rows[5].update(chosen_option_text="A better answer."))
+    changed = verify()
+    assert changed.returncode == 1
+    assert "question q1 is not as it was sealed" in changed.stderr
+    assert sorted(path.name for path in machine.iterdir()) == ["home", "key.pem", "site"]
+    assert list((machine / "home").iterdir()) == []

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
 from typing import Any, Final
@@ -21,7 +21,7 @@ from registry.errors import IngestError, ShuffleboardError, UsageError
 from registry.exchange.crates import layout
 from registry.exchange.proofs.numbers import Values, check_numbers, functions_of, outcomes_of
 from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, LEAVES
-from registry.files.parquet import parquet_rows
+from registry.files.parquet import damaged_values, parquet_rows
 from registry.proof.chain import check_links
 from registry.proof.manifest import (
     GENERATION_COLUMNS,
@@ -43,6 +43,8 @@ _MAX_JSON: Final = 64 << 20
 _MAX_SUMS: Final = 32 << 20
 _ITEMS: Final = 4_000_000
 _LISTED: Final = 10
+_MOST_VARIANTS: Final = 400_000
+"""Rows of a question: more than all orders of nine options."""
 _GENERATION: Final = {
     "extracted": "extracted",
     "finished": "generation_finished",
@@ -327,35 +329,18 @@ def _question(row: Mapping[str, Any]) -> _Question:
     return _Question(digest, row["answer"], row["subject"], tuple(row["options"]), row.get("question_id"))
 
 
-def _rows(path: Path, key: str, found: Checked) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file; where it cannot be read, a problem that names the questions of the damaged part."""
+def _rows(path: Path, key: str, found: Checked, *, kept: bool = True) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file; where it cannot be read, a problem that names the questions of the damaged part.
+
+    kept: whether the caller keeps what it reads of them.
+    """
     try:
-        yield from parquet_rows(path)
+        yield from parquet_rows(path, kept=kept)
     except IngestError as error:
-        damaged = _damaged(path, key)
+        damaged = [str(name) for name in damaged_values(path, key)]
         found.questions += [name for name in damaged if name not in found.questions]
         named = f"; what is damaged is of question {_listed(damaged)}" if damaged else ""
         raise IngestError(f"{error}{named}") from None
-
-
-def _damaged(path: Path, key: str) -> list[str]:
-    """Names of the questions whose rows are in a part of a Parquet file that cannot be read."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    names: dict[str, None] = {}
-    try:
-        with pq.ParquetFile(path, pre_buffer=False) as file:
-            for group in range(file.metadata.num_row_groups):
-                try:
-                    for _ in file.iter_batches(5000, row_groups=[group]):
-                        pass
-                except (pa.ArrowException, OSError, ValueError):
-                    for batch in file.iter_batches(5000, row_groups=[group], columns=[key]):
-                        names |= dict.fromkeys(str(name) for name in batch.column(0).to_pylist())
-    except (pa.ArrowException, OSError, ValueError):
-        pass
-    return list(names)
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -490,6 +475,9 @@ def _evaluations(root: Path) -> dict[int, _Evaluation]:
     if (root / PROOF).is_symlink() or folder.is_symlink() or not folder.is_dir():
         raise IngestError(f"{PROOF}/{EVALUATIONS}: is missing, or a link")
     numbers = sorted(int(path.stem) for path in folder.iterdir() if path.suffix == ".json" and path.stem.isdigit())
+    size = sum(_inside(root, f"{PROOF}/{EVALUATIONS}/{number}.json").stat().st_size for number in numbers)
+    if size > _MAX_JSON:
+        raise IngestError(f"{PROOF}/{EVALUATIONS}: its documents have more than {_MAX_JSON} bytes")
     found = {}
     for number in numbers:
         document = _json(root, f"{PROOF}/{EVALUATIONS}/{number}.json")
@@ -537,12 +525,12 @@ def _read_predictions(
         values |= dict(zip(_COPIED, copies.get(place, (None, None)), strict=True))
         return values | {f"generation.{key}": row[column] for key, column in _GENERATION.items()}
 
-    rows = _rows(_inside(root, name), "external_id", found)
+    rows = _rows(_inside(root, name), "external_id", found, kept=False)
     for (number, question), several in groupby(rows, key=lambda row: (row["evaluation_id"], row["external_id"])):
         one = evaluations.get(number)
         if one is None:
             raise IngestError(f"{name}: has answers of evaluation {number}, which the board does not rest on")
-        answers = list(several)
+        answers = _answers(one, question, several)
         leaf = _leaf(questions, one, question, map(sealed, answers))
         known = questions.get((*one.benchmark, False, question))
         if known is not None:
@@ -554,6 +542,12 @@ def _read_predictions(
             one.values.append({key: function(outcomes) for key, function in functions.items()})
         # Rows of a question that stand apart from one another are not as they were written.
         one.leaves[question] = "" if leaf is None or question in one.leaves else leaf
+
+
+def _answers(one: _Evaluation, question: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a question, and one more where there are more than it was asked in variants."""
+    expected = one.asked[question][0] if question in one.asked else 0
+    return list(islice(rows, min(expected, _MOST_VARIANTS) + 1))
 
 
 def _is_described(rows: Sequence[Mapping[str, Any]], one: _Evaluation, question: _Question) -> bool:
@@ -621,9 +615,10 @@ def _check_crate(root: Path, trust: Trust, found: Checked, now: datetime) -> Non
         for row in _rows(_inside(root, layout.GENERATIONS), "question", found)
     }
     nothing = {f"generation.{key}": None for key in GENERATION_COLUMNS}
-    rows = _rows(_inside(root, layout.PREDICTIONS), "question", found)
+    rows = _rows(_inside(root, layout.PREDICTIONS), "question", found, kept=False)
     for question, several in groupby(rows, key=lambda row: row["question"]):
-        sealed = ({**row, **written.get((question, row["variant"]), nothing)} for row in several)
+        answers = _answers(one, question, several)
+        sealed = ({**row, **written.get((question, row["variant"]), nothing)} for row in answers)
         leaf = _leaf(questions, one, question, sealed)
         one.leaves[question] = "" if leaf is None or question in one.leaves else leaf
     if _check_seal(one, questions, links, covered, found) and found.ok:
