@@ -368,7 +368,9 @@ def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]
     return _manifest(evaluation.seal_version, evaluation.specification, facts, shards, questions, few_shot)
 
 
-def _manifest(version: int, specification: Any, facts: Any, shards: Any, questions: Any, few_shot: Any) -> Any:
+def _manifest(
+    version: int, specification: Any, facts: Any, shards: Any, questions: Any, few_shot: Any
+) -> dict[str, Any]:
     return {
         "seal_version": version,
         "specification": specification,
@@ -395,7 +397,7 @@ def exported_manifest(
         }
         for shard in document["shards"]
     ]
-    found: dict[str, Any] = _manifest(
+    return _manifest(
         facts["seal_version"],
         document["specification"],
         _of_document(facts, EVALUATION_COLUMNS),
@@ -403,7 +405,6 @@ def exported_manifest(
         dict(questions),
         dict(few_shot),
     )
-    return found
 
 
 def _of_document(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
