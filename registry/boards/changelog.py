@@ -102,7 +102,7 @@ def changelog_document(session: Session, name: str) -> dict[str, Any]:
 
 
 def _links(session: Session, subjects: Sequence[str], kind: str) -> dict[str, int]:
-    found = {}
+    found: dict[str, int] = {}
     for start in range(0, len(subjects), 500):
         part = subjects[start : start + 500]
         query = select(ChainLink.subject, ChainLink.position).where(ChainLink.kind == kind, ChainLink.subject.in_(part))

@@ -29,7 +29,7 @@ def base_of(metric: Metric) -> dict[str, Any]:
 
 def functions_of(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     """Every function of a question that the columns of a board need."""
-    found = {}
+    found: dict[str, Any] = {}
     for column in snapshot["columns"]:
         if column["metric"] in METRICS:
             found |= base_of(METRICS[column["metric"]])
