@@ -144,6 +144,10 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "sql_at_once",
         ),
     ),
+    "Proof": (
+        "Signatures that others check without this registry: [a signed head](provenance.md#a-signed-head).",
+        ("signing_key", "timestamp_url"),
+    ),
     "Webhooks": ("[Which events are sent](submissions.md#webhooks).", ("private_webhooks",)),
 }
 """Heading → what stands below it, and its settings."""

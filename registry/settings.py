@@ -167,6 +167,18 @@ class Settings(BaseSettings):
             "directory."
         ),
     )
+    signing_key: Path | None = Field(
+        default=None,
+        description=(
+            "File with the private key that signs the chain's head; empty: chain-key.pem in the data directory, if it "
+            "is there."
+        ),
+    )
+    timestamp_url: str = Field(
+        default="",
+        pattern=r"^(https?://\S+)?$",
+        description="Authority (RFC 3161) that timestamps each signature of the chain's head; empty: none.",
+    )
     anonymous_reading: bool = Field(
         default=True,
         description="Whether anonymous visitors may read public data; false: only signed-in users and tokens.",

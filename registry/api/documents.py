@@ -321,10 +321,37 @@ class Link(PlaceInChain):
     subject: Annotated[Digest, Field(description="The seal, the snapshot's digest, or that of a withdrawal.")]
 
 
+class Signature(TypedDict):
+    """A signed head of the chain. statement: what was signed; signature, timestamp: base64; public_key: PEM."""
+
+    position: int
+    head: Digest
+    at: Time
+    key: Annotated[Digest, Field(description="SHA-256 of the public key in DER.")]
+    public_key: str
+    statement: str
+    signature: str
+    timestamp: Annotated[str | None, Field(description="An authority's answer (RFC 3161); null: none was asked.")]
+
+
+class SignaturePage(TypedDict):
+    """Signatures of the chain's head, the newest first."""
+
+    items: list[Signature]
+    total: int
+    page: int
+    per_page: int
+    next: str | None
+
+
 class ChainPage(TypedDict):
-    """A page of the chain, the newest link first. head: the digest of the last link, which stands for all."""
+    """A page of the chain, the newest link first. head: the digest of the last link, which stands for all.
+
+    signature: the newest; null where nothing was signed.
+    """
 
     head: Digest | None
+    signature: Signature | None
     items: list[Link]
     total: int
     page: int
@@ -1295,12 +1322,56 @@ class ListedSnapshot(TypedDict):
     digest: Digest
     board_version: int
     url: str
+    signature: Annotated[Signature | None, Field(description="The first that covers it; null: none does yet.")]
 
 
 class SnapshotList(TypedDict):
     """Every snapshot of a board, newest first."""
 
     items: list[ListedSnapshot]
+
+
+class BoardEvent(TypedDict):
+    """Something that happened to a board, in a sentence. models: those that it is about."""
+
+    kind: Annotated[
+        str,
+        Field(
+            json_schema_extra={
+                "enum": [
+                    "published",
+                    "redefined",
+                    "recomputed",
+                    "added",
+                    "completed",
+                    "removed",
+                    "withdrawn",
+                    "superseded",
+                    "rescored",
+                    "corrected",
+                    "moved",
+                ]
+            }
+        ),
+    ]
+    text: str
+    models: list[str]
+
+
+class BoardChange(TypedDict):
+    """What a snapshot brought. link: its position in the chain; snapshot: null for errata, which change none."""
+
+    at: Time
+    link: int | None
+    snapshot: Digest | None
+    events: list[BoardEvent]
+
+
+class BoardChangelog(TypedDict):
+    """What happened to a board, newest first."""
+
+    board: str
+    changes: list[BoardChange]
 
 
 # What was written

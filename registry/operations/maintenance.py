@@ -17,10 +17,11 @@ from sqlalchemy.orm import Session
 from registry.boards.snapshots import refresh_boards
 from registry.boards.submissions import advance
 from registry.db import read_session, write_session
-from registry.errors import SealError
+from registry.errors import RemoteError, SealError, UsageError
 from registry.logs import log
 from registry.notices.webhooks import deliver
 from registry.proof.seal import seal
+from registry.proof.signing import keep_signed
 from registry.queue import claims
 from registry.queue.hints import missing_hints, send_hints
 from registry.settings import Settings
@@ -63,6 +64,15 @@ class Maintenance:
         # Also when nothing was sealed here: whoever sealed the last one may have been killed before this line.
         for board in refresh_boards(self.engine):
             log.info("board_refreshed", board=board)
+        self._sign()
+
+    def _sign(self) -> None:
+        """Signs a head that is new, and an unchanged one once a day, where there is a key."""
+        try:
+            with self.transaction() as session:
+                keep_signed(session, self.settings)
+        except (UsageError, RemoteError) as error:
+            log.warning("chain_not_signed", error=str(error))
 
     def _seal(self, evaluation_id: int) -> None:
         try:

@@ -5,7 +5,7 @@ recomputed chain ends in another digest than the published one. So publish its h
 prints it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -76,19 +76,24 @@ class ChainReport:
 
 def check_chain(session: Session, published: str | None = None) -> ChainReport:
     """Recomputes every link. published: a head that was noted elsewhere, which the chain must still contain."""
+    with session.execute(_streamed()) as rows:  # closed before whoever asked goes back to a savepoint
+        return check_links(rows, published)
+
+
+def check_links(rows: Iterable[Any], published: str | None = None) -> ChainReport:
+    """The same of links from anywhere, by position: objects with the columns of a link."""
     problems: list[str] = []
     previous, position, held = BEGINNING, 0, False
-    with session.execute(_streamed()) as rows:  # closed before whoever asked goes back to a savepoint
-        for link in rows:
-            position += 1
-            if link.position != position:
-                problems.append(f"chain: link {position} is missing, the next one is {link.position}")
-                position = link.position
-            if link.previous != previous:
-                problems.append(f"chain: link {link.position} does not follow the link before it")
-            if link_digest(link) != link.digest:
-                problems.append(f"chain: link {link.position} does not match its digest")
-            previous, held = link.digest, held or link.digest == published
+    for link in rows:
+        position += 1
+        if link.position != position:
+            problems.append(f"chain: link {position} is missing, the next one is {link.position}")
+            position = link.position
+        if link.previous != previous:
+            problems.append(f"chain: link {link.position} does not follow the link before it")
+        if link_digest(link) != link.digest:
+            problems.append(f"chain: link {link.position} does not match its digest")
+        previous, held = link.digest, held or link.digest == published
     if published is not None and not held:
         problems.append(
             f"chain: {published} is not among its {position} digests; the chain was rewritten since that head was "

@@ -144,6 +144,20 @@ def _question_record(row: Any, options: Sequence[tuple[int, str]]) -> bytes:
     return _record(b"Q", _QUESTION_NAMES, [*values, options])
 
 
+def question_hash(row: Any, options: Sequence[tuple[int, str]]) -> Any:
+    """A SHA-256 over a question, with QUESTION_COLUMNS as attributes, and its options: its leaf as an example."""
+    return hashlib.sha256(_question_record(row, options))
+
+
+def asked_header(question: Any, n_variants: int, shard: int | None) -> bytes:
+    """What a leaf begins with from version 3 of the seal on. question: of `question_hash`."""
+    header = question.copy()
+    header.update(_record(b"A", _ASKED_NAMES, (n_variants, shard)))
+    # Its digest, since texts of ten thousand questions together are large.
+    digest: bytes = header.digest()
+    return digest
+
+
 @dataclass(frozen=True)
 class Leaf:
     """What a seal covers of one question. prompts: SHA-256 over its prompts' digests; None where one is not known."""
@@ -254,10 +268,7 @@ def _headers(session: Session, evaluation_id: int, records: QuestionRecords) -> 
     found = {}
     for row in asked:
         external_id, record = records[row.question_id]
-        header = record.copy()
-        header.update(_record(b"A", _ASKED_NAMES, (row.n_variants, row.shard)))
-        # Its digest, since texts of ten thousand questions together are large.
-        found[row.question_id] = (external_id, header.digest())
+        found[row.question_id] = (external_id, asked_header(record, row.n_variants, row.shard))
     return found
 
 
@@ -276,10 +287,7 @@ def _records(session: Session, evaluation_id: int) -> QuestionRecords:
         .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
         .where(EvaluationQuestion.evaluation_id == evaluation_id)
     )
-    return {
-        row.id: (row.external_id, hashlib.sha256(_question_record(row, options.get(row.id, ()))))
-        for row in session.execute(asked)
-    }
+    return {row.id: (row.external_id, question_hash(row, options.get(row.id, ()))) for row in session.execute(asked)}
 
 
 def _few_shot_leaves(session: Session, evaluation_id: int) -> Iterator[Leaf]:
@@ -298,7 +306,7 @@ def _few_shot_leaves(session: Session, evaluation_id: int) -> Iterator[Leaf]:
         options.setdefault(question_id, []).append((ordinal, text))
     pool = select(Question.id, *(getattr(Question, name) for name in QUESTION_COLUMNS)).where(*of_pool)
     for row in session.execute(pool.order_by(Question.ordinal, Question.id)):
-        digest = hashlib.sha256(_question_record(row, options.get(row.id, ()))).hexdigest()
+        digest = question_hash(row, options.get(row.id, ())).hexdigest()
         yield Leaf(row.id, row.external_id, digest, None, few_shot=True)
 
 
@@ -368,18 +376,60 @@ def _fact(value: Any) -> Any:
 def manifest(session: Session, evaluation: Evaluation, leaves_of: Iterable[Leaf]) -> dict[str, Any]:
     """What the seal is taken over. leaves_of: of `question_leaves`."""
     listed = list(leaves_of)
-    document = {
-        "seal_version": evaluation.seal_version,
-        "specification": evaluation.specification,
-        "questions": {leaf.external_id: leaf.leaf for leaf in listed if not leaf.few_shot},
-    }
+    questions = {leaf.external_id: leaf.leaf for leaf in listed if not leaf.few_shot}
     if evaluation.seal_version < 3:
-        return document | {"shards": shard_provenance(session, evaluation.id)}
-    return document | {
-        "evaluation": _facts(evaluation, EVALUATION_COLUMNS),
-        "shards": _sealed_shards(session, evaluation.id),
-        "few_shot": {leaf.external_id: leaf.leaf for leaf in listed if leaf.few_shot},
+        return {
+            "seal_version": evaluation.seal_version,
+            "specification": evaluation.specification,
+            "questions": questions,
+            "shards": shard_provenance(session, evaluation.id),
+        }
+    facts, shards = _facts(evaluation, EVALUATION_COLUMNS), _sealed_shards(session, evaluation.id)
+    few_shot = {leaf.external_id: leaf.leaf for leaf in listed if leaf.few_shot}
+    return _manifest(evaluation.seal_version, evaluation.specification, facts, shards, questions, few_shot)
+
+
+def _manifest(
+    version: int, specification: Any, facts: Any, shards: Any, questions: Any, few_shot: Any
+) -> dict[str, Any]:
+    return {
+        "seal_version": version,
+        "specification": specification,
+        "questions": questions,
+        "evaluation": facts,
+        "shards": shards,
+        "few_shot": few_shot,
     }
+
+
+def exported_manifest(
+    document: Mapping[str, Any], questions: Mapping[str, str], few_shot: Mapping[str, str]
+) -> dict[str, Any]:
+    """What a seal of version 3 is taken over, of an archive's document of the evaluation and of leaves.
+
+    questions, few_shot: external id to leaf.
+    """
+    facts = document["evaluation"]
+    shards = [
+        {
+            **_of_document(shard, SHARD_COLUMNS),
+            "worker": None if shard["worker"] is None else _of_document(shard["worker"], ("id", "host", "device")),
+            "engine_fingerprint": shard["engine_fingerprint"],
+        }
+        for shard in document["shards"]
+    ]
+    return _manifest(
+        facts["seal_version"],
+        document["specification"],
+        _of_document(facts, EVALUATION_COLUMNS),
+        shards,
+        dict(questions),
+        dict(few_shot),
+    )
+
+
+def _of_document(values: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
+    return {name: _fact(values[name]) for name in columns if values.get(name) is not None}
 
 
 def compute_seal(session: Session, evaluation: Evaluation) -> str:

@@ -162,11 +162,11 @@ def copies_document(session: Session, evaluation_id: int) -> dict[str, Any]:
     }
 
 
-def link_document(session: Session, seal: str | None) -> dict[str, Any] | None:
-    """A seal's place in the chain; None while there is none."""
-    if seal is None:
+def link_document(session: Session, subject: str | None, kind: str = "seal") -> dict[str, Any] | None:
+    """The place of a seal, or of another subject, in the chain; None while there is none."""
+    if subject is None:
         return None
-    query = select(ChainLink).filter_by(kind="seal", subject=seal).order_by(ChainLink.position.desc()).limit(1)
+    query = select(ChainLink).filter_by(kind=kind, subject=subject).order_by(ChainLink.position.desc()).limit(1)
     link = session.scalar(query)
     if link is None:
         return None

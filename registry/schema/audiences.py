@@ -119,6 +119,7 @@ OPEN: Final = frozenset(
     {
         # Digests, kinds and times: a chain with gaps could not be checked.
         "chain_link",
+        "chain_signature",
         "engine_fingerprint",
         "protocol",
         "published_result",

@@ -684,6 +684,27 @@ class ChainLink(Base):
     digest: Mapped[str] = mapped_column(Digest, unique=True)
 
 
+class ChainSignature(Base):
+    """A signature of the chain's head.
+
+    `statement` is what was signed, `public_key` the key's PEM, `key` its fingerprint, `signature` base64, and
+    `timestamp` an authority's answer (RFC 3161) in base64.
+    """
+
+    __tablename__ = "chain_signature"
+    __table_args__ = (Index("ix_chain_signature_position", "position"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    position: Mapped[int] = mapped_column(RowId)
+    head: Mapped[str] = mapped_column(Digest)
+    key: Mapped[str] = mapped_column(Digest)
+    public_key: Mapped[str] = mapped_column(Text)
+    statement: Mapped[str] = mapped_column(Text)
+    signature: Mapped[str] = mapped_column(Text)
+    timestamp: Mapped[str | None] = mapped_column(Text)
+    at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
 class SubjectCategory(Base):
     """Which category a subject counts in. `source` says whose grouping it is."""
 

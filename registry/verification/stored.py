@@ -53,6 +53,7 @@ _SHARED: Final = (
     "board_snapshot",
     "board_standing",
     "chain_link",
+    "chain_signature",
     "errata_version",
     "erratum",
 )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from sqlalchemy import select
 
+from registry.boards.changelog import changelog_document
 from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
 from registry.boards.reading import shown_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
@@ -296,6 +297,31 @@ def cite_board(name: str, as_of: str | None, as_json: bool) -> None:
         print_json({"digest": document["digest"], "as_of": document["as_of"], "url": address, "bibtex": entry})
         return
     click.echo(entry, nl=False)
+
+
+@boards.command("changelog")
+@click.argument("name")
+@click.option("--limit", type=click.IntRange(min=1), default=None, help="Only so many changes, the newest.")
+@json_option
+def board_changelog(name: str, limit: int | None, as_json: bool) -> None:
+    """Print what happened to a board and why, newest first: from its snapshots and the chain.
+
+    Models that were added or removed, evaluations that were withdrawn or scored again, keys that reviewers corrected,
+    and how ranks moved.
+    """
+    with read_session(engine_of(settings_of())) as session:
+        document = changelog_document(session, name)
+    document["changes"] = document["changes"][:limit]
+    if as_json:
+        print_json(document)
+        return
+    for change in document["changes"]:
+        link = "" if change["link"] is None else f" (link {change['link']} of the chain)"
+        click.echo(f"{change['at']:%Y-%m-%d %H:%M} UTC{link}")
+        for event in change["events"]:
+            click.echo(f"  {event['text']}")
+    if not document["changes"]:
+        note("nothing happened yet: the board has no snapshot")
 
 
 @boards.command("snapshots")

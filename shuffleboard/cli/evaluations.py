@@ -570,8 +570,13 @@ def export_command(evaluation_id: int, out: Path, audience: str, as_json: bool) 
     everything else that the seal covers. `evaluations import DIR` reads it.
     """
     from registry.exchange.crates import export_crate
+    from registry.proof.signing import sign_if_possible
 
-    with read_session(engine_of(settings_of())) as session:
+    settings = settings_of()
+    engine = engine_of(settings)
+    with write_session(engine) as session:
+        sign_if_possible(session, settings)
+    with read_session(engine) as session:
         document = export_crate(session, evaluation_id, out, cast("Audience", audience))
     if as_json:
         print_json(document)

@@ -2,22 +2,27 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from registry.db import read_session
+from registry.db import read_session, utc_text, write_session
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
 from registry.metrics import METRICS
 from registry.proof import chain as chains
+from registry.proof import statements
 from registry.proof.provenance import GROUPS, compare_provenance, provenance_document
+from registry.proof.signing import key_path, new_key, read_key, sign_head, signature_problems
 from registry.tables import ChainLink
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.tables import print_table, show, table_options
 
 FLIPS_SHOWN = 20
+MAX_PEM = 1_000_000
+"""Bytes of a file with a key or certificates."""
 
 
 @click.command()
@@ -90,30 +95,65 @@ def _check_digest(digest: str | None) -> None:
 
 
 @click.command()
-@click.argument("evaluation_id", type=int, required=False)
+@click.argument("target", metavar="[EVALUATION_ID | PATH]", required=False)
 @click.option("--all", "everything", is_flag=True, help="Every sealed evaluation, every snapshot, the whole chain.")
 @click.option("--head", default=None, metavar="DIGEST", help="A head of the chain that was published elsewhere.")
 @click.option(
     "--rescore", type=click.IntRange(min=1), default=None, help="Score this many prompts again, drawn at random."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Which prompts --rescore draws.")
+@click.option(
+    "--public",
+    multiple=True,
+    metavar="KEY",
+    help="Check the published site or archive at PATH by this public key: a PEM file, or the key's fingerprint.",
+)
+@click.option("--authority", type=click.Path(path_type=Path), help="With --public: certificate (PEM) of timestamps.")
+@click.option(
+    "--max-age", type=click.FloatRange(min=0), metavar="DAYS", help="With --public: refuse an older signature."
+)
+@click.option("--board", default=None, help="With --public: the board that it should be.")
 @json_option
 def verify(
-    evaluation_id: int | None, everything: bool, head: str | None, rescore: int | None, seed: int, as_json: bool
+    target: str | None,
+    everything: bool,
+    head: str | None,
+    rescore: int | None,
+    seed: int,
+    public: tuple[str, ...],
+    authority: Path | None,
+    max_age: float | None,
+    board: str | None,
+    as_json: bool,
 ) -> None:
-    """Recompute what is stored of a sealed evaluation; status 1 when anything differs.
+    """Recompute what is stored of a sealed evaluation, or check a published board; status 1 when anything differs.
 
     Prompts, leaf digests, seal, question scores, PriDe, metrics with their intervals, analyses, copies, snapshots, and
     the chain. Every difference is reported with its evaluation and question. --rescore gives the model some of the
     prompts again and reports how much the probabilities differ.
+
+    With --public, PATH is the folder of a site of `shuffleboard publish` or an archive of `shuffleboard evaluations
+    export`. It is checked by the key alone, without a registry: signature, head, chain, snapshot, seals, and every
+    answer. Get the key from somewhere else than the folder.
     """
+    _check_digest(head)
+    if public:
+        if target is None or everything or rescore is not None:
+            raise UsageError("--public goes with the folder of a site or an archive: verify --public KEY PATH")
+        _verify_export(Path(target), public, authority, head, max_age, board, as_json=as_json)
+        return
+    if authority is not None or max_age is not None or board is not None:
+        raise UsageError("--authority, --max-age and --board go with --public")
+    if target is not None and not target.isdigit():
+        remedy = "; to check a folder, give --public KEY" if Path(target).exists() else ""
+        raise UsageError(f"{target!r} is not the id of an evaluation{remedy}")
+    evaluation_id = None if target is None else int(target)
     from registry.verification import verify_all, verify_evaluation
 
     if (evaluation_id is None) != everything:
         raise UsageError("give the id of an evaluation, or --all")
     if everything and rescore is not None:
         raise UsageError("--rescore is for one evaluation; leave out --all")
-    _check_digest(head)
     settings = settings_of()
     engine = engine_of(settings, create=False)  # an empty file may be what is left of a registry
     with read_session(engine) as session:
@@ -133,6 +173,53 @@ def verify(
     _say(document, evaluation_id, quiet=as_json)
     if not document["ok"]:
         sys.exit(1)
+
+
+def _verify_export(
+    path: Path,
+    public: Sequence[str],
+    authority: Path | None,
+    head: str | None,
+    max_age: float | None,
+    board: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    from registry.exchange.proofs import Trust, check_export
+    from registry.proof.timestamps import read_authority
+
+    certificates = () if authority is None else read_authority(_read(authority), str(authority))
+    trust = Trust([_fingerprint(key) for key in public], certificates, head, max_age, board)
+    found = check_export(path, trust)
+    if as_json:
+        print_json(found.document())
+    else:
+        for fact in found.facts:
+            click.echo(f"✓ {fact}")
+    for text in found.unchecked:
+        note(f"not checked: {text}")
+    for text in found.problems:
+        note(f"✗ {text}")
+    if not found.ok:
+        note(f"{path} is not what was signed")
+        sys.exit(1)
+    if not as_json:
+        click.echo(f"{path} is what was signed")
+
+
+def _fingerprint(key: str) -> str:
+    """The fingerprint of a key that is given as a file or as its fingerprint."""
+    if statements.is_digest(key):
+        return key
+    return statements.fingerprint(statements.read_public_key(_read(Path(key)).decode(errors="replace"), key))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_PEM)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); give a file in PEM") from None
 
 
 def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool) -> None:
@@ -157,40 +244,116 @@ def _say(document: Mapping[str, Any], evaluation_id: int | None, *, quiet: bool)
             note(f"evaluation {evaluation_id}: {problem}")
 
 
-@click.command()
-@click.argument("action", type=click.Choice(("list", "verify")), default="list")
-@click.option("--head", default=None, metavar="DIGEST", help="A head that was published elsewhere; goes with verify.")
+@click.group(invoke_without_command=True)
 @table_options
 @json_option
-def chain(action: str, head: str | None, as_json: bool) -> None:
-    """List the chain of seals, withdrawals and snapshots, or verify it; status 1 when it is broken.
+@click.pass_context
+def chain(context: click.Context, as_json: bool) -> None:
+    """List the chain of seals, withdrawals and snapshots; verify it, and sign its head.
 
     The digest of the last link, its head, covers all of it. Publish it now and then: anyone who can write the database
     could compute a new chain, but not one that still contains a published head.
     """
+    if context.invoked_subcommand is None:
+        _list_chain(as_json)
+
+
+@chain.command("list")
+@table_options
+@json_option
+def list_chain(as_json: bool) -> None:
+    """List every link, and the head."""
+    _list_chain(as_json)
+
+
+def _list_chain(as_json: bool) -> None:
+    with read_session(engine_of(settings_of())) as session:
+        report = chains.check_chain(session)
+        rows = [link_row(link) for link in chains.links(session)]
+    if as_json:
+        print_json({"head": report.head, "length": report.length, "links": rows})
+        return
+    headings = {"position": "Place", "at": "At", "kind": "Kind", "subject": "About", "digest": "Digest"}
+    print_table(rows, headings, "no evaluation is sealed yet")
+    click.echo(f"head {report.head or '–'}")
+
+
+@chain.command("verify")
+@click.option("--head", default=None, metavar="DIGEST", help="A head of the chain that was published elsewhere.")
+@json_option
+def verify_chain(head: str | None, as_json: bool) -> None:
+    """Recompute every link; status 1 when the chain is broken."""
     _check_digest(head)
-    if action == "list" and head is not None:
-        raise UsageError("--head goes with: shuffleboard chain verify")
     with read_session(engine_of(settings_of())) as session:
         report = chains.check_chain(session, head)
-        document: dict[str, Any] = {"head": report.head, "length": report.length}
-        if action == "list":
-            document["links"] = [link_row(link) for link in chains.links(session)]
-        else:
-            document |= {"ok": not report.problems, "problems": report.problems}
+        problems = report.problems + signature_problems(session)
     if as_json:
-        print_json(document)
-    elif action == "list":
-        headings = {"position": "Place", "at": "At", "kind": "Kind", "subject": "About", "digest": "Digest"}
-        print_table(document["links"], headings, "no evaluation is sealed yet")
-        click.echo(f"head {report.head or '–'}")
-    elif not report.problems:
+        print_json({"head": report.head, "length": report.length, "ok": not problems, "problems": problems})
+    elif not problems:
         click.echo(f"the chain is intact: {report.length} links, head {report.head or '–'}")
-    if action == "verify":
-        for problem in report.problems:
-            note(problem)
-        if report.problems:
-            sys.exit(1)
+    for problem in problems:
+        note(problem)
+    if problems:
+        sys.exit(1)
+
+
+@chain.command("sign")
+@json_option
+def sign_chain(as_json: bool) -> None:
+    """Sign the head with the registry's key, and have the signature timestamped where that is set up.
+
+    A head that the key has signed already is not signed again. `shuffleboard publish`, archives, workers and beat sign
+    as well, where there is a key. Others check it with `shuffleboard verify --public`.
+    """
+    settings = settings_of()
+    with write_session(engine_of(settings)) as session:
+        signed = sign_head(session, settings)
+    if signed is None:
+        raise UsageError("the chain is empty: nothing is sealed yet, so there is no head to sign")
+    if as_json:
+        print_json(signed.document())
+        return
+    click.echo(f"head {signed.statement.head}")
+    click.echo(f"signed at link {signed.statement.length}, {utc_text(signed.statement.at)}")
+    click.echo(f"key {signed.statement.key}")
+    click.echo("timestamped" if signed.timestamp else "no timestamp (SHUFFLEBOARD_TIMESTAMP_URL)")
+
+
+@chain.group("key")
+def chain_key() -> None:
+    """Make and show the key that signs the chain's head."""
+
+
+@chain_key.command("new")
+@click.option("--replace", is_flag=True, help="In place of the key there is, which is kept beside it under its name.")
+@json_option
+def new_chain_key(replace: bool, as_json: bool) -> None:
+    """Make a key, in a file that only its owner may read.
+
+    The file is SHUFFLEBOARD_SIGNING_KEY, or chain-key.pem in the data directory. Keep it out of backups of the
+    database: whoever has both can sign what they like. What a replaced key signed stays valid.
+    """
+    path = key_path(settings_of())
+    fingerprint, moved = new_key(path, replace=replace)
+    if as_json:
+        print_json({"key": fingerprint, "file": str(path), "replaced": None if moved is None else str(moved)})
+        return
+    click.echo(f"key {fingerprint}")
+    if moved is not None:
+        note(f"the replaced key is in {moved}; remove it when it is no longer needed")
+    note(f"the private key is in {path}; show the public one: shuffleboard chain key show")
+
+
+@chain_key.command("show")
+@json_option
+def show_chain_key(as_json: bool) -> None:
+    """Print the public key, for `shuffleboard verify --public`; its fingerprint on stderr."""
+    public = read_key(key_path(settings_of())).public_key()
+    if as_json:
+        print_json({"key": statements.fingerprint(public), "public_key": statements.public_pem(public)})
+        return
+    click.echo(statements.public_pem(public), nl=False)
+    note(f"key {statements.fingerprint(public)}")
 
 
 def link_row(link: ChainLink) -> dict[str, Any]:

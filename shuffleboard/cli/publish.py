@@ -31,4 +31,8 @@ def publish(board: str, to: Path, as_json: bool) -> None:
         print_json({"board": board, "to": str(to), **done.__dict__})
         return
     note(f"{to}: {done.files} files, {done.bytes / 1e6:.1f} MB; {done.changed} written, {done.removed} removed")
+    if done.key is None:
+        note("not signed: there is no key; make one with `shuffleboard chain key new`, and publish again")
+    else:
+        note(f"signed by {done.key}; others check it: shuffleboard verify --public KEY {to}")
     note(f"look at it: python -m http.server --directory {to}")

@@ -1,17 +1,23 @@
 """Suites, boards and snapshots as JSON."""
 
+from typing import Any
+
 from flask import Response, url_for
 from pydantic import Field
 from sqlalchemy import func, select
 
 from registry.api import documents
+from registry.boards.changelog import changelog_document
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.lookups import find_suite
+from registry.proof.provenance import link_document
+from registry.proof.signing import covering
 from registry.results.selectables import Row
 from registry.tables import Board, Suite
 from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName
+from web.api.proof import signature_document
 from web.pages.boards import shown_board, shown_snapshot, snapshot_document
 from web.parameters import Query, TimeTo
 from web.responses import session
@@ -85,10 +91,24 @@ def snapshots(board: BoardName) -> Response:
             "digest": item.digest,
             "board_version": item.document["board_version"],
             "url": url_for("boards.snapshot", digest=item.digest),
+            "signature": signature_of(item.digest),
         }
         for item in snapshots_of(session(), shown_board(board).name)
     ]
     return answer({"items": items})
+
+
+@get("/boards/<board>/changelog", documents.BoardChangelog, tag="boards")
+def board_changelog(board: BoardName) -> Response:
+    """What happened to a board, newest first: from its snapshots, withdrawals, errata and the chain."""
+    return answer(changelog_document(session(), shown_board(board).name))
+
+
+def signature_of(digest: str) -> dict[str, Any] | None:
+    """The first signature that covers a snapshot, as JSON; None while none does."""
+    link = link_document(session(), digest, kind="snapshot")
+    found = None if link is None else covering(session(), link["position"])
+    return None if found is None else signature_document(found)
 
 
 @get("/snapshots/<digest>", documents.Board, tag="boards")

@@ -1,6 +1,6 @@
 """Proof as JSON: what differs between two provenances, drift, the chain of seals."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from flask import Response
 from pydantic import Field
@@ -8,7 +8,9 @@ from sqlalchemy import func, select
 
 from registry.api import documents
 from registry.proof.provenance import compare_provenance
+from registry.proof.signing import newest_signature, signatures
 from registry.results.selectables import chain_links, rows_of
+from registry.tables import ChainSignature
 from web import queries
 from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId
@@ -45,4 +47,27 @@ def chain(query: Paged) -> Response:
     newest = select(chain_links).order_by(chain_links.c.position.desc())
     links = rows_of(session(), newest.limit(query.per_page).offset(query.offset))
     head = session().scalar(select(chain_links.c.digest).order_by(chain_links.c.position.desc()).limit(1))
-    return page(links, total, query, head=head)
+    signed = newest_signature(session())
+    return page(links, total, query, head=head, signature=None if signed is None else signature_document(signed))
+
+
+@get("/chain/signatures", documents.SignaturePage, tag="results")
+def chain_signatures(query: Paged) -> Response:
+    """The signatures of the chain's head, the newest first, each with its public key."""
+    total = session().scalar(select(func.count()).select_from(ChainSignature)) or 0
+    rows = signatures(session(), limit=query.per_page, offset=query.offset)
+    return page([signature_document(row) for row in rows], total, query)
+
+
+def signature_document(row: ChainSignature) -> dict[str, Any]:
+    """A signature as JSON."""
+    return {
+        "position": row.position,
+        "head": row.head,
+        "at": row.at,
+        "key": row.key,
+        "public_key": row.public_key,
+        "statement": row.statement,
+        "signature": row.signature,
+        "timestamp": row.timestamp,
+    }

@@ -9,6 +9,7 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.boards.changelog import changelog
 from registry.boards.history import Moment, courses, moments
 from registry.boards.reading import board_rows, find_snapshot, shown_document, snapshot_as_of
 from registry.boards.store import board_definition, current_boards
@@ -297,6 +298,14 @@ def board(name: str) -> ResponseReturnValue:
     found = shown_board(name)
     moment = parameters.time(request.args, "as_of", end=True)
     return _page(snapshot_as_of(session(), found.name, moment), current=moment is None)
+
+
+@blueprint.get("/boards/<name>/changelog")
+def board_changelog(name: str) -> ResponseReturnValue:
+    """What happened to a board, newest first, for readers who were not there."""
+    found = shown_board(name)
+    changes = changelog(session(), found.name)
+    return render_template("changelog.html", board=found, title=board_definition(found).title, changes=changes)
 
 
 def shown_snapshot(digest: str) -> BoardSnapshot:

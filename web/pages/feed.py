@@ -1,4 +1,4 @@
-"""The Atom feed (RFC 4287): the events that the reader may see."""
+"""Atom feeds (RFC 4287): the events that the reader may see, and what happened to a board."""
 
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -9,12 +9,16 @@ from flask import Blueprint, make_response, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import or_, select
 
+from registry.boards.changelog import changelog
+from registry.boards.store import board_definition
 from registry.db import read_session
+from registry.proof.signing import signatures
 from registry.results.selectables import Row
 from registry.tables import Evaluation
 from registry.tables.accounts import Notice, Submission
 from web import addresses, queries
 from web.identity import engine, viewer
+from web.pages.boards import shown_board
 from web.parameters import Query, read
 from web.responses import session
 
@@ -32,14 +36,39 @@ _OF_EVALUATIONS: Final = {
 
 @blueprint.get("/feed.atom")
 def feed() -> ResponseReturnValue:
-    """The newest notices: evaluations that the viewer may see, and their own submissions or, for maintainers, all.
+    """The newest events: signatures of the chain, evaluations that the viewer may see, and their own submissions.
 
-    Programs that read more than public data send a token.
+    Maintainers see all submissions. Programs that read more than public data send a token.
     """
     read(Query, request.args)
-    entries = [*_evaluations(), *_submissions()]
-    entries.sort(key=lambda entry: entry["notice"], reverse=True)
-    response = make_response(_document(entries[:ENTRIES]))
+    entries = [*_evaluations(), *_submissions(), *_signatures()]
+    entries.sort(key=lambda entry: (entry["at"], entry["number"]), reverse=True)
+    return _answer(entries[:ENTRIES], "Shuffleboard", "feed", url_for("feed.feed"), url_for("pages.leaderboard"))
+
+
+@blueprint.get("/boards/<name>/changelog.atom")
+def board_feed(name: str) -> ResponseReturnValue:
+    """What happened to a board."""
+    read(Query, request.args)
+    board = shown_board(name)
+    page = url_for("boards.board_changelog", name=board.name)
+    entries = [
+        {
+            "id": f"board/{board.name}/{change.snapshot or f'link/{change.link}'}",
+            "at": change.at,
+            "kind": change.events[0].kind,
+            "title": change.events[0].text,
+            "summary": " ".join(event.text for event in change.events),
+            "address": page if change.snapshot is None else url_for("boards.snapshot", digest=change.snapshot),
+        }
+        for change in changelog(session(), board.name)[:ENTRIES]
+    ]
+    title = f"Changes of {board_definition(board).title}"
+    return _answer(entries, title, f"board/{board.name}", url_for("feed.board_feed", name=board.name), page)
+
+
+def _answer(entries: list[Row], title: str, name: str, own: str, page: str) -> ResponseReturnValue:
+    response = make_response(_document(entries, title, name, own, page))
     response.content_type = "application/atom+xml; charset=utf-8"
     response.add_etag()
     return response.make_conditional(request)
@@ -97,9 +126,26 @@ def _submissions() -> list[Row]:
     ]
 
 
+def _signatures() -> list[Row]:
+    """The newest signatures of the chain's head, with the statement and its signature."""
+    return [
+        {
+            "id": f"signature/{row.id}",
+            "number": row.id,
+            "at": row.at,
+            "kind": "chain.signed",
+            "title": f"The chain of seals was signed at link {row.position}",
+            "summary": f"Statement: {row.statement} Signature (Ed25519, base64): {row.signature}",
+            "address": url_for("proof.chain"),
+        }
+        for row in signatures(session(), limit=ENTRIES)
+    ]
+
+
 def _entry(notice: Any, title: str, summary: str, address: str) -> Row:
     return {
-        "notice": notice.id,
+        "id": f"notice/{notice.id}",
+        "number": notice.id,
         "at": notice.at,
         "kind": notice.kind,
         "title": title,
@@ -108,20 +154,21 @@ def _entry(notice: Any, title: str, summary: str, address: str) -> Row:
     }
 
 
-def _document(entries: list[Row]) -> bytes:
+def _document(entries: list[Row], title: str, name: str, own: str, page: str) -> bytes:
+    """The feed of that name. own: its address; page: that of what it is about."""
     base = addresses.base()
     host = urlsplit(base).hostname or "localhost"
     ET.register_namespace("", ATOM)
     root = ET.Element(f"{{{ATOM}}}feed")
-    _add(root, "id", f"tag:{host},{_BEGINNING:%Y-%m-%d}:feed")
-    _add(root, "title", "Shuffleboard")
+    _add(root, "id", f"tag:{host},{_BEGINNING:%Y-%m-%d}:{name}")
+    _add(root, "title", title)
     _add(root, "updated", _time(entries[0]["at"] if entries else _BEGINNING))
-    _link(root, "self", base + url_for("feed.feed"), "application/atom+xml")
-    _link(root, "alternate", base + url_for("pages.leaderboard"), "text/html")
+    _link(root, "self", base + own, "application/atom+xml")
+    _link(root, "alternate", base + page, "text/html")
     _add(_add(root, "author"), "name", f"Shuffleboard at {host}")
     for entry in entries:
         item = _add(root, "entry")
-        _add(item, "id", f"tag:{host},{entry['at']:%Y-%m-%d}:notice/{entry['notice']}")
+        _add(item, "id", f"tag:{host},{entry['at']:%Y-%m-%d}:{entry['id']}")
         _add(item, "title", entry["title"])
         _add(item, "updated", _time(entry["at"]))
         _add(item, "summary", entry["summary"])

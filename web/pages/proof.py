@@ -2,12 +2,13 @@
 
 from typing import Any, Final
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, Response, render_template, request
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select, tuple_
 
-from registry.errors import UsageError
+from registry.errors import NotFoundError, UsageError
 from registry.proof.provenance import GROUPS, compare_provenance
+from registry.proof.signing import keys, newest_signature
 from registry.results.selectables import Row, chain_links, evaluation_sources, rows_of, withdrawals
 from registry.tables import Evaluation, Model, ModelRevision
 from web import charts, parameters, queries
@@ -148,7 +149,42 @@ def chain() -> ResponseReturnValue:
     query = select(chain_links).order_by(chain_links.c.position.desc())
     rows = rows_of(session(), query.limit(paging.per_page).offset(paging.offset))
     head = rows_of(session(), query.limit(1))
-    return render_template("chain.html", links=rows, paging=paging, head=head[0] if head else None)
+    return render_template(
+        "chain.html",
+        links=rows,
+        paging=paging,
+        head=head[0] if head else None,
+        signature=newest_signature(session()),
+        keys=keys(session()),
+    )
+
+
+@blueprint.get("/chain/key.pem")
+def newest_key() -> ResponseReturnValue:
+    """The public key that signed the chain's head last, as PEM."""
+    found = newest_signature(session())
+    if found is None:
+        raise NotFoundError("the chain of this registry is not signed, so there is no key to check it with")
+    return _pem(found.public_key)
+
+
+@blueprint.get("/chain/keys/<key>.pem")
+def one_key(key: str) -> ResponseReturnValue:
+    """A public key that signed a head, by its fingerprint, as PEM."""
+    for found in keys(session()):
+        if found["key"] == key:
+            return _pem(str(found["public_key"]))
+    raise NotFoundError(f"no key {parameters.shorten(key)} signed the chain of this registry; see /chain")
+
+
+def _pem(text: str) -> ResponseReturnValue:
+    return Response(text, mimetype="application/x-pem-file")
+
+
+@blueprint.get("/proof")
+def explained() -> ResponseReturnValue:
+    """What a signed board proves, and to whom, in five sentences."""
+    return render_template("proof.html", signature=newest_signature(session()))
 
 
 @blueprint.get("/withdrawn")

@@ -5,18 +5,22 @@ files, and links to what is not published become text.
 """
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 from flask import Flask
+from sqlalchemy import Engine
 
-from registry.db import get_engine
+from registry.boards.reading import find_snapshot
+from registry.db import get_engine, read_session, write_session
 from registry.errors import NotFoundError, ShuffleboardError, UsageError
 from registry.exchange.exports import ExportRequest, export
+from registry.exchange.proofs import PROOF, proof_files
 from registry.names import suggestion
+from registry.proof.signing import sign_if_possible
 from registry.settings import Settings
 from web import create_app
 from web.publishing.files import Folder
@@ -31,12 +35,16 @@ Report = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Published:
-    """What a run left in the folder. changed: files written anew; removed: files that nothing leads to any more."""
+    """What a run left in the folder. changed: files written anew; removed: files that nothing leads to any more.
+
+    key: fingerprint of the key that signed the chain's head; None where there is no key.
+    """
 
     files: int
     bytes: int
     changed: int
     removed: int
+    key: str | None = None
 
 
 def publish(settings: Settings, board: str, to: Path, report: Report | None = None) -> Published:
@@ -60,14 +68,26 @@ def publish(settings: Settings, board: str, to: Path, report: Report | None = No
         raise UsageError(f"the board {board!r} has no complete evaluation yet, so there is nothing to publish")
     folder = Folder(to)
     request = ExportRequest("parquet", evaluations=tuple(sorted(map(int, scope.evaluations))))
+    engine = get_engine(settings.resolved_database_url())
+    key = _sign(engine, settings)
     with tempfile.TemporaryDirectory(prefix="shuffleboard-publish-") as scratch:
         data = Path(scratch) / "data"
-        export(get_engine(settings.resolved_database_url()), request, data)
+        export(engine, request, data)
         tables = tuple(sorted(file.stem for file in data.glob("*.parquet") if file.stem not in LEFT_OUT))
         title = document.get("title") or scope.board
         app = create_app(settings, keep_pages=False)
         install(app, Frame(scope.board, title, document.get("text") or "", tables), data)
-        return _Site(app, scope, folder, report or (lambda _: None)).write()
+        with read_session(engine) as session:
+            proof = proof_files(session, find_snapshot(session, document["digest"]), request.evaluations, Path(scratch))
+            done = _Site(app, scope, folder, report or (lambda _: None)).write(proof)
+    return replace(done, key=key)
+
+
+def _sign(engine: Engine, settings: Settings) -> str | None:
+    """Signs the chain's head, where there is a key; its fingerprint."""
+    with write_session(engine) as session:
+        signed = sign_if_possible(session, settings)
+    return None if signed is None else signed.statement.key
 
 
 class _Site:
@@ -84,8 +104,8 @@ class _Site:
         self._waiting: list[tuple[str, str, bytes]] = []
         """File, media type and body of what was asked for and is not written yet."""
 
-    def write(self) -> Published:
-        """Writes every file."""
+    def write(self, proof: Iterable[tuple[str, bytes]]) -> Published:
+        """Writes every file. proof: of `proof_files`."""
         start = f"/boards/{self._scope.board}"
         self._file(start)
         written = 0
@@ -100,6 +120,9 @@ class _Site:
                 self._folder.write(file, body)
             written += 1
             self._report(written)
+        for name, content in proof:
+            self._folder.write(f"{PROOF}/{name}", content)
+            written += 1
         removed = self._folder.finish()
         return Published(written + 1, self._folder.bytes, self._folder.changed, removed)
 

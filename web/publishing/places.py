@@ -20,6 +20,8 @@ _ALWAYS: Final = frozenset(
         "boards.snapshot",
         "pages.metrics_guide",
         "pages.question",
+        "proof.explained",
+        "proof.newest_key",
         "sharing.board_as_table",
         "sharing.snapshot_as_table",
         "sharing.snapshot_bibtex",
@@ -93,7 +95,14 @@ class Places:
 
     def _belongs(self, endpoint: str, values: Mapping[str, Any]) -> bool:
         scope = self._scope
-        if endpoint in {"boards.board", "scrutiny.scrutiny", "api.board", "sharing.board_as_table"}:
+        if endpoint in {
+            "api.board",
+            "api.board_changelog",
+            "boards.board",
+            "boards.board_changelog",
+            "scrutiny.scrutiny",
+            "sharing.board_as_table",
+        }:
             return bool(values.get("name", values.get("board")) == scope.board)
         if endpoint == "sharing.chart_picture":
             # Only the board's: drawing those of every evaluation takes longer than all the rest.

@@ -27,6 +27,8 @@ PREDICTIONS: Final = "predictions.parquet"
 GENERATIONS: Final = "generations.parquet"
 LEAVES: Final = "leaves.parquet"
 METRICS: Final = "metrics.parquet"
+PROOF: Final = "proof.json"
+"""The chain and its signatures, where one covers the seal: not every crate has it."""
 
 FILES: Final[dict[str, str]] = {
     EVALUATION: "What was evaluated and how, who scored it, its seal and its place in the chain of its registry",

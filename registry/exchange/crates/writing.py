@@ -23,6 +23,7 @@ from registry.files.storage import writing
 from registry.lookups import find_evaluation
 from registry.proof.manifest import compute_seal
 from registry.proof.provenance import link_document
+from registry.proof.signing import covering, signed_chain
 from registry.proof.withdrawals import withdrawals_of
 from registry.results.archived import readable
 from registry.results.errata import is_of_errata
@@ -77,7 +78,13 @@ def export_crate(session: Session, evaluation_id: int, out: Path, audience: Audi
         place = Path(folder) / out.name
         place.mkdir()
         _write_files(session, evaluation, place)
-        files = _write_metadata(evaluation, place)
+        described = dict(layout.FILES)
+        link = link_document(session, evaluation.seal)
+        if link is not None and covering(session, link["position"]) is not None:
+            text = json.dumps(signed_chain(session), ensure_ascii=False, sort_keys=True)
+            (place / layout.PROOF).write_text(text + "\n", encoding="utf-8")
+            described[layout.PROOF] = "The chain of the registry's seals, with signatures of its head"
+        files = _write_metadata(evaluation, place, described)
         shutil.move(place, out)
     return {"evaluation": evaluation_id, "seal": evaluation.seal, "folder": str(out), "files": files}
 
@@ -96,7 +103,7 @@ def _scratch(out: Path) -> Iterator[str]:
 
 
 def _write_files(session: Session, evaluation: Evaluation, folder: Path) -> None:
-    document = json.dumps(_evaluation_document(session, evaluation), ensure_ascii=False, indent=2, sort_keys=True)
+    document = json.dumps(evaluation_document(session, evaluation), ensure_ascii=False, indent=2, sort_keys=True)
     (folder / layout.EVALUATION).write_text(document + "\n", encoding="utf-8")
     names = _external_ids(session, evaluation)
     _write_questions(session, evaluation, folder / layout.QUESTIONS)
@@ -218,7 +225,7 @@ def _write_predictions(session: Session, evaluation: Evaluation, path: Path, nam
     _write_table(path, schema, rows())
 
 
-def _evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, Any]:
+def evaluation_document(session: Session, evaluation: Evaluation) -> dict[str, Any]:
     """All of an evaluation but its rows, without database ids."""
     revision, version, variants = evaluation.model_revision, evaluation.benchmark_version, evaluation.variant_set
     shards = session.execute(
@@ -271,7 +278,7 @@ def _row(
     return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in values.items()}
 
 
-def _write_metadata(evaluation: Evaluation, folder: Path) -> list[dict[str, Any]]:
+def _write_metadata(evaluation: Evaluation, folder: Path, described_files: Mapping[str, str]) -> list[dict[str, Any]]:
     """The crate's description: every file with its size and SHA-256; returns them."""
     crate = ROCrate(version="1.1")
     crate.metadata.extra_terms.update({"sha256": "https://schema.org/sha256", "seal": "https://schema.org/identifier"})
@@ -295,7 +302,7 @@ def _write_metadata(evaluation: Evaluation, folder: Path) -> list[dict[str, Any]
         )
     )
     files, entities = [], {}
-    for name, description in layout.FILES.items():
+    for name, description in described_files.items():
         digest, size = sha256_file(folder / name), (folder / name).stat().st_size
         properties = {
             "name": name,

@@ -1,0 +1,626 @@
+"""Checking an export with nothing but a public key: signature, head, chain, snapshot, seals, leaves, every row.
+
+Nothing in the folder is trusted, and there is no registry. What a step finds is a sentence; what cannot be checked is
+said, and never counts as checked.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby, islice
+from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
+from typing import Any, Final
+
+from cryptography import x509
+
+from registry.boards.snapshots import snapshot_digest, snapshot_labels
+from registry.digests import sha256_file, specification_digest
+from registry.errors import IngestError, ShuffleboardError, UsageError
+from registry.exchange.crates import layout
+from registry.exchange.proofs.numbers import Values, check_numbers, functions_of, outcomes_of
+from registry.exchange.proofs.writing import BOARD, CHAIN, COPIES, EVALUATIONS, LEAVES
+from registry.files.parquet import damaged_values, parquet_rows
+from registry.proof.chain import check_links
+from registry.proof.manifest import (
+    GENERATION_COLUMNS,
+    LEAF_COLUMNS,
+    QUESTION_COLUMNS,
+    SEAL_VERSION,
+    asked_header,
+    exported_manifest,
+    leaf_digest,
+    question_hash,
+)
+from registry.proof.statements import Signed, is_digest, read_signed
+from registry.untrusted import decode
+
+PROOF: Final = "proof"
+"""Folder of a site with the proof."""
+SUMS: Final = "SHA256SUMS"
+_MAX_JSON: Final = 64 << 20
+_MAX_SUMS: Final = 32 << 20
+_ITEMS: Final = 4_000_000
+_LISTED: Final = 10
+_MOST_VARIANTS: Final = 400_000
+"""Rows of a question: more than all orders of nine options."""
+_GENERATION: Final = {
+    "extracted": "extracted",
+    "finished": "generation_finished",
+    "text": "generation",
+    "tokens": "generation_tokens",
+}
+"""Column of what a model wrote to its name in a site's table of predictions."""
+_COPIED: Final = ("reused_from_seal", "reused_from_variant")
+
+
+@dataclass
+class Checked:
+    """What a check came to. problems: what is wrong; unchecked: what could not be checked; facts: what holds."""
+
+    path: str
+    facts: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+    signed_at: datetime | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def document(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "path": self.path,
+            "ok": self.ok,
+            "signed_at": self.signed_at,
+            "checked": self.facts,
+            "problems": self.problems,
+            "questions": self.questions,
+            "not_checked": self.unchecked,
+        }
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What the reader trusts, and expects.
+
+    keys: fingerprints of public keys. authority: certificates of an authority of timestamps. head: one that the reader
+    knows from elsewhere. max_age_days: how old the newest signature may be. board: which board it should be.
+    """
+
+    keys: Sequence[str]
+    authority: Sequence[x509.Certificate] = ()
+    head: str | None = None
+    max_age_days: float | None = None
+    board: str | None = None
+
+
+def check_export(path: Path, trust: Trust, now: datetime | None = None) -> Checked:
+    """Checks a folder that `shuffleboard publish` or `shuffleboard evaluations export` wrote.
+
+    Raises UsageError for a path that is none of them.
+    """
+    found = Checked(str(path))
+    root = path.parent if path.name == layout.METADATA else path
+    now = now or datetime.now(UTC)
+    try:
+        _check_of(root)(root, trust, found, now)
+    except UsageError:
+        raise
+    except ShuffleboardError as error:
+        found.problems.append(str(error))
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError, RecursionError, OSError) as error:
+        # A forged file can lack any key and hold any value: none of that is a fault of this code.
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        found.problems.append(f"a file is not as it is written by this program ({reason})")
+    return found
+
+
+def _check_of(root: Path) -> Callable[[Path, Trust, Checked, datetime], None]:
+    if (root / layout.EVALUATION).is_file():
+        return _check_crate
+    if (root / PROOF / CHAIN).is_file():
+        return _check_site
+    if (root / SUMS).is_file():
+        raise UsageError(f"{root}: this site has no {PROOF}/{CHAIN}: it cannot be checked; ask for one that has it")
+    raise UsageError(
+        f"{root}: is neither a site of `shuffleboard publish` nor an archive of `shuffleboard evaluations export`; "
+        "give its folder"
+    )
+
+
+# Files
+
+
+def _inside(root: Path, name: str) -> Path:
+    """A file of the folder. Raises IngestError for one outside, a link, or one that is no plain file."""
+    parts = PurePosixPath(name).parts
+    if not parts or name.startswith("/") or ".." in parts or "\\" in name or "\x00" in name:
+        raise IngestError(f"the file {name[:200]!r} is outside the folder; it is refused")
+    path = root
+    for part in parts:
+        path = path / part
+        if path.is_symlink():
+            raise IngestError(f"{name}: is a link; a published folder has only files")
+    if not path.is_file():
+        raise IngestError(f"{name}: is missing")
+    return path
+
+
+def _json(root: Path, name: str) -> Any:
+    path = _inside(root, name)
+    if path.stat().st_size > _MAX_JSON:
+        raise IngestError(f"{name}: is larger than {_MAX_JSON} bytes")
+    try:
+        return decode(path.read_text(encoding="utf-8"), items=_ITEMS)
+    except ValueError:
+        raise IngestError(f"{name}: is not a JSON document in UTF-8") from None
+
+
+def _check_sums(root: Path, found: Checked) -> None:
+    """Every file is as the folder's list says. The list itself is not signed, but a slip of the disk is found."""
+    path = _inside(root, SUMS)
+    if path.stat().st_size > _MAX_SUMS:
+        raise IngestError(f"{SUMS}: is larger than {_MAX_SUMS} bytes")
+    listed: set[str] = set()
+    changed = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        listed.add(name)
+        if not is_digest(digest) or sha256_file(_inside(root, name)) != digest:
+            changed.append(name)
+    for name in changed[:_LISTED]:
+        found.problems.append(f"{name}: is not the file that {SUMS} lists")
+    if len(changed) > _LISTED:
+        found.problems.append(f"{len(changed) - _LISTED} more files are not those that {SUMS} lists")
+    others = 0
+    for folder, folders, files in os.walk(root):
+        for name in (*folders, *files):
+            if (Path(folder) / name).is_symlink():
+                raise IngestError(f"{(Path(folder) / name).relative_to(root)}: is a link; a site has only files")
+        others += sum((Path(folder) / name).relative_to(root).as_posix() not in listed for name in files)
+    if others > 1:
+        found.unchecked.append(f"{others - 1} files that {SUMS} does not list")
+
+
+# Signature, head, chain
+
+
+def _check_chain(document: Any, trust: Trust, found: Checked, now: datetime) -> tuple[list[Any], int]:
+    """The links, and how many of them the signature covers: 0 where none holds."""
+    links = [SimpleNamespace(**{**link, "at": datetime.fromisoformat(link["at"])}) for link in document["links"]]
+    if not all(is_digest(value) for link in links for value in (link.subject, link.previous, link.digest)):
+        raise IngestError("chain: a link has a digest that is none")
+    report = check_links(links, trust.head)
+    found.problems += report.problems
+    if not document["signatures"]:
+        found.problems.append("the chain is not signed: the folder was written where there was no key")
+        return links, 0
+    signed = [read_signed(item) for item in document["signatures"]]
+    own = [item for item in signed if item.statement.key in trust.keys]
+    if not own:
+        others = ", ".join(sorted({item.statement.key[:16] + "…" for item in signed}))
+        given = ", ".join(key[:16] + "…" for key in trust.keys)
+        found.problems.append(f"the chain is signed by another key: by {others}, and not by {given}")
+        return links, 0
+    newest = max(own, key=lambda item: item.statement.length)
+    if not newest.holds:
+        found.problems.append("the signature does not match its statement: one of them was replaced")
+        return links, 0
+    return links, _check_head(newest, links, trust, found, now)
+
+
+def _check_head(signed: Signed, links: Sequence[Any], trust: Trust, found: Checked, now: datetime) -> int:
+    statement = signed.statement
+    found.signed_at = statement.at
+    age = (now - statement.at).total_seconds() / 86400
+    when = f"{statement.at:%Y-%m-%d %H:%M} UTC, {_days(age)}"
+    where = f" of {statement.registry}" if statement.registry else ""
+    if trust.max_age_days is not None and age > trust.max_age_days:
+        found.problems.append(
+            f"the signed head is old: it was signed on {when}, and --max-age is {trust.max_age_days:g} days; there may "
+            "be a newer board"
+        )
+    if statement.length > len(links):
+        found.problems.append(
+            f"the chain is cut short: the signed head is link {statement.length}, and the folder has {len(links)}"
+        )
+        return 0
+    if links[statement.length - 1].digest != statement.head:
+        found.problems.append(
+            f"the chain is not the one that was signed: link {statement.length} is "
+            f"{links[statement.length - 1].digest}, and {statement.head} was signed"
+        )
+        return 0
+    found.facts.append(f"the head{where} was signed at link {statement.length} on {when}, by {statement.key}")
+    if len(links) > statement.length:
+        found.unchecked.append(f"{len(links) - statement.length} links of the chain after the signed head")
+    _check_timestamp(signed, trust, found)
+    return statement.length
+
+
+def _days(age: float) -> str:
+    return "today" if age < 1 else f"{age:.0f} day{'' if round(age) == 1 else 's'} ago"
+
+
+def _check_timestamp(signed: Signed, trust: Trust, found: Checked) -> None:
+    if signed.timestamp is None:
+        if trust.authority:
+            found.problems.append("the signature has no timestamp")
+        else:
+            found.unchecked.append("the time of the signature: it is the registry's own word, without a timestamp")
+        return
+    if not trust.authority:
+        found.unchecked.append("the timestamp of the signature: give the authority's certificate with --authority")
+        return
+    from registry.proof.timestamps import stamped_at
+
+    try:
+        at = stamped_at(signed, list(trust.authority))
+    except ValueError as error:
+        found.problems.append(f"the timestamp is not this authority's, or of another signature ({error})")
+        return
+    found.facts.append(f"an authority saw the signature on {at:%Y-%m-%d %H:%M} UTC")
+
+
+def _covered(links: Sequence[Any], covered: int, kind: str, subject: Any) -> Any | None:
+    """The newest link about something among those that the signature covers."""
+    return next((link for link in reversed(links[:covered]) if (link.kind, link.subject) == (kind, subject)), None)
+
+
+# Evaluations
+
+
+@dataclass
+class _Evaluation:
+    """An evaluation as the folder has it.
+
+    asked: question to number of variants and shard. stated: its leaves as they are listed; leaves: as the rows give
+    them. values: of each question with rows, for the board's columns.
+    """
+
+    name: str
+    document: Mapping[str, Any]
+    asked: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    stated: dict[str, str] = field(default_factory=dict)
+    few_shot: dict[str, str] = field(default_factory=dict)
+    leaves: dict[str, str] = field(default_factory=dict)
+    values: list[Values] = field(default_factory=list)
+
+    @property
+    def seal(self) -> str:
+        return str(self.document["seal"])
+
+    @property
+    def benchmark(self) -> tuple[str, str]:
+        """Name and version."""
+        return self.document["specification"]["benchmark"]["name"], self.document["benchmark_version"]["version"]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A question. digest: SHA-256 over it, to be continued; number: in the registry that published it."""
+
+    digest: Any
+    answer: int
+    subject: str | None
+    options: tuple[str, ...]
+    number: int | None
+
+    @property
+    def lengths(self) -> dict[int, int]:
+        """Option to bytes of its text."""
+        return {option: len(text.encode()) for option, text in enumerate(self.options)}
+
+
+_Questions = dict[tuple[str, str, bool, str], _Question]
+"""Benchmark, version, whether it is an example, external id → question."""
+
+
+def _question(row: Mapping[str, Any]) -> _Question:
+    values = {name: row[name] for name in QUESTION_COLUMNS}
+    if values["extra"] is not None:
+        values["extra"] = decode(values["extra"], items=layout.MAX_ITEMS)
+    digest = question_hash(SimpleNamespace(**values), list(enumerate(row["options"])))
+    return _Question(digest, row["answer"], row["subject"], tuple(row["options"]), row.get("question_id"))
+
+
+def _rows(path: Path, key: str, found: Checked, *, kept: bool = True) -> Iterator[dict[str, Any]]:
+    """The rows of a Parquet file; where it cannot be read, a problem that names the questions of the damaged part.
+
+    kept: whether the caller keeps what it reads of them.
+    """
+    try:
+        yield from parquet_rows(path, kept=kept)
+    except IngestError as error:
+        damaged = [str(name) for name in damaged_values(path, key)]
+        found.questions += [name for name in damaged if name not in found.questions]
+        named = f"; what is damaged is of question {_listed(damaged)}" if damaged else ""
+        raise IngestError(f"{error}{named}") from None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+
+
+def _leaf(questions: _Questions, one: _Evaluation, question: str, rows: Iterable[Mapping[str, Any]]) -> str | None:
+    """The leaf of a question that was asked; None where the folder lacks it, or says that it was not asked."""
+    known, asked = questions.get((*one.benchmark, False, question)), one.asked.get(question)
+    if known is None or asked is None:
+        return None
+    ordered = sorted(rows, key=lambda row: int(row["variant"]))
+    return leaf_digest(
+        (
+            [row[name] for name in (*LEAF_COLUMNS, *(f"generation.{name}" for name in GENERATION_COLUMNS))]
+            for row in ordered
+        ),
+        asked_header(known.digest, *asked),
+    )
+
+
+def _check_seal(one: _Evaluation, questions: _Questions, links: Sequence[Any], covered: int, found: Checked) -> bool:
+    """Whether the rows of an evaluation give the seal that the signed chain has."""
+    version = one.document["evaluation"]["seal_version"]
+    if version != SEAL_VERSION:
+        found.problems.append(f"{one.name}: its seal has version {version}, which can be checked in its registry only")
+        return False
+    for question in one.asked.keys() - one.leaves.keys():
+        leaf = _leaf(questions, one, question, ())
+        one.leaves[question] = leaf if leaf is not None else ""
+    examples = {
+        name: question.digest.hexdigest()
+        for (benchmark, label, few_shot, name), question in questions.items()
+        if few_shot and (benchmark, label) == one.benchmark and name in one.few_shot
+    }
+    rows = {**{f"example {name}": leaf for name, leaf in examples.items()}, **one.leaves}
+    stated = {**{f"example {name}": leaf for name, leaf in one.few_shot.items()}, **one.stated}
+    changed = sorted(name for name in rows.keys() | stated.keys() if rows.get(name) != stated.get(name))
+    held = True
+    if specification_digest(exported_manifest(one.document, one.leaves, examples)) != one.seal:
+        held = False
+        known = specification_digest(exported_manifest(one.document, one.stated, one.few_shot)) == one.seal
+        if changed:
+            found.questions += [name for name in changed if name not in found.questions]
+            sure = "" if known else "; the list of leaves, or what else the seal covers, was changed as well"
+            found.problems.append(f"{one.name}: question {_listed(changed)} is not as it was sealed{sure}")
+        else:
+            found.problems.append(f"{one.name}: its specification, its shards or its seal are not as they were sealed")
+    elif changed:
+        found.problems.append(
+            f"{one.name}: the list of leaves says otherwise than the seal of question {_listed(changed)}"
+        )
+    if covered and _covered(links, covered, "seal", one.seal) is None:
+        held = False
+        found.problems.append(f"{one.name}: its seal {one.seal} is not in the chain that was signed")
+    return held and bool(covered)
+
+
+# A site
+
+
+def _check_site(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
+    _check_sums(root, found)
+    links, covered = _check_chain(_json(root, f"{PROOF}/{CHAIN}"), trust, found, now)
+    board = _json(root, f"{PROOF}/{BOARD}")
+    seals = _check_snapshot(board, links, covered, trust, found)
+    evaluations = _evaluations(root)
+    questions = _site_questions(root, found)
+    _read_leaves(root, evaluations, found)
+    _read_predictions(root, evaluations, questions, functions_of(board["snapshot"]), found)
+    held = [_check_seal(one, questions, links, covered, found) for one in evaluations.values()]
+    present = {one.seal for one in evaluations.values()}
+    for seal in sorted(seals - present):
+        found.problems.append(f"the board rests on an evaluation that is not in the folder: its seal is {seal}")
+    for seal in sorted(present - seals):
+        found.problems.append(f"an evaluation is in the folder that the board does not rest on: its seal is {seal}")
+    if all(held) and not found.questions:
+        for name in ("data/predictions.parquet", "data/questions.parquet"):
+            if any(problem.startswith(f"{name}: is not the file") for problem in found.problems):
+                found.problems.append(f"{name}: its rows are as they were sealed; what changed is around them")
+    if all(held) and found.ok:
+        rows = sum(len(one.leaves) for one in evaluations.values())
+        found.facts.append(f"{len(held)} evaluations and their {rows} questions are as they were sealed")
+    _check_shown(root, board, found)
+    if found.ok:
+        _check_numbers(board["snapshot"], evaluations.values(), found)
+    else:
+        found.unchecked.append("the board's numbers: they depend on what is wrong")
+    found.unchecked.append(
+        f"pages, and tables that are computed from the rows: {SUMS} lists them, and nobody signed that list"
+    )
+
+
+def _check_numbers(snapshot: Any, evaluations: Iterable[_Evaluation], found: Checked) -> None:
+    listed = list(evaluations)
+    values, documents = {one.seal: one.values for one in listed}, {one.seal: one.document for one in listed}
+    problems, unchecked, checked = check_numbers(snapshot, values, documents)
+    found.problems += problems
+    found.unchecked += unchecked
+    if not problems:
+        found.facts.append(f"{checked} of the board's values, and their ranks, are what the rows give")
+    found.unchecked.append("intervals, rank intervals and tiers: a registry that imports the archives recomputes them")
+
+
+def _check_snapshot(board: Any, links: Sequence[Any], covered: int, trust: Trust, found: Checked) -> set[str]:
+    """The seals that the board rests on."""
+    snapshot = board["snapshot"]
+    digest = snapshot_digest(snapshot)
+    name = str(snapshot["board"])
+    if trust.board is not None and name != trust.board:
+        found.problems.append(f"this is the board {name!r}, and not {trust.board!r}")
+    if covered:
+        link = _covered(links, covered, "snapshot", digest)
+        labels = snapshot_labels(board["board_digest"], datetime.fromisoformat(board["as_of"]))
+        if link is None or link.labels != labels:
+            found.problems.append(
+                f"the board {name!r} is not one that this registry made: its snapshot {digest} is not in the chain "
+                "that was signed"
+            )
+        else:
+            found.facts.append(f"the board {name!r} as of {board['as_of'][:16]} is link {link.position} of the chain")
+            later = [other for other in links[link.position : covered] if other.kind in ("snapshot", "withdrawal")]
+            if later:
+                found.facts.append(
+                    f"{len(later)} snapshots and withdrawals are in the chain after it: of other boards, or of this one"
+                )
+    return {item["seal"] for row in snapshot["rows"] for item in row["evaluations"] if item is not None}
+
+
+def _evaluations(root: Path) -> dict[int, _Evaluation]:
+    folder = root / PROOF / EVALUATIONS
+    if (root / PROOF).is_symlink() or folder.is_symlink() or not folder.is_dir():
+        raise IngestError(f"{PROOF}/{EVALUATIONS}: is missing, or a link")
+    numbers = sorted(int(path.stem) for path in folder.iterdir() if path.suffix == ".json" and path.stem.isdigit())
+    size = sum(_inside(root, f"{PROOF}/{EVALUATIONS}/{number}.json").stat().st_size for number in numbers)
+    if size > _MAX_JSON:
+        raise IngestError(f"{PROOF}/{EVALUATIONS}: its documents have more than {_MAX_JSON} bytes")
+    found = {}
+    for number in numbers:
+        document = _json(root, f"{PROOF}/{EVALUATIONS}/{number}.json")
+        model = document["specification"]["model"]["name"]
+        name = f"evaluation {number} ({model} on {document['specification']['benchmark']['name']})"
+        found[number] = _Evaluation(name, document)
+    return found
+
+
+def _site_questions(root: Path, found: Checked) -> _Questions:
+    rows = _rows(_inside(root, "data/questions.parquet"), "external_id", found)
+    return {
+        (row["benchmark"], row["benchmark_version"], row["few_shot"], row["external_id"]): _question(row)
+        for row in rows
+    }
+
+
+def _read_leaves(root: Path, evaluations: Mapping[int, _Evaluation], found: Checked) -> None:
+    for row in _rows(_inside(root, f"{PROOF}/{LEAVES}"), "question", found):
+        one = evaluations.get(row["evaluation_id"])
+        if one is None:
+            raise IngestError(f"{PROOF}/{LEAVES}: has an evaluation {row['evaluation_id']} that is not in the folder")
+        if row["few_shot"]:
+            one.few_shot[row["question"]] = row["leaf"]
+            continue
+        one.stated[row["question"]] = row["leaf"]
+        one.asked[row["question"]] = (row["n_variants"], row["shard"])
+
+
+def _read_predictions(
+    root: Path,
+    evaluations: Mapping[int, _Evaluation],
+    questions: _Questions,
+    functions: Mapping[str, Any],
+    found: Checked,
+) -> None:
+    name = "data/predictions.parquet"
+    copies: dict[tuple[int, str, int], tuple[Any, Any]] = {}
+    for row in _rows(_inside(root, f"{PROOF}/{COPIES}"), "question", found):
+        copies[row["evaluation_id"], row["question"], row["variant"]] = tuple(row[key] for key in _COPIED)  # type: ignore[assignment]
+
+    def sealed(row: Mapping[str, Any]) -> dict[str, Any]:
+        place = (row["evaluation_id"], row["external_id"], row["variant"])
+        values = {key: row[key] for key in LEAF_COLUMNS if key not in _COPIED}
+        values |= dict(zip(_COPIED, copies.get(place, (None, None)), strict=True))
+        return values | {f"generation.{key}": row[column] for key, column in _GENERATION.items()}
+
+    rows = _rows(_inside(root, name), "external_id", found, kept=False)
+    for (number, question), several in groupby(rows, key=lambda row: (row["evaluation_id"], row["external_id"])):
+        one = evaluations.get(number)
+        if one is None:
+            raise IngestError(f"{name}: has answers of evaluation {number}, which the board does not rest on")
+        answers = _answers(one, question, several)
+        leaf = _leaf(questions, one, question, map(sealed, answers))
+        known = questions.get((*one.benchmark, False, question))
+        if known is not None:
+            if not _is_described(answers, one, known):
+                leaf = None
+            variant_set = one.document["variant_set"]
+            lengths = {int(key): len(text.encode()) for key, text in (variant_set.get("inserted") or {}).items()}
+            outcomes = outcomes_of(answers, variant_set, known.answer, {**lengths, **known.lengths})
+            one.values.append({key: function(outcomes) for key, function in functions.items()})
+        # Rows of a question that stand apart from one another are not as they were written.
+        one.leaves[question] = "" if leaf is None or question in one.leaves else leaf
+
+
+def _answers(one: _Evaluation, question: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of a question, and one more where there are more than it was asked in variants."""
+    expected = one.asked[question][0] if question in one.asked else 0
+    return list(islice(rows, min(expected, _MOST_VARIANTS) + 1))
+
+
+def _is_described(rows: Sequence[Mapping[str, Any]], one: _Evaluation, question: _Question) -> bool:
+    """Whether what the table of predictions repeats of a question and its variants is what these say."""
+    count = len(question.options)
+    names = {
+        item["ordinal"]: item["name"] for item in one.document["variant_set"]["variants"] if item["n_options"] == count
+    }
+
+    def text(option: int | None) -> str | None:
+        return question.options[option] if option is not None and 0 <= option < count else None
+
+    return all(
+        (row["question_id"], row["subject"], row["answer"]) == (question.number, question.subject, question.answer)
+        and row["chosen_option_text"] == text(row["chosen_option"])
+        and row["variant_name"] == names.get(row["variant"])
+        for row in rows
+    )
+
+
+def _check_shown(root: Path, board: Any, found: Checked) -> None:
+    """The board's own JSON, from which its page is made, says what the signed snapshot says."""
+    snapshot = board["snapshot"]
+    name = f"api/v1/boards/{snapshot['board']}.json"
+    if not (root / name).exists():
+        found.unchecked.append(f"{name}, which is missing")
+        return
+    shown = _json(root, name)
+    told = [{key: value for key, value in row.items() if key != "cost"} for row in shown["rows"]]
+    if sorted(told, key=_row_key) != sorted(snapshot["rows"], key=_row_key) or any(
+        shown.get(key) != snapshot[key] for key in snapshot.keys() - {"rows", "bootstrap"}
+    ):
+        found.problems.append(f"{name}: says something else than the signed snapshot")
+
+
+def _row_key(row: Mapping[str, Any]) -> tuple[str, int]:
+    return row["model"], row["revision"]
+
+
+# A crate
+
+
+def _check_crate(root: Path, trust: Trust, found: Checked, now: datetime) -> None:
+    metadata = _json(root, layout.METADATA)
+    for entity in metadata["@graph"]:
+        if entity.get("@type") == "File" and sha256_file(_inside(root, entity["@id"])) != entity["sha256"]:
+            found.problems.append(f"{entity['@id']}: is not the file that {layout.METADATA} describes")
+    if not (root / layout.PROOF).exists():
+        found.problems.append(f"the archive has no {layout.PROOF}: it was written where there was no key")
+        links, covered = [], 0
+    else:
+        links, covered = _check_chain(_json(root, layout.PROOF), trust, found, now)
+    document = _json(root, layout.EVALUATION)
+    specification = document["specification"]
+    one = _Evaluation(f"{specification['model']['name']} on {specification['benchmark']['name']}", document)
+    questions: _Questions = {}
+    for row in _rows(_inside(root, layout.QUESTIONS), "external_id", found):
+        questions[(*one.benchmark, row["few_shot"], row["external_id"])] = _question(row)
+    for row in _rows(_inside(root, layout.ASKED), "question", found):
+        one.asked[row["question"]] = (row["n_variants"], row["shard"])
+    for row in _rows(_inside(root, layout.LEAVES), "question", found):
+        (one.few_shot if row["few_shot"] else one.stated)[row["question"]] = row["leaf"]
+    written = {
+        (row["question"], row["variant"]): {f"generation.{key}": row[key] for key in GENERATION_COLUMNS}
+        for row in _rows(_inside(root, layout.GENERATIONS), "question", found)
+    }
+    nothing = {f"generation.{key}": None for key in GENERATION_COLUMNS}
+    rows = _rows(_inside(root, layout.PREDICTIONS), "question", found, kept=False)
+    for question, several in groupby(rows, key=lambda row: row["question"]):
+        answers = _answers(one, question, several)
+        sealed = ({**row, **written.get((question, row["variant"]), nothing)} for row in answers)
+        leaf = _leaf(questions, one, question, sealed)
+        one.leaves[question] = "" if leaf is None or question in one.leaves else leaf
+    if _check_seal(one, questions, links, covered, found) and found.ok:
+        found.facts.append(f"{one.name}: its {len(one.leaves)} questions are as they were sealed ({one.seal})")
+    found.unchecked.append("metrics: `shuffleboard evaluations import` recomputes them from the rows")

@@ -1,0 +1,129 @@
+"""Writing what a site has besides its rows: signatures, chain, snapshot, and what each seal is taken over."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from sqlalchemy import and_, select
+from sqlalchemy.orm import Session
+
+from registry.exchange.crates.writing import evaluation_document
+from registry.proof.signing import signed_chain
+from registry.tables import (
+    BoardSnapshot,
+    Evaluation,
+    EvaluationQuestion,
+    Prediction,
+    Question,
+    QuestionSeal,
+    Shard,
+)
+
+CHAIN: Final = "chain.json"
+BOARD: Final = "board.json"
+LEAVES: Final = "leaves.parquet"
+COPIES: Final = "copies.parquet"
+EVALUATIONS: Final = "evaluations"
+LEAF_SCHEMA: Final = pa.schema(
+    [
+        ("evaluation_id", pa.int64()),
+        ("question", pa.string()),
+        ("few_shot", pa.bool_()),
+        ("leaf", pa.string()),
+        ("n_variants", pa.int64()),
+        ("shard", pa.int64()),
+    ]
+)
+COPY_SCHEMA: Final = pa.schema(
+    [
+        ("evaluation_id", pa.int64()),
+        ("question", pa.string()),
+        ("variant", pa.int64()),
+        ("reused_from_variant", pa.int64()),
+        ("reused_from_seal", pa.string()),
+    ]
+)
+
+
+def proof_files(
+    session: Session, snapshot: BoardSnapshot, ids: Sequence[int], scratch: Path
+) -> Iterator[tuple[str, bytes]]:
+    """File to content of a board's proof, beside its rows. ids: of the evaluations that are published."""
+    yield CHAIN, _json(signed_chain(session))
+    board = snapshot.board
+    yield (
+        BOARD,
+        _json(
+            {
+                "as_of": snapshot.as_of.isoformat(),
+                "digest": snapshot.digest,
+                "board_digest": board.digest,
+                "snapshot": snapshot.document,
+            }
+        ),
+    )
+    for evaluation_id in ids:
+        # Analyses are no part of a seal, and a withdrawal has a link of its own.
+        document = evaluation_document(session, session.get_one(Evaluation, evaluation_id))
+        kept = {key: value for key, value in document.items() if key not in {"analyses", "withdrawals"}}
+        yield f"{EVALUATIONS}/{evaluation_id}.json", _json(kept)
+    for name, schema, rows in ((LEAVES, LEAF_SCHEMA, _leaves), (COPIES, COPY_SCHEMA, _copies)):
+        path = scratch / name
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for evaluation_id in ids:
+                writer.write_table(pa.Table.from_pylist(list(rows(session, evaluation_id)), schema))
+        yield name, path.read_bytes()
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _leaves(session: Session, evaluation_id: int) -> Iterable[dict[str, Any]]:
+    asked = and_(
+        EvaluationQuestion.evaluation_id == evaluation_id, EvaluationQuestion.question_id == QuestionSeal.question_id
+    )
+    query = (
+        select(
+            Question.external_id,
+            Question.few_shot,
+            QuestionSeal.leaf,
+            EvaluationQuestion.n_variants,
+            Shard.ordinal.label("shard"),
+        )
+        .join(Question, Question.id == QuestionSeal.question_id)
+        .outerjoin(EvaluationQuestion, asked)
+        .outerjoin(Shard, Shard.id == EvaluationQuestion.shard_id)
+        .where(QuestionSeal.evaluation_id == evaluation_id)
+        .order_by(Question.few_shot, Question.ordinal)
+    )
+    for row in session.execute(query):
+        yield {
+            "evaluation_id": evaluation_id,
+            "question": row.external_id,
+            "few_shot": row.few_shot,
+            "leaf": row.leaf,
+            "n_variants": row.n_variants,
+            "shard": row.shard,
+        }
+
+
+def _copies(session: Session, evaluation_id: int) -> Iterable[dict[str, Any]]:
+    """What a seal covers of a prediction and the table of predictions does not have: where it was copied from."""
+    query = (
+        select(Question.external_id, Prediction.variant, Prediction.reused_from_variant, Prediction.reused_from_seal)
+        .join(Question, Question.id == Prediction.question_id)
+        .where(Prediction.evaluation_id == evaluation_id, Prediction.reused_from_variant.is_not(None))
+        .order_by(Question.ordinal, Prediction.variant)
+    )
+    for row in session.execute(query):
+        yield {
+            "evaluation_id": evaluation_id,
+            "question": row.external_id,
+            "variant": row.variant,
+            "reused_from_variant": row.reused_from_variant,
+            "reused_from_seal": row.reused_from_seal,
+        }

@@ -1,0 +1,221 @@
+"""Signing the chain's head: the key's file, the signatures that are kept, and their timestamps.
+
+The private key is in a file that only its owner may read, and nowhere else. Signatures are rows that hold the public
+key as well, so that what a key signed can be checked after another took its place.
+"""
+
+import base64
+import os
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.db import database_now, one_at_a_time
+from registry.errors import NotFoundError, UsageError
+from registry.files.storage import writing
+from registry.proof import chain
+from registry.proof.statements import Signed, fingerprint, public_pem, read_public_key, read_statement, sign
+from registry.settings import Settings
+from registry.tables import ChainLink, ChainSignature
+
+KEY_FILE: Final = "chain-key.pem"
+DAILY: Final = timedelta(days=1)
+_OTHERS: Final = 0o077
+_MAX_KEY: Final = 10_000
+"""Bytes of a key's file."""
+
+
+def key_path(settings: Settings) -> Path:
+    """Where the private key is, or will be."""
+    return settings.signing_key or settings.home.expanduser() / KEY_FILE
+
+
+def new_key(path: Path, *, replace: bool = False) -> tuple[str, Path | None]:
+    """Makes a key in a file that only its owner may read; its fingerprint, and where the replaced one went.
+
+    Raises UsageError where there is one already and it is not to be replaced, or the file cannot be written.
+    """
+    moved = None
+    if path.exists() and not replace:
+        raise UsageError(
+            f"{path}: there is a key already; show it with `shuffleboard chain key show`, or put a new one in its "
+            "place with --replace: what the old one signed stays valid"
+        )
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    try:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists():
+                old = fingerprint(read_key(path).public_key())
+                moved = path.with_name(f"{path.stem}-{old[:12]}{path.suffix}")
+                path.rename(moved)
+            # Created unreadable for others, rather than made so afterwards; never through a link.
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(pem)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written ({error.strerror}); set SHUFFLEBOARD_SIGNING_KEY") from None
+    return fingerprint(key.public_key()), moved
+
+
+def read_key(path: Path) -> Ed25519PrivateKey:
+    """The private key of a file.
+
+    Raises NotFoundError where there is none, UsageError for a file that others may read or that has no such key. No
+    message has anything of the file's content.
+    """
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            pem = file.read(_MAX_KEY)
+    except FileNotFoundError:
+        raise NotFoundError(f"{path}: there is no key to sign with; make one: shuffleboard chain key new") from None
+    except OSError as error:
+        raise UsageError(f"{path}: the key cannot be read ({error.strerror})") from None
+    if mode & _OTHERS:
+        raise UsageError(f"{path}: others than its owner may read this key; chmod 600 {path}")
+    try:
+        key: Any = load_pem_private_key(pem, None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UsageError(f"{path}: is not an Ed25519 private key in PEM without a password")
+    return key
+
+
+def sign_head(session: Session, settings: Settings, *, again_after: timedelta | None = None) -> Signed | None:
+    """Signs the chain's head, unless the key has signed it already; the signature that holds of it.
+
+    None while the chain is empty. again_after: a head is signed again when its signature is as old as this. With
+    SHUFFLEBOARD_TIMESTAMP_URL the signature is timestamped. Raises NotFoundError without a key, UsageError for one that
+    cannot be used, RemoteError where the authority of timestamps does not answer.
+    """
+    key = read_key(key_path(settings))
+    one_at_a_time(session, "sign chain")
+    head = chain.head(session)
+    if head is None:
+        return None
+    now = session.scalar(select(database_now()))
+    assert now is not None
+    public = fingerprint(key.public_key())
+    known = session.scalar(
+        select(ChainSignature).filter_by(key=public, head=head.digest).order_by(ChainSignature.id.desc()).limit(1)
+    )
+    if known is not None and (again_after is None or now - known.at < again_after):
+        return as_signed(known)
+    signed = sign(key, head.digest, head.position, now, settings.public_url.rstrip("/"))
+    if settings.timestamp_url:
+        from registry.proof.timestamps import timestamped  # few registries need an HTTP client here
+
+        signed = timestamped(signed, settings.timestamp_url)
+    session.add(
+        ChainSignature(
+            position=head.position,
+            head=head.digest,
+            key=public,
+            public_key=public_pem(signed.public_key),
+            statement=signed.statement.text,
+            signature=base64.b64encode(signed.signature).decode(),
+            timestamp=None if signed.timestamp is None else base64.b64encode(signed.timestamp).decode(),
+            at=now,
+        )
+    )
+    session.flush()
+    return signed
+
+
+def sign_if_possible(session: Session, settings: Settings) -> Signed | None:
+    """`sign_head` where there is a key; else None."""
+    return sign_head(session, settings) if key_path(settings).exists() else None
+
+
+def keep_signed(session: Session, settings: Settings) -> Signed | None:
+    """Signs the head where there is a key, at most once a day while nothing new is in the chain; else None."""
+    return sign_head(session, settings, again_after=DAILY) if key_path(settings).exists() else None
+
+
+def as_signed(row: ChainSignature) -> Signed:
+    """A stored signature."""
+    return Signed(
+        read_statement(row.statement),
+        read_public_key(row.public_key, f"signature {row.id}"),
+        base64.b64decode(row.signature),
+        None if row.timestamp is None else base64.b64decode(row.timestamp),
+    )
+
+
+def signatures(session: Session, *, limit: int | None = None, offset: int = 0) -> Sequence[ChainSignature]:
+    """The signatures that are kept, newest first."""
+    query = select(ChainSignature).order_by(ChainSignature.id.desc())
+    return session.scalars(query.limit(limit).offset(offset)).all()
+
+
+def newest_signature(session: Session) -> ChainSignature | None:
+    """The newest signature; None where nothing was signed."""
+    return next(iter(signatures(session, limit=1)), None)
+
+
+def covering(session: Session, position: int) -> ChainSignature | None:
+    """The first signature of a head that covers a link of the chain; None where nothing does."""
+    query = select(ChainSignature).where(ChainSignature.position >= position)
+    return session.scalar(query.order_by(ChainSignature.position, ChainSignature.id).limit(1))
+
+
+def keys(session: Session) -> list[dict[str, str | datetime]]:
+    """Every key that signed something: fingerprint, PEM, and when it first and last did; the newest first."""
+    found: dict[str, dict[str, str | datetime]] = {}
+    for row in signatures(session):
+        known = found.setdefault(row.key, {"key": row.key, "public_key": row.public_key, "last": row.at})
+        known["first"] = row.at
+    return list(found.values())
+
+
+def signature_problems(session: Session) -> list[str]:
+    """What is wrong with the signatures that are kept, in words."""
+    digests = {row.position: row.digest for row in session.execute(select(ChainLink.position, ChainLink.digest))}
+    found = []
+    for row in signatures(session):
+        try:
+            signed = as_signed(row)
+            statement = signed.statement
+            holds = signed.holds and (statement.head, statement.length) == (row.head, row.position)
+        except (UsageError, ValueError):
+            holds = False
+        if not holds:
+            found.append(f"signature {row.id}: it does not match its statement or its key")
+        elif digests.get(row.position) != row.head:
+            found.append(
+                f"signature {row.id}: it is of the head {row.head} at link {row.position}, which is no longer so"
+            )
+    return found
+
+
+def signed_chain(session: Session) -> dict[str, Any]:
+    """The whole chain, and the newest signature of each key."""
+    newest: dict[str, dict[str, Any]] = {}
+    for row in signatures(session):
+        newest.setdefault(row.key, as_signed(row).document())
+    return {"signatures": list(newest.values()), "links": [_link(link) for link in chain.links(session)]}
+
+
+def _link(link: ChainLink) -> dict[str, Any]:
+    return {
+        "position": link.position,
+        "kind": link.kind,
+        "subject": link.subject,
+        "labels": link.labels,
+        "at": link.at.isoformat(),
+        "previous": link.previous,
+        "digest": link.digest,
+    }

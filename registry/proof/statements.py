@@ -1,0 +1,163 @@
+"""Signed statements: what a registry says of the head of its chain, as bytes, and whether a key signed them.
+
+A statement is canonical JSON behind a line that says what it is, so that a signature of one kind of statement is never
+one of another. `docs/provenance.md` describes the bytes, so that other programs can check them. Nothing here needs a
+registry.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
+
+from registry.digests import DIGEST_LENGTH, canonical_json
+from registry.errors import UsageError
+
+DOMAIN: Final = b"shuffleboard chain head 1\n"
+"""What stands before a statement in the bytes that are signed; the number is the statement's version."""
+KEYS: Final = frozenset({"at", "head", "key", "length", "registry"})
+"""What a statement says."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """That a registry's chain had this head.
+
+    length: links of the chain. at: when it was signed, by the registry's clock. registry: its public URL; empty where
+    it has none. key: fingerprint of the key that signs.
+    """
+
+    head: str
+    length: int
+    at: datetime
+    registry: str
+    key: str
+
+    @property
+    def text(self) -> str:
+        """Canonical JSON: sorted keys, no blanks, UTF-8."""
+        return canonical_json(
+            {
+                "head": self.head,
+                "length": self.length,
+                "at": self.at.isoformat(),
+                "registry": self.registry,
+                "key": self.key,
+            }
+        )
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """What the signature is taken over."""
+        return DOMAIN + self.text.encode()
+
+
+@dataclass(frozen=True)
+class Signed:
+    """A statement with its signature and, where there is one, a timestamp of the signature (RFC 3161, DER)."""
+
+    statement: Statement
+    public_key: Ed25519PublicKey
+    signature: bytes
+    timestamp: bytes | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the key that the statement names signed these bytes."""
+        if fingerprint(self.public_key) != self.statement.key:
+            return False
+        try:
+            self.public_key.verify(self.signature, self.statement.signed_bytes)
+        except InvalidSignature:
+            return False
+        return True
+
+    def document(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "statement": self.statement.text,
+            "public_key": public_pem(self.public_key),
+            "signature": base64.b64encode(self.signature).decode(),
+            "timestamp": None if self.timestamp is None else base64.b64encode(self.timestamp).decode(),
+        }
+
+
+def sign(key: Ed25519PrivateKey, head: str, length: int, at: datetime, registry: str) -> Signed:
+    """Signs a head. The same statement always has the same signature."""
+    public = key.public_key()
+    statement = Statement(head, length, at, registry, fingerprint(public))
+    return Signed(statement, public, key.sign(statement.signed_bytes))
+
+
+def fingerprint(key: Ed25519PublicKey) -> str:
+    """SHA-256 of a public key in DER, as `openssl pkey -pubin -outform der | sha256sum` prints it."""
+    return hashlib.sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).hexdigest()
+
+
+def public_pem(key: Ed25519PublicKey) -> str:
+    """A public key as PEM."""
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def read_public_key(pem: str, source: str) -> Ed25519PublicKey:
+    """A public key of a PEM text. Raises UsageError naming `source` for anything else."""
+    try:
+        key: Any = load_pem_public_key(pem.encode())
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise UsageError(
+            f"{source}: is not an Ed25519 public key in PEM; the registry shows its own on the page of its chain"
+        )
+    return key
+
+
+def read_signed(document: Any) -> Signed:
+    """A signed statement of the JSON of `Signed.document`. Raises ValueError for anything else."""
+    message = "a signed statement has a statement, a public key, a signature and perhaps a timestamp"
+    if not isinstance(document, Mapping) or not all(
+        isinstance(document.get(key), str) for key in ("statement", "public_key", "signature")
+    ):
+        raise ValueError(message)
+    timestamp = document.get("timestamp")
+    if not (timestamp is None or isinstance(timestamp, str)):
+        raise ValueError(message)
+    try:
+        key = read_public_key(document["public_key"], "the statement's key")
+        signature = base64.b64decode(document["signature"], validate=True)
+        stamped = None if timestamp is None else base64.b64decode(timestamp, validate=True)
+    except (UsageError, binascii.Error, UnicodeError) as error:
+        raise ValueError(message) from error
+    return Signed(read_statement(document["statement"]), key, signature, stamped)
+
+
+def read_statement(text: str) -> Statement:
+    """A statement of its canonical text. Raises ValueError for a text that is not exactly the text of a statement."""
+    message = "the statement is not as this version of the program writes it"
+    try:
+        found = json.loads(text)
+        statement = Statement(
+            found["head"], found["length"], datetime.fromisoformat(found["at"]), found["registry"], found["key"]
+        )
+        written = statement.text
+        named = all(isinstance(found[key], str) for key in KEYS - {"length"}) and is_digest(found["head"])
+    except (KeyError, TypeError, AttributeError, RecursionError, ValueError) as error:
+        raise ValueError(message) from error
+    # Whatever else the text says, or says otherwise, would be signed as well.
+    length = found["length"]
+    if not named or written != text or statement.at.tzinfo is None or type(length) is not int or length < 1:
+        raise ValueError(message)
+    return statement
+
+
+def is_digest(value: Any) -> bool:
+    """Whether this is a SHA-256 in lower-case hexadecimal digits."""
+    return isinstance(value, str) and len(value) == DIGEST_LENGTH and not set(value) - set("0123456789abcdef")
