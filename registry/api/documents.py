@@ -1240,10 +1240,25 @@ class BoardFragility(TypedDict):
     removal: BoardRemoval | None
 
 
+class BoardRules(TypedDict):
+    """What a board asks of submissions; null and empty lists: not limited. `sentences`: the enforced ones in words."""
+
+    text: str
+    accounts: list[str]
+    per_account: int | None
+    per_model: int | None
+    per_day: int | None
+    sources: list[str]
+    dtypes: list[str]
+    same_suite: bool
+    anonymous: bool
+    sentences: list[str]
+
+
 class Board(TypedDict):
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
 
-    currency: of what providers charged; null: none charged anything.
+    currency: of what providers charged; null: none charged anything. submissions: its rules; null: it sets none.
     """
 
     snapshot_version: int
@@ -1271,6 +1286,7 @@ class Board(TypedDict):
     digest: Digest
     chance: Annotated[dict[str, float], Field(description="Column of accuracy to what guessing gives there.")]
     unranked: list[Unranked]
+    submissions: BoardRules | None
     permalink: str
     sql: str
 
@@ -1597,6 +1613,7 @@ class Submission(TypedDict):
     suite: str
     model: SubmittedModel
     note: str | None
+    anonymous: bool
     requester: str
     created_at: Time
     decided_by: str | None

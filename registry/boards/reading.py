@@ -7,6 +7,8 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.boards.rules import rules_document
+from registry.boards.store import board_definition
 from registry.boards.unranked import column_chances, unranked
 from registry.errors import NotFoundError
 from registry.lookups import find_board
@@ -74,6 +76,7 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
         "digest": snapshot.digest,
         "chance": column_chances(session, snapshot),
         "unranked": unranked(session, snapshot),
+        "submissions": rules_document(board_definition(snapshot.board).submissions),
     }
 
 

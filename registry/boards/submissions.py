@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Engine, func, select, update
 from sqlalchemy.orm import Session
 
+from registry.boards.rules import NO_TERMS, Terms, check_rules
 from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, read_session, write_session
@@ -32,6 +33,8 @@ from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 MAX_NOTE: Final = 2000
 MAX_OPEN: Final = 20
 """How many pending submissions one account may have."""
+ANONYMOUS: Final = "anonymous"
+"""Who requested the evaluations of an anonymous submission, as everyone is told."""
 ENDED: Final = ("complete", "failed", "cancelled")
 
 _PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
@@ -125,12 +128,14 @@ def request_submission(
     note: str | None,
     settings: Settings,
     *,
+    terms: Terms = NO_TERMS,
     address: str | None = None,
 ) -> tuple[Submission, bool]:
     """Stores what a submitter asks for and returns it with whether it is new.
 
     seen: a session that sees what the viewer may see, for the suite. An identical pending request is returned as it is.
-    Raises ForbiddenError, UsageError and NotFoundError, and QueueError when the account has too many pending ones.
+    Raises ForbiddenError, UsageError and NotFoundError, also where a board's rules forbid it, and QueueError when
+    there are too many already.
     """
     viewer.require("submit")
     assert viewer.account_id is not None
@@ -144,6 +149,11 @@ def request_submission(
     text = (note or "").strip() or None
     if text is not None and (len(text) > MAX_NOTE or "\x00" in text):
         raise UsageError(f"note: give up to {MAX_NOTE:,} characters of plain text")
+    if terms.anonymous and model["kind"] == "openai":
+        raise UsageError(
+            "anonymous: what an endpoint charges counts towards its submitter's budget, by name; submit without being "
+            "anonymous"
+        )
     one_at_a_time(session, f"submissions of {viewer.account_id}")
     waiting = list(session.scalars(select(Submission).filter_by(account_id=viewer.account_id, state="requested")))
     reference = f"{row.name}@{row.version}"
@@ -155,7 +165,10 @@ def request_submission(
             f"{len(waiting)} submissions of {viewer.name} are already awaiting a decision; wait for one, or withdraw "
             "one"
         )
-    submission = Submission(account_id=viewer.account_id, suite=reference, model=model, note=text)
+    check_rules(session, seen, viewer, row, model, terms)
+    submission = Submission(
+        account_id=viewer.account_id, suite=reference, model=model, note=text, anonymous=terms.anonymous
+    )
     session.add(submission)
     session.flush()
     _tell(session, submission, "requested")
@@ -210,6 +223,7 @@ def submission_document(session: Session, submission: Submission) -> dict[str, A
         "suite": submission.suite,
         "model": submission.model,
         "note": submission.note,
+        "anonymous": submission.anonymous,
         "requester": session.get_one(Account, submission.account_id).name,
         "created_at": submission.created_at,
         "decided_by": _decider(session, submission),
@@ -355,7 +369,7 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
         submission.suite,
         queue=asked.get("queue", "cpu"),
         priority=asked.get("priority", 0),
-        requester=session.get_one(Account, submission.account_id).name,
+        requester=ANONYMOUS if submission.anonymous else session.get_one(Account, submission.account_id).name,
     )
     for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):
         session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id))

@@ -61,6 +61,9 @@ class SubmissionBody(_Body):
     dtype: Dtype | None = None
     name: Annotated[Name | None, Field(description="In this registry; by default the last part of the hub's.")] = None
     note: Text | None = None
+    anonymous: Annotated[
+        bool, Field(description="Leave the submitter's name out of the evaluations; maintainers see it.")
+    ] = False
 
 
 class ApprovalBody(_Body):

@@ -6,6 +6,7 @@ from flask import Response, request
 from pydantic import Field
 
 from registry.api import documents
+from registry.boards.rules import Terms
 from registry.boards.submissions import (
     ModelRequest,
     approve,
@@ -88,6 +89,7 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
             body.suite,
             body.note,
             settings_of(),
+            terms=Terms(anonymous=body.anonymous),
             address=request.remote_addr,
         )
         document = document_of(database, submission)

@@ -6,7 +6,8 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
-from registry.boards.store import current_boards, suite_definition
+from registry.boards.rules import Terms, boards_of, rules_document
+from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.boards.submissions import (
     MAX_NOTE,
     ModelRequest,
@@ -22,7 +23,7 @@ from registry.boards.submissions import (
     withdraw,
 )
 from registry.db import MAX_INTEGER, read_session, write_session
-from registry.errors import NotFoundError, QueueError, UsageError
+from registry.errors import ForbiddenError, NotFoundError, QueueError, UsageError
 from registry.names import split_reference
 from registry.notices import KINDS
 from registry.notices.webhooks import (
@@ -46,7 +47,7 @@ from web.responses import session
 blueprint = Blueprint("submitting", __name__)
 
 PER_PAGE: Final = 50
-FIELDS: Final = ("hub", "endpoint", "revision", "dtype", "name", "suite", "note")
+FIELDS: Final = ("hub", "endpoint", "revision", "dtype", "name", "suite", "note", "anonymous")
 
 
 # Asking
@@ -101,7 +102,16 @@ def _suites() -> list[Row]:
             }
             for task in definition.tasks
         ]
-        found.append({"name": row.name, "version": row.version, "title": definition.title, "tasks": tasks})
+        rules = {board.name: rules_document(board_definition(board).submissions) for board in boards_of(session(), row)}
+        found.append(
+            {
+                "name": row.name,
+                "version": row.version,
+                "title": definition.title,
+                "tasks": tasks,
+                "rules": {name: document for name, document in rules.items() if document is not None},
+            }
+        )
     return found
 
 
@@ -123,11 +133,14 @@ def ask() -> ResponseReturnValue:
                 given["suite"],
                 given["note"],
                 settings_of(),
+                terms=Terms(anonymous=given["anonymous"] == "yes"),
                 address=request.remote_addr,
             )
             number = submission.id
     except (UsageError, NotFoundError) as error:
         return _form(given, str(error), 400)
+    except ForbiddenError as error:
+        return _form(given, str(error), 403)
     except QueueError as error:
         return _form(given, str(error), 409)
     return redirect(url_for("submitting.submission", submission_id=number), 303)
