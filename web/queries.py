@@ -163,6 +163,7 @@ def evaluation(session: Session, evaluation_id: int) -> Row:
             Evaluation.specification,
             Evaluation.specification_digest,
             Evaluation.requester,
+            Evaluation.conflict_of_interest,
             Evaluation.seal,
             ModelRevision.kind,
             ModelRevision.location,

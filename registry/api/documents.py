@@ -413,6 +413,7 @@ class Provenance(TypedDict):
     seal_version: int | None
     chain: PlaceInChain | None
     requester: str | None
+    conflict_of_interest: str | None
     seal: Digest | None
     mixed_engines: bool
     engine_fingerprints: dict[str, dict[str, Any]]
@@ -1133,6 +1134,9 @@ class BoardRow(TypedDict):
     evaluations: list[BoardEvaluation | None]
     values: Annotated[dict[str, BoardValue], Field(description="Column to value.")]
     cost: float | None
+    conflict_of_interest: Annotated[
+        str | None, Field(description="As stated for its evaluations: none, or what it is; null: not stated for all.")
+    ]
 
 
 class Bootstrap(TypedDict):
@@ -1251,6 +1255,7 @@ class BoardRules(TypedDict):
     sources: list[str]
     dtypes: list[str]
     same_suite: bool
+    statement: bool
     anonymous: bool
     sentences: list[str]
 
@@ -1613,6 +1618,7 @@ class Submission(TypedDict):
     suite: str
     model: SubmittedModel
     note: str | None
+    conflict_of_interest: str | None
     anonymous: bool
     requester: str
     created_at: Time

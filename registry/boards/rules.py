@@ -23,9 +23,14 @@ DAY_SECONDS: Final = 86_400
 
 @dataclass(frozen=True)
 class Terms:
-    """What a submitter says beside the model. anonymous: the submitter's name is shown to maintainers alone."""
+    """What a submitter says beside the model.
+
+    anonymous: the submitter's name is shown to maintainers alone. conflict_of_interest: what ties the submitter to the
+    model's maker; "none" where nothing does, None where nothing is stated.
+    """
 
     anonymous: bool = False
+    conflict_of_interest: str | None = None
 
 
 NO_TERMS: Final = Terms()
@@ -77,6 +82,8 @@ def _check(
         raise refused("dtypes", f"{model['dtype']} is not accepted; use {' or '.join(rules.dtypes)}")
     if terms.anonymous and not rules.anonymous:
         raise refused("anonymous", "submissions must carry their submitter's name; submit without being anonymous")
+    if rules.statement and not (terms.conflict_of_interest or "").strip():
+        raise refused("statement", "a conflict of interest must be stated; say what it is, or none")
     if rules.per_account is None and rules.per_day is None and rules.per_model is None:
         return
     _check_counts(session, viewer, rules, suite, model, refused)
@@ -147,6 +154,8 @@ def rule_sentences(rules: SubmissionRules) -> list[str]:
         found.append(f"A model on the hub must be scored in {' or '.join(rules.dtypes)}.")
     if rules.same_suite:
         found.append("Only the version of the suite that the board stands on is accepted.")
+    if rules.statement:
+        found.append("Submitters must state their conflicts of interest, or that there are none.")
     found.append("Submissions may be anonymous." if rules.anonymous else "The submitter's name is shown.")
     return found
 

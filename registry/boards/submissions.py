@@ -23,6 +23,7 @@ from registry.names import check_name
 from registry.notices import notify
 from registry.people.accounts import Viewer, record
 from registry.providers.budgets import set_budget
+from registry.queue.evaluations import check_statement
 from registry.queue.money import service_of
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
@@ -167,7 +168,12 @@ def request_submission(
         )
     check_rules(session, seen, viewer, row, model, terms)
     submission = Submission(
-        account_id=viewer.account_id, suite=reference, model=model, note=text, anonymous=terms.anonymous
+        account_id=viewer.account_id,
+        suite=reference,
+        model=model,
+        note=text,
+        anonymous=terms.anonymous,
+        conflict_of_interest=check_statement(terms.conflict_of_interest),
     )
     session.add(submission)
     session.flush()
@@ -223,6 +229,7 @@ def submission_document(session: Session, submission: Submission) -> dict[str, A
         "suite": submission.suite,
         "model": submission.model,
         "note": submission.note,
+        "conflict_of_interest": submission.conflict_of_interest,
         "anonymous": submission.anonymous,
         "requester": session.get_one(Account, submission.account_id).name,
         "created_at": submission.created_at,
@@ -369,6 +376,7 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
         submission.suite,
         queue=asked.get("queue", "cpu"),
         priority=asked.get("priority", 0),
+        conflict_of_interest=submission.conflict_of_interest,
         requester=ANONYMOUS if submission.anonymous else session.get_one(Account, submission.account_id).name,
     )
     for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):

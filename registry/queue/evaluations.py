@@ -32,6 +32,9 @@ from registry.tables import (
     VariantSet,
 )
 
+NO_CONFLICT: Final = "none"
+"""The statement that there is no conflict of interest."""
+
 
 @dataclass(frozen=True)
 class EvaluationRequest:
@@ -42,6 +45,7 @@ class EvaluationRequest:
     variants: as they are spelled, or read with the files that they name.
     precision: ask only as many questions as that takes; None: all.
     stop_when_decided: ask each question only until this metric is decided; None: in every variant.
+    conflict_of_interest: what whoever asks states of their own; "none" for none, None: nothing is stated.
     """
 
     model: str
@@ -59,6 +63,7 @@ class EvaluationRequest:
     shard_prompts: int = SHARD_PROMPTS
     precision: sampling.PrecisionRequest | None = None
     stop_when_decided: str | None = None
+    conflict_of_interest: str | None = None
 
     def definition(self) -> VariantSetDefinition:
         """The variants that are asked for. Raises VariantError for a spelling that names none."""
@@ -132,6 +137,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         variant_set=variant_set,
         priority=request.priority,
         requester=request.requester,
+        conflict_of_interest=check_statement(request.conflict_of_interest),
         questions=len(planned),
         prompts=0,
         **asked_in_part(specification),
@@ -146,6 +152,20 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     hint_at(session, Shard.evaluation_id == evaluation.id)
     return evaluation, True
+
+
+MAX_STATEMENT: Final = 500
+
+
+def check_statement(text: str | None) -> str | None:
+    """A conflict of interest as it is stored: stripped, `none` in any case as such, blank as None.
+
+    Raises UsageError for one that is too long or holds a control character.
+    """
+    stated = (text or "").strip()
+    if len(stated) > MAX_STATEMENT or not stated.isprintable():
+        raise UsageError(f"conflict of interest: give up to {MAX_STATEMENT} characters in one line, or none")
+    return (NO_CONFLICT if stated.casefold() == NO_CONFLICT else stated) or None
 
 
 def in_full(specification: dict[str, Any]) -> dict[str, Any]:

@@ -326,6 +326,8 @@ class Evaluation(Base):
     """The metric that a sample of the questions estimates to a stated precision; NULL: all questions are asked."""
     stopped_for: Mapped[str | None] = mapped_column(Text)
     """The metric that each question is asked until it is decided; NULL: questions are asked in every variant."""
+    conflict_of_interest: Mapped[str | None] = mapped_column(Text)
+    """What its submitter stated: `none`, or what ties them to the model's maker; NULL: nothing was stated."""
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()

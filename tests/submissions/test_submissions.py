@@ -86,6 +86,7 @@ RULES = [
     ({"sources": ["endpoint"]}, {}, UsageError, "rule sources: the model is on the hub; submit one on an endpoint"),
     ({"dtypes": ["bfloat16"]}, {}, UsageError, "rule dtypes: float32 is not accepted; use bfloat16"),
     ({}, {"anonymous": True}, UsageError, "rule anonymous: submissions must carry their submitter's name"),
+    ({"statement": True}, {"conflict_of_interest": " "}, UsageError, "rule statement: a conflict of interest must be"),
     ({"per_account": 1}, {}, QueueError, "rule per_account: 1 of 1 submissions are made"),
     ({"per_model": 1}, {}, QueueError, "rule per_model: 1 of 1 submissions of this model are made"),
     ({"per_day": 1}, {}, QueueError, "rule per_day: 1 of 1 submissions were made within 24 hours"),

@@ -15,6 +15,7 @@ from web.parameters import Between, OneOf
 Name = Annotated[parameters.Name, Field(description="Letters, digits, '.', '_' and '-'.")]
 Reference = Annotated[str, Field(min_length=1, max_length=400, description="NAME, or NAME@VERSION.")]
 Text = Annotated[str, Field(max_length=2000)]
+Statement = Annotated[str, Field(max_length=500)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
 HubName = Annotated[str, Field(min_length=3, max_length=200, description="owner/name, as on the hub; never a path.")]
 Url = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -61,6 +62,9 @@ class SubmissionBody(_Body):
     dtype: Dtype | None = None
     name: Annotated[Name | None, Field(description="In this registry; by default the last part of the hub's.")] = None
     note: Text | None = None
+    conflict_of_interest: Annotated[
+        Statement | None, Field(description="What ties you to the model's maker; none where nothing does.")
+    ] = None
     anonymous: Annotated[
         bool, Field(description="Leave the submitter's name out of the evaluations; maintainers see it.")
     ] = False
@@ -147,6 +151,9 @@ class EvaluationBody(_Body):
         Field(description="Ask each question only until this is decided: worst_accuracy, fluctuation_rate."),
     ] = None
     budget: Budget | None = None
+    conflict_of_interest: Annotated[
+        Statement | None, Field(description="What ties whoever asks to the model's maker; none where nothing does.")
+    ] = None
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:

@@ -89,7 +89,7 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
             body.suite,
             body.note,
             settings_of(),
-            terms=Terms(anonymous=body.anonymous),
+            terms=Terms(body.anonymous, body.conflict_of_interest),
             address=request.remote_addr,
         )
         document = document_of(database, submission)

@@ -47,7 +47,7 @@ from web.responses import session
 blueprint = Blueprint("submitting", __name__)
 
 PER_PAGE: Final = 50
-FIELDS: Final = ("hub", "endpoint", "revision", "dtype", "name", "suite", "note", "anonymous")
+FIELDS: Final = ("hub", "endpoint", "revision", "dtype", "name", "suite", "note", "anonymous", "conflict_of_interest")
 
 
 # Asking
@@ -133,7 +133,7 @@ def ask() -> ResponseReturnValue:
                 given["suite"],
                 given["note"],
                 settings_of(),
-                terms=Terms(anonymous=given["anonymous"] == "yes"),
+                terms=Terms(given["anonymous"] == "yes", given["conflict_of_interest"] or None),
                 address=request.remote_addr,
             )
             number = submission.id
