@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Integer, Select, func, select, text
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_ROW_ID
 from registry.errors import NotFoundError, QueueError
 from registry.names import known_names, split_reference
+from registry.schema.audiences import embargoed_evaluations
 from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Model, ModelRevision, Suite, Withdrawal
 
 Row = TypeVar("Row")
@@ -34,6 +35,12 @@ def find_sealed(session: Session, evaluation_id: int) -> Evaluation:
 def stands(evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
     """Whether an evaluation was neither withdrawn nor superseded: only then does it count."""
     return evaluation.id.not_in(select(Withdrawal.evaluation_id))
+
+
+def published(session: Session, evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
+    """Whether an evaluation is under no embargo by now: only then may it enter what is made for everyone."""
+    embargoed = text(embargoed_evaluations(session.get_bind().dialect.name)).columns(evaluation_id=Integer)
+    return evaluation.id.not_in(embargoed)
 
 
 def find_version(session: Session, reference: str) -> BenchmarkVersion:

@@ -1256,6 +1256,7 @@ class BoardRules(TypedDict):
     dtypes: list[str]
     same_suite: bool
     statement: bool
+    embargo_days: int | None
     anonymous: bool
     sentences: list[str]
 
@@ -1610,6 +1611,15 @@ class SubmittedModel(TypedDict):
     dtype: str | None
 
 
+class EmbargoedResult(TypedDict):
+    """A sealed evaluation that only its submitter and maintainers see for now. `metrics`: over all of its questions."""
+
+    evaluation: int
+    benchmark: str
+    variants: str
+    metrics: dict[str, float | None]
+
+
 class Submission(TypedDict):
     """A request to run a test suite on a model. `revision`: what was registered; `problem`: why it failed."""
 
@@ -1619,6 +1629,7 @@ class Submission(TypedDict):
     model: SubmittedModel
     note: str | None
     conflict_of_interest: str | None
+    embargo_until: Time | None
     anonymous: bool
     requester: str
     created_at: Time
@@ -1628,6 +1639,10 @@ class Submission(TypedDict):
     revision: str | None
     revision_state: str | None
     evaluations: list[int]
+    embargoed: Annotated[
+        list[EmbargoedResult],
+        Field(description="Sealed evaluations under embargo, on benchmarks that the reader may see."),
+    ]
     finished_at: Time | None
     problem: str | None
 

@@ -133,6 +133,10 @@ TABLE_PARTS: Final = (
 """What a table for other programs says of a column beside its value."""
 
 
+OF_ROW: Final = ("model", "revision", "complete", "cost", "conflict_of_interest")
+"""What such a table says of a row beside its columns."""
+
+
 def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """(rows, columns) of a board for other programs: each column with its interval, and its ranks and tiers.
 

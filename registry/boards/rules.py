@@ -26,11 +26,13 @@ class Terms:
     """What a submitter says beside the model.
 
     anonymous: the submitter's name is shown to maintainers alone. conflict_of_interest: what ties the submitter to the
-    model's maker; "none" where nothing does, None where nothing is stated.
+    model's maker; "none" where nothing does, None where nothing is stated. embargo_until: until when only
+    the submitter and maintainers are to see what comes of it.
     """
 
     anonymous: bool = False
     conflict_of_interest: str | None = None
+    embargo_until: datetime | None = None
 
 
 NO_TERMS: Final = Terms()
@@ -84,6 +86,10 @@ def _check(
         raise refused("anonymous", "submissions must carry their submitter's name; submit without being anonymous")
     if rules.statement and not (terms.conflict_of_interest or "").strip():
         raise refused("statement", "a conflict of interest must be stated; say what it is, or none")
+    if terms.embargo_until is not None and rules.embargo_days is not None:
+        most = session.scalars(select(database_now(rules.embargo_days * DAY_SECONDS))).one()
+        if terms.embargo_until > most:
+            raise refused("embargo_days", f"an embargo may last until {most:%Y-%m-%d %H:%M} UTC; give an earlier end")
     if rules.per_account is None and rules.per_day is None and rules.per_model is None:
         return
     _check_counts(session, viewer, rules, suite, model, refused)
@@ -154,6 +160,8 @@ def rule_sentences(rules: SubmissionRules) -> list[str]:
         found.append(f"A model on the hub must be scored in {' or '.join(rules.dtypes)}.")
     if rules.same_suite:
         found.append("Only the version of the suite that the board stands on is accepted.")
+    if rules.embargo_days is not None:
+        found.append(f"An embargo may last {rules.embargo_days} days." if rules.embargo_days else "No embargoes.")
     if rules.statement:
         found.append("Submitters must state their conflicts of interest, or that there are none.")
     found.append("Submissions may be anonymous." if rules.anonymous else "The submitter's name is shown.")

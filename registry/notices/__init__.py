@@ -6,8 +6,9 @@ Feeds show them, and webhooks are sent them from an outbox. Functions take the s
 from typing import Any, Final
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, object_session
 
+from registry.lookups import published
 from registry.tables import Evaluation
 from registry.tables.accounts import Notice, Webhook, WebhookDelivery
 
@@ -76,11 +77,20 @@ def evaluation_stalled(session: Session, evaluation: Evaluation, shard_id: int, 
     notify(session, STALLED, f"{shard_id}.{fence}", document, evaluation_id=evaluation.id)
 
 
+def is_public(evaluation: Evaluation) -> bool:
+    """Whether everyone may see an evaluation: it is on a public benchmark and under no embargo."""
+    if evaluation.benchmark_version.visibility != "public":
+        return False
+    session = object_session(evaluation)
+    assert session is not None
+    return session.scalar(select(Evaluation.id).where(Evaluation.id == evaluation.id, published(session))) is not None
+
+
 def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
-    """What is reported about an evaluation; if its benchmark is not public, only its number and state."""
+    """What is reported about an evaluation; only its number and state where it is under embargo or not everyone's."""
     told: dict[str, Any] = {"evaluation": evaluation.id, "state": evaluation.state}
     version = evaluation.benchmark_version
-    if version.visibility != "public":
+    if not is_public(evaluation):
         return told
     return told | {
         "model": evaluation.model_revision.model.name,

@@ -79,7 +79,7 @@ def _add(
     session.add(row)
     session.flush()
     document = notices.evaluation_document(evaluation)
-    if evaluation.benchmark_version.visibility == "public":  # a reason may quote what was asked
+    if notices.is_public(evaluation):  # a reason may quote what was asked
         document |= withdrawal_document(evaluation, row)
     notices.notify(session, NOTICE, str(evaluation_id), document, evaluation_id=evaluation_id)
     chain.append(session, "withdrawal", withdrawal_digest(evaluation, row))

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import case, insert, select, update
 from sqlalchemy.orm import Session
 
-from registry.db import MAX_INTEGER, changed_one, one_at_a_time
+from registry.db import MAX_INTEGER, changed_one, database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
@@ -24,6 +25,7 @@ from registry.revisions.store import model_identity
 from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,
+    Embargo,
     Evaluation,
     ModelRevision,
     Question,
@@ -36,6 +38,9 @@ NO_CONFLICT: Final = "none"
 """The statement that there is no conflict of interest."""
 
 
+LONGEST_EMBARGO: Final = timedelta(days=731)
+
+
 @dataclass(frozen=True)
 class EvaluationRequest:
     """What a user asks to be evaluated; `limit` keeps the first questions in file order, after the other filters.
@@ -46,6 +51,7 @@ class EvaluationRequest:
     precision: ask only as many questions as that takes; None: all.
     stop_when_decided: ask each question only until this metric is decided; None: in every variant.
     conflict_of_interest: what whoever asks states of their own; "none" for none, None: nothing is stated.
+    embargo_until: until when only maintainers and its submitter see it, if it is new; None: it is seen at once.
     """
 
     model: str
@@ -64,6 +70,7 @@ class EvaluationRequest:
     precision: sampling.PrecisionRequest | None = None
     stop_when_decided: str | None = None
     conflict_of_interest: str | None = None
+    embargo_until: datetime | None = None
 
     def definition(self) -> VariantSetDefinition:
         """The variants that are asked for. Raises VariantError for a spelling that names none."""
@@ -148,6 +155,9 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     evaluation.prompts = sum(question.asked_now for question in planned)
     session.add(evaluation)
     session.flush()
+    if request.embargo_until is not None:
+        session.add(Embargo(evaluation_id=evaluation.id, until=request.embargo_until))
+        session.flush()
     _check_prompts(session, evaluation, questions)
     store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     hint_at(session, Shard.evaluation_id == evaluation.id)
@@ -166,6 +176,16 @@ def check_statement(text: str | None) -> str | None:
     if len(stated) > MAX_STATEMENT or not stated.isprintable():
         raise UsageError(f"conflict of interest: give up to {MAX_STATEMENT} characters in one line, or none")
     return (NO_CONFLICT if stated.casefold() == NO_CONFLICT else stated) or None
+
+
+def check_embargo(session: Session, until: datetime) -> datetime:
+    """The end of an embargo. Raises UsageError for a moment that has passed, or is years away."""
+    now = session.scalars(select(database_now())).one()
+    if not now < until <= now + LONGEST_EMBARGO:
+        raise UsageError(
+            f"embargo until {until:%Y-%m-%d %H:%M} UTC: give a moment after now and within {LONGEST_EMBARGO.days} days"
+        )
+    return until
 
 
 def in_full(specification: dict[str, Any]) -> dict[str, Any]:

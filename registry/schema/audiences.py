@@ -4,7 +4,8 @@ A benchmark version is `public`, for `members` (everyone with an account) or `hi
 line), since published questions leak into training data. An **audience** sees the registry through filtered
 copies: every table that leads to a benchmark becomes a view of the rows it may see, and every documented view is
 created again over those. A query is the same for every audience; only where its names lead differs, so no query can
-forget to filter.
+forget to filter. An evaluation or a model revision under embargo is filtered likewise, for every audience but `all`,
+until its moment has passed.
 
 PostgreSQL: four schemas that migrations make, in migrations/frozen.py. `shuffleboard_public_tables` and
 `shuffleboard_members_tables` hold the filtered tables with the documented views over them, and a search path puts them
@@ -39,9 +40,21 @@ SEES: Final[dict[Audience, tuple[str, ...]]] = {
 """Audience → the visibilities of benchmark versions it sees."""
 
 _HIDDEN_VERSIONS: Final = "SELECT version.id FROM {base}.benchmark_version AS version WHERE NOT ({seen})"
+_EMBARGOED_REVISIONS: Final = (
+    "SELECT embargo.model_revision_id FROM {base}.embargo AS embargo "
+    "WHERE embargo.until > {now} AND embargo.model_revision_id IS NOT NULL"
+)
+_EMBARGOED_EVALUATIONS: Final = (
+    "SELECT embargo.evaluation_id FROM {base}.embargo AS embargo "
+    "WHERE embargo.until > {now} AND embargo.evaluation_id IS NOT NULL "
+    "UNION ALL SELECT held.id FROM {base}.embargo AS embargo "
+    "JOIN {base}.evaluation AS held ON held.model_revision_id = embargo.model_revision_id "
+    "WHERE embargo.until > {now}"
+)
 _HIDDEN_EVALUATIONS: Final = (
     "SELECT hidden.id FROM {base}.evaluation AS hidden "
-    f"WHERE hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}}"
+    f"WHERE hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
+    f"UNION ALL {_EMBARGOED_EVALUATIONS}"
 )
 _HIDDEN_BOARDS: Final = (
     f"SELECT entry.board_id FROM {{base}}.board_entry AS entry "
@@ -50,30 +63,40 @@ _HIDDEN_BOARDS: Final = (
 # Of a model that was only ever asked what an audience may not see, not even the name is known.
 _HIDDEN_REVISIONS: Final = (
     "SELECT asked.model_revision_id FROM {base}.evaluation AS asked "
-    f"WHERE asked.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
+    f"WHERE asked.id {{among}}({_HIDDEN_EVALUATIONS}{{end}} "
     "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen WHERE seen.model_revision_id = asked.model_revision_id "
-    f"AND seen.benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}})"
+    f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}) "
+    f"UNION ALL {_EMBARGOED_REVISIONS}"
 )
 _HIDDEN_MODELS: Final = (
     "SELECT revision.model_id FROM {base}.evaluation AS asked "
     "JOIN {base}.model_revision AS revision ON revision.id = asked.model_revision_id "
-    f"WHERE asked.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
+    f"WHERE asked.id {{among}}({_HIDDEN_EVALUATIONS}{{end}} "
     "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen "
     "JOIN {base}.model_revision AS other ON other.id = seen.model_revision_id "
     "WHERE other.model_id = revision.model_id "
-    f"AND seen.benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}})"
+    f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}) "
+    "UNION ALL SELECT revision.model_id FROM {base}.embargo AS embargo "
+    "JOIN {base}.model_revision AS revision ON revision.id = embargo.model_revision_id "
+    "WHERE embargo.until > {now} AND NOT EXISTS (SELECT 1 FROM {base}.model_revision AS other "
+    f"WHERE other.model_id = revision.model_id AND other.id {{not_among}}({_EMBARGOED_REVISIONS}{{end}})"
 )
 _OF_EVALUATION: Final = f"evaluation_id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}"
 _OF_BOARD: Final = f"board_id {{not_among}}({_HIDDEN_BOARDS}{{end}}"
 
 _SETS: Final = {
-    "sqlite": {"among": "IN ", "not_among": "NOT IN ", "end": ")"},
+    "sqlite": {
+        "among": "IN ",
+        "not_among": "NOT IN ",
+        "end": ")",
+        "now": "(strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z')",
+    },
     # As an array the few hidden ones are looked up once, by index, before anything else, and each row is compared with
     # them where it is read. To the planner NOT IN (SELECT) costs a look-up again for each row that an index finds, so
     # that it reads whole tables instead: a page of the leaderboard took ten times as long.
-    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))"},
+    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))", "now": "now()"},
 }
-"""How each engine asks whether something is among the rows of a query: `column {among}(SELECT …{end}`."""
+"""How each engine asks whether something is among the rows of a query, `column {among}(SELECT …{end}`, and the time."""
 
 FILTERED: Final[dict[str, str]] = {
     "benchmark": "EXISTS (SELECT 1 FROM {base}.benchmark_version AS version "
@@ -87,7 +110,9 @@ FILTERED: Final[dict[str, str]] = {
     "erratum": "NOT EXISTS (SELECT 1 FROM {base}.question AS hidden "
     "WHERE hidden.id = erratum.question_id "
     f"AND hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}})",
-    "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}}",
+    "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}} "
+    f"AND id {{not_among}}({_EMBARGOED_EVALUATIONS}{{end}}",
+    "embargo": "until <= {now}",
     "model": f"id {{not_among}}({_HIDDEN_MODELS}{{end}}",
     "model_revision": f"id {{not_among}}({_HIDDEN_REVISIONS}{{end}}",
     "shard": _OF_EVALUATION,
@@ -167,6 +192,11 @@ def _filter(table: str, visibilities: str, dialect: str) -> str:
         seen=f"version.visibility IN ({visibilities})",
         **_SETS[dialect],
     )
+
+
+def embargoed_evaluations(dialect: str) -> str:
+    """The query for the ids of the evaluations under embargo now, for what is made of all and published to everyone."""
+    return _EMBARGOED_EVALUATIONS.format(base="main" if dialect == "sqlite" else "public", **_SETS[dialect])
 
 
 def postgresql_filters() -> dict[str, str]:

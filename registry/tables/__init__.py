@@ -335,6 +335,22 @@ class Evaluation(Base):
     variant_set: Mapped[VariantSet] = relationship()
 
 
+class Embargo(Base):
+    """Until when an evaluation, or a model revision with all its evaluations, is seen by maintainers alone."""
+
+    __tablename__ = "embargo"
+    __table_args__ = (
+        CheckConstraint("(evaluation_id IS NULL) <> (model_revision_id IS NULL)", name="subject"),
+        Index("ix_embargo_until", "until"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int | None] = mapped_column(ForeignKey("evaluation.id"), unique=True)
+    model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"), unique=True)
+    until: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
 class Shard(Base):
     """A slice of an evaluation's questions, scored by one worker at a time."""
 

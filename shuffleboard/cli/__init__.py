@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "export": "Write results as files for other programs.",
     "publish": "Write a board as a site of files, for any web server.",
     "submissions": "Review submissions.",
+    "embargoes": "Hide evaluations and models until a moment.",
     "webhooks": "Manage webhooks.",
     "provenance": "Show where an evaluation's numbers come from.",
     "verify": "Check an evaluation against its seal.",
@@ -97,6 +98,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.publish import publish as command
         case "submissions":
             from shuffleboard.cli.submissions import submissions as command
+        case "embargoes":
+            from shuffleboard.cli.embargoes import embargoes as command
         case "webhooks":
             from shuffleboard.cli.webhooks import webhooks as command
         case "provenance":

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from registry.db import MAX_INTEGER, MAX_ROW_ID
 from registry.people.accounts import ROLES, SCOPES
@@ -64,6 +64,10 @@ class SubmissionBody(_Body):
     note: Text | None = None
     conflict_of_interest: Annotated[
         Statement | None, Field(description="What ties you to the model's maker; none where nothing does.")
+    ] = None
+    embargo_until: Annotated[
+        AwareDatetime | None,
+        Field(description="Until when only you and maintainers see what comes of it; with a time zone."),
     ] = None
     anonymous: Annotated[
         bool, Field(description="Leave the submitter's name out of the evaluations; maintainers see it.")

@@ -12,6 +12,7 @@ from registry.boards.submissions import (
     MAX_NOTE,
     ModelRequest,
     approve,
+    embargoed_results,
     find_submission,
     listed_submissions,
     problem_of,
@@ -24,6 +25,7 @@ from registry.boards.submissions import (
 )
 from registry.db import MAX_INTEGER, read_session, write_session
 from registry.errors import ForbiddenError, NotFoundError, QueueError, UsageError
+from registry.metrics import METRICS
 from registry.names import split_reference
 from registry.notices import KINDS
 from registry.notices.webhooks import (
@@ -37,6 +39,7 @@ from registry.notices.webhooks import (
 from registry.results.selectables import Row
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
+from registry.schema.audiences import SEES
 from registry.tables import QUEUES, Evaluation, Suite
 from registry.tables.accounts import SUBMISSION_STATES, Account
 from web import parameters, queries
@@ -47,7 +50,18 @@ from web.responses import session
 blueprint = Blueprint("submitting", __name__)
 
 PER_PAGE: Final = 50
-FIELDS: Final = ("hub", "endpoint", "revision", "dtype", "name", "suite", "note", "anonymous", "conflict_of_interest")
+FIELDS: Final = (
+    "hub",
+    "endpoint",
+    "revision",
+    "dtype",
+    "name",
+    "suite",
+    "note",
+    "anonymous",
+    "conflict_of_interest",
+    "embargo_until",
+)
 
 
 # Asking
@@ -133,7 +147,11 @@ def ask() -> ResponseReturnValue:
                 given["suite"],
                 given["note"],
                 settings_of(),
-                terms=Terms(given["anonymous"] == "yes", given["conflict_of_interest"] or None),
+                terms=Terms(
+                    given["anonymous"] == "yes",
+                    given["conflict_of_interest"] or None,
+                    parameters.time(request.form, "embargo_until", end=True),
+                ),
                 address=request.remote_addr,
             )
             number = submission.id
@@ -188,6 +206,7 @@ def submission(submission_id: str) -> ResponseReturnValue:
         row = find_submission(database, viewer(), number)
         document = submission_document(database, row)
         problem = problem_of(database, row, whole=maintains)
+        embargoed = embargoed_results(database, row, SEES[viewer().audience])
         own = row.account_id == viewer().account_id
         if row.state == "requested":
             # A submitter is told of the benchmarks that they may see.
@@ -203,6 +222,8 @@ def submission(submission_id: str) -> ResponseReturnValue:
         "submission.html",
         row=document,
         problem=problem,
+        embargoed=embargoed,
+        METRICS=METRICS,
         own=own,
         maintains=maintains,
         estimate=estimate,
