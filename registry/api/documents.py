@@ -986,6 +986,21 @@ class SuiteDocument(ListedSuite):
     definition: dict[str, Any]
 
 
+class BoardDeprecation(TypedDict):
+    """Why a board is deprecated, since when, and which board to use instead; null: none, or none that you may see."""
+
+    reason: str
+    at: Time
+    successor: str | None
+
+
+class DeprecatedBoard(TypedDict):
+    """A board and whether it is deprecated."""
+
+    board: str
+    deprecated: BoardDeprecation | None
+
+
 class ListedBoard(TypedDict):
     """A board: a suite on certain benchmarks, with the columns to show."""
 
@@ -996,6 +1011,7 @@ class ListedBoard(TypedDict):
     suite: Named
     columns: list[str]
     url: str
+    deprecated: BoardDeprecation | None
 
 
 class BoardList(TypedDict):
@@ -1261,6 +1277,52 @@ class BoardRules(TypedDict):
     sentences: list[str]
 
 
+class ScheduleRun(TypedDict):
+    """What a schedule asked in one period. Null: nothing was queued, as `problem` says, or it is not compared yet.
+
+    `better` and `worse` are questions with more and fewer right answers, `flipped` prompts with another answer.
+    """
+
+    period: int
+    evaluation: int | None
+    begun_at: Time
+    compared_at: Time | None
+    questions: int | None
+    better: int | None
+    worse: int | None
+    flipped: int | None
+    p_value: Annotated[float | None, Field(description="Of the exact sign test over questions.")]
+    level: Annotated[float | None, Field(description="At which this run is tested; those of all runs sum to 0.05.")]
+    moved: bool | None
+    problem: str | None
+
+
+class Schedule(TypedDict):
+    """An evaluation that is asked again every so many days, with its runs, the newest first."""
+
+    schedule: int
+    evaluation: int
+    model: str
+    revision: int
+    benchmark: str
+    protocol: str
+    variants: str
+    every_days: int
+    questions: int
+    budget: float | None
+    created_at: Time
+    ended_at: Time | None
+    level: float
+    moved: bool
+    runs: list[ScheduleRun]
+
+
+class ScheduleList(TypedDict):
+    """Every schedule, the newest first."""
+
+    items: list[Schedule]
+
+
 class Board(TypedDict):
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
 
@@ -1293,6 +1355,7 @@ class Board(TypedDict):
     chance: Annotated[dict[str, float], Field(description="Column of accuracy to what guessing gives there.")]
     unranked: list[Unranked]
     submissions: BoardRules | None
+    deprecated: BoardDeprecation | None
     permalink: str
     sql: str
 

@@ -3,6 +3,7 @@
 A submission names a suite, and its evaluations count on every board on it, so it has to meet the rules of all of these.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -11,9 +12,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.boards.definition import SubmissionRules
+from registry.boards.deprecation import Deprecated, deprecated
 from registry.boards.store import board_definition, current_boards
 from registry.db import database_now, one_at_a_time
 from registry.errors import ForbiddenError, QueueError, ShuffleboardError, UsageError
+from registry.lookups import find_board
 from registry.people.accounts import Viewer
 from registry.tables import Board, Suite
 from registry.tables.accounts import Submission
@@ -53,11 +56,32 @@ def check_rules(
     """
     one_at_a_time(session, f"submissions to {suite.name}")
     named = {board.name for board in current_boards(seen)}
-    for board in boards_of(session, suite):
+    boards = boards_of(session, suite)
+    ended = {board.name: found for board in boards if (found := deprecated(session, board.name)) is not None}
+    if boards and len(ended) == len(boards):
+        raise UsageError(_of_deprecated(seen, named, ended, suite))
+    for board in boards:
+        if board.name in ended:
+            continue
         rules = board_definition(board).submissions
         if rules is not None:
             whose = f"board {board.name}" if board.name in named else "a board on this suite"
             _check(session, viewer, rules, f"{board.suite.name}@{board.suite.version}", suite, model, terms, whose)
+
+
+def _of_deprecated(seen: Session, named: set[str], ended: Mapping[str, Deprecated], suite: Suite) -> str:
+    told = [deprecated(seen, name) for name in ended if name in named]
+    following = next((found.successor for found in told if found is not None and found.successor is not None), None)
+    names = ", ".join(sorted(named & ended.keys()))
+    of = f"board {names} is deprecated" if names else f"the boards on suite {suite.name} are deprecated"
+    if following is None:
+        return (
+            f"{of} and takes no more submissions; choose a suite with another board"
+            if names
+            else f"{of}; choose another"
+        )
+    successor = find_board(seen, following)
+    return f"{of}; submit to {successor.suite.name}, the suite of its successor {following}"
 
 
 def _check(

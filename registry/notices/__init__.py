@@ -21,6 +21,9 @@ KINDS: Final[dict[str, str]] = {
     "evaluation.complete": "An evaluation was sealed.",
     "evaluation.failed": "An evaluation ended with shards that could not be scored.",
     "evaluation.stalled": "A shard made no progress and was taken from its worker.",
+    "model.moved": "A scheduled evaluation shows that an endpoint's model no longer answers as it did.",
+    "board.deprecated": "A board was deprecated.",
+    "board.reinstated": "A board's deprecation was taken back.",
     "evaluation.withdrawn": "A sealed evaluation no longer counts: it was withdrawn, or superseded by another.",
 }
 """Every kind of notice with its meaning. `webhook.test` is sent to one webhook as a test."""

@@ -126,9 +126,13 @@ FILTERED: Final[dict[str, str]] = {
     "question_seal": _OF_EVALUATION,
     "evaluation_source": _OF_EVALUATION,
     "provider_call": _OF_EVALUATION,
+    "schedule": _OF_EVALUATION,
+    "schedule_run": "schedule_id {not_among}(SELECT schedule.id FROM {base}.schedule AS schedule "
+    f"WHERE schedule.evaluation_id {{among}}({_HIDDEN_EVALUATIONS}{{end}}{{end}}",
     "withdrawal": _OF_EVALUATION,
     "board": f"id {{not_among}}({_HIDDEN_BOARDS}{{end}}",
     "board_entry": _OF_BOARD,
+    "board_deprecation": _OF_BOARD,
     "board_snapshot": _OF_BOARD,
     "board_standing": "board_snapshot_id {not_among}(SELECT snapshot.id FROM {base}.board_snapshot AS snapshot "
     f"WHERE snapshot.board_id {{among}}({_HIDDEN_BOARDS}{{end}}{{end}}",

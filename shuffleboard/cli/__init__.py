@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "verify": "Check an evaluation against its seal.",
     "chain": "List or verify the chain of seals.",
     "drift": "Show what changed between two runs of the same prompts.",
+    "schedules": "Ask models on endpoints again, to notice when one has moved.",
     "accounts": "Manage accounts, tokens and the audit trail.",
     "doctor": "Check a deployment and suggest fixes.",
     "worker": "Score queued evaluations until stopped.",
@@ -110,6 +111,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.proof import chain as command
         case "drift":
             from shuffleboard.cli.proof import drift as command
+        case "schedules":
+            from shuffleboard.cli.schedules import schedules as command
         case "accounts":
             from shuffleboard.cli.accounts import accounts as command
         case "doctor":

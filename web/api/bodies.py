@@ -74,6 +74,15 @@ class SubmissionBody(_Body):
     ] = False
 
 
+class DeprecationBody(_Body):
+    """Why a board is deprecated, and which board to use instead."""
+
+    model_config = _such_as(reason="Its benchmarks leaked into training data.", successor="main-2027")
+
+    reason: Text
+    successor: Name | None = None
+
+
 class ApprovalBody(_Body):
     """How an approved submission is queued."""
 

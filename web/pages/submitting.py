@@ -6,6 +6,7 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
+from registry.boards.deprecation import deprecated
 from registry.boards.rules import Terms, boards_of, rules_document
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.boards.submissions import (
@@ -116,7 +117,11 @@ def _suites() -> list[Row]:
             }
             for task in definition.tasks
         ]
-        rules = {board.name: rules_document(board_definition(board).submissions) for board in boards_of(session(), row)}
+        rules = {
+            board.name: rules_document(board_definition(board).submissions)
+            for board in boards_of(session(), row)
+            if deprecated(session(), board.name) is None
+        }
         found.append(
             {
                 "name": row.name,
