@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, object_session
 
-from registry.lookups import published
+from registry.lookups import is_published
 from registry.tables import Evaluation
 from registry.tables.accounts import Notice, Webhook, WebhookDelivery
 
@@ -82,11 +82,9 @@ def evaluation_stalled(session: Session, evaluation: Evaluation, shard_id: int, 
 
 def is_public(evaluation: Evaluation) -> bool:
     """Whether everyone may see an evaluation: it is on a public benchmark and under no embargo."""
-    if evaluation.benchmark_version.visibility != "public":
-        return False
     session = object_session(evaluation)
     assert session is not None
-    return session.scalar(select(Evaluation.id).where(Evaluation.id == evaluation.id, published(session))) is not None
+    return evaluation.benchmark_version.visibility == "public" and is_published(session, evaluation.id)
 
 
 def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from sqlalchemy import Engine, event
 
 from registry.db import forget_engine, make_engine
 from registry.schema.views import VIEWS, view_sql
+from registry.tables.embargoed import EMBARGOED_EVALUATIONS, EMBARGOED_REVISIONS, NOW
 
 Audience = Literal["public", "members", "all"]
 
@@ -40,21 +41,10 @@ SEES: Final[dict[Audience, tuple[str, ...]]] = {
 """Audience → the visibilities of benchmark versions it sees."""
 
 _HIDDEN_VERSIONS: Final = "SELECT version.id FROM {base}.benchmark_version AS version WHERE NOT ({seen})"
-_EMBARGOED_REVISIONS: Final = (
-    "SELECT embargo.model_revision_id FROM {base}.embargo AS embargo "
-    "WHERE embargo.until > {now} AND embargo.model_revision_id IS NOT NULL"
-)
-_EMBARGOED_EVALUATIONS: Final = (
-    "SELECT embargo.evaluation_id FROM {base}.embargo AS embargo "
-    "WHERE embargo.until > {now} AND embargo.evaluation_id IS NOT NULL "
-    "UNION ALL SELECT held.id FROM {base}.embargo AS embargo "
-    "JOIN {base}.evaluation AS held ON held.model_revision_id = embargo.model_revision_id "
-    "WHERE embargo.until > {now}"
-)
 _HIDDEN_EVALUATIONS: Final = (
     "SELECT hidden.id FROM {base}.evaluation AS hidden "
     f"WHERE hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
-    f"UNION ALL {_EMBARGOED_EVALUATIONS}"
+    f"UNION ALL {EMBARGOED_EVALUATIONS}"
 )
 _HIDDEN_BOARDS: Final = (
     f"SELECT entry.board_id FROM {{base}}.board_entry AS entry "
@@ -66,7 +56,7 @@ _HIDDEN_REVISIONS: Final = (
     f"WHERE asked.id {{among}}({_HIDDEN_EVALUATIONS}{{end}} "
     "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen WHERE seen.model_revision_id = asked.model_revision_id "
     f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}) "
-    f"UNION ALL {_EMBARGOED_REVISIONS}"
+    f"UNION ALL {EMBARGOED_REVISIONS}"
 )
 _HIDDEN_MODELS: Final = (
     "SELECT revision.model_id FROM {base}.evaluation AS asked "
@@ -79,7 +69,7 @@ _HIDDEN_MODELS: Final = (
     "UNION ALL SELECT revision.model_id FROM {base}.embargo AS embargo "
     "JOIN {base}.model_revision AS revision ON revision.id = embargo.model_revision_id "
     "WHERE embargo.until > {now} AND NOT EXISTS (SELECT 1 FROM {base}.model_revision AS other "
-    f"WHERE other.model_id = revision.model_id AND other.id {{not_among}}({_EMBARGOED_REVISIONS}{{end}})"
+    f"WHERE other.model_id = revision.model_id AND other.id {{not_among}}({EMBARGOED_REVISIONS}{{end}})"
 )
 _OF_EVALUATION: Final = f"evaluation_id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}"
 _OF_BOARD: Final = f"board_id {{not_among}}({_HIDDEN_BOARDS}{{end}}"
@@ -89,12 +79,12 @@ _SETS: Final = {
         "among": "IN ",
         "not_among": "NOT IN ",
         "end": ")",
-        "now": "(strftime('%Y-%m-%dT%H:%M:%f', 'now') || '000Z')",
+        "now": NOW["sqlite"],
     },
     # As an array the few hidden ones are looked up once, by index, before anything else, and each row is compared with
     # them where it is read. To the planner NOT IN (SELECT) costs a look-up again for each row that an index finds, so
     # that it reads whole tables instead: a page of the leaderboard took ten times as long.
-    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))", "now": "now()"},
+    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))", "now": NOW["postgresql"]},
 }
 """How each engine asks whether something is among the rows of a query, `column {among}(SELECT …{end}`, and the time."""
 
@@ -111,7 +101,7 @@ FILTERED: Final[dict[str, str]] = {
     "WHERE hidden.id = erratum.question_id "
     f"AND hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}})",
     "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}} "
-    f"AND id {{not_among}}({_EMBARGOED_EVALUATIONS}{{end}}",
+    f"AND id {{not_among}}({EMBARGOED_EVALUATIONS}{{end}}",
     "embargo": "until <= {now}",
     "model": f"id {{not_among}}({_HIDDEN_MODELS}{{end}}",
     "model_revision": f"id {{not_among}}({_HIDDEN_REVISIONS}{{end}}",
@@ -196,11 +186,6 @@ def _filter(table: str, visibilities: str, dialect: str) -> str:
         seen=f"version.visibility IN ({visibilities})",
         **_SETS[dialect],
     )
-
-
-def embargoed_evaluations(dialect: str) -> str:
-    """The query for the ids of the evaluations under embargo now, for what is made of all and published to everyone."""
-    return _EMBARGOED_EVALUATIONS.format(base="main" if dialect == "sqlite" else "public", **_SETS[dialect])
 
 
 def postgresql_filters() -> dict[str, str]:
