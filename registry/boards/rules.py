@@ -75,11 +75,7 @@ def _of_deprecated(seen: Session, named: set[str], ended: Mapping[str, Deprecate
     names = ", ".join(sorted(named & ended.keys()))
     of = f"board {names} is deprecated" if names else f"the boards on suite {suite.name} are deprecated"
     if following is None:
-        return (
-            f"{of} and takes no more submissions; choose a suite with another board"
-            if names
-            else f"{of}; choose another"
-        )
+        return f"{of}; choose a suite with another board"
     successor = find_board(seen, following)
     return f"{of}; submit to {successor.suite.name}, the suite of its successor {following}"
 
