@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Integer, Select, func, select, text
 from sqlalchemy.orm import Session
 
 from registry.db import MAX_ROW_ID
 from registry.errors import NotFoundError, QueueError
 from registry.names import known_names, split_reference
 from registry.tables import Benchmark, BenchmarkVersion, Board, Evaluation, Model, ModelRevision, Suite, Withdrawal
+from registry.tables.embargoed import embargoed_evaluations
 
 Row = TypeVar("Row")
 
@@ -43,6 +44,17 @@ def replicates_of(session: Session, evaluation_id: int) -> list[int]:
         Evaluation.specification_digest == evaluation.specification_digest, Evaluation.seal.is_not(None), stands()
     )
     return sorted({evaluation.id, *session.scalars(same)})
+
+
+def published(session: Session, evaluation: type[Evaluation] = Evaluation) -> ColumnElement[bool]:
+    """Whether an evaluation is under no embargo by now: only then may it enter what is made for everyone."""
+    embargoed = text(embargoed_evaluations(session.get_bind().dialect.name)).columns(evaluation_id=Integer)
+    return evaluation.id.not_in(embargoed)
+
+
+def is_published(session: Session, evaluation_id: int) -> bool:
+    """Whether the evaluation of that id is under no embargo by now."""
+    return session.scalar(select(Evaluation.id).where(Evaluation.id == evaluation_id, published(session))) is not None
 
 
 def find_version(session: Session, reference: str) -> BenchmarkVersion:

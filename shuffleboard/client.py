@@ -137,10 +137,14 @@ class Asked(TypedDict, total=False):
     budget: float | None
     queue: Literal["cpu", "gpu"]
     replicate: bool
+    conflict_of_interest: str
 
 
 class WishedModel(TypedDict, total=False):
-    """A model to submit: `hub`, its owner/name there, or `endpoint`, the name of one, with `revision` its model."""
+    """A model to submit: `hub`, its owner/name there, or `endpoint`, the name of one, with `revision` its model.
+
+    conflict_of_interest: what ties you to its maker, or "none". embargo_until: a time with its zone, in ISO 8601.
+    """
 
     hub: str
     endpoint: str
@@ -148,6 +152,9 @@ class WishedModel(TypedDict, total=False):
     dtype: Literal["float32", "bfloat16", "float16"]
     name: str
     note: str
+    conflict_of_interest: str
+    embargo_until: str
+    anonymous: bool
 
 
 class ModelFacts(TypedDict, total=False):

@@ -59,6 +59,7 @@ MENU: Final = {
     "Reference": (
         Place("pages.metrics_guide", "Metrics"),
         Place("reference.reference", "API"),
+        Place("proof.schedules", "Schedules"),
         Place("proof.chain", "Chain of seals"),
         Place("proof.withdrawn", "Withdrawn"),
     ),

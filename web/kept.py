@@ -13,8 +13,10 @@ from http import HTTPStatus
 from typing import Final
 
 from flask import Flask, Response, current_app, g, request
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, Engine, event, func, select, text
 
+from registry.db import database_now
+from registry.tables import Embargo
 from web import frame
 from web.identity import viewer
 
@@ -145,8 +147,12 @@ class Turns:
             self._locks[hash(key) % len(self._locks)].release()
 
 
+_ENDED: Final = "SELECT count(*) FROM embargo WHERE until <= now()"
+"""An embargo ends without a write."""
+
+
 class State:
-    """Tells whether anything was written to the database: equal texts mean that nothing was."""
+    """Tells whether anything was written to the database or an embargo ended: equal texts mean that nothing did."""
 
     def __init__(self, over: Engine) -> None:
         self._engine = over
@@ -164,14 +170,15 @@ class State:
         """The state of the database before what is read next."""
         if self._engine.dialect.name == "postgresql":
             with self._engine.connect() as connection:
-                return str(connection.scalar(text("SELECT CAST(pg_current_snapshot() AS text)")))
+                return str(connection.scalar(text(f"SELECT CAST(pg_current_snapshot() AS text) || ' ' || ({_ENDED})")))
         # SQLite counts what other connections wrote, so that this one must stay open and write nothing.
         with self._lock:
             if self._connection is None:
                 self._connection = self._engine.execution_options(read_only=True).connect()
             version = self._connection.scalar(text("PRAGMA data_version"))
+            ended = self._connection.scalar(select(func.count()).where(Embargo.until <= database_now()))
             self._connection.rollback()
-            return str(version)
+            return f"{version} {ended}"
 
 
 def _key() -> tuple[str, ...] | None:

@@ -29,6 +29,7 @@ def provenance_of(evaluation: Row) -> Row:
         "variant_set_digest": evaluation["variant_set_digest"],
         **more_provenance(session(), session().get_one(Evaluation, evaluation["evaluation_id"]), shards),
         "requester": evaluation["requester"],
+        "conflict_of_interest": evaluation["conflict_of_interest"],
         "seal": evaluation["seal"],
         "mixed_engines": len(fingerprints) > 1,
         "engine_fingerprints": fingerprints,

@@ -440,6 +440,7 @@ class Provenance(TypedDict):
     seal_version: int | None
     chain: PlaceInChain | None
     requester: str | None
+    conflict_of_interest: str | None
     seal: Digest | None
     mixed_engines: bool
     engine_fingerprints: dict[str, dict[str, Any]]
@@ -1012,6 +1013,21 @@ class SuiteDocument(ListedSuite):
     definition: dict[str, Any]
 
 
+class BoardDeprecation(TypedDict):
+    """Why a board is deprecated, since when, and which board to use instead; null: none, or none that you may see."""
+
+    reason: str
+    at: Time
+    successor: str | None
+
+
+class DeprecatedBoard(TypedDict):
+    """A board and whether it is deprecated."""
+
+    board: str
+    deprecated: BoardDeprecation | None
+
+
 class ListedBoard(TypedDict):
     """A board: a suite on certain benchmarks, with the columns to show."""
 
@@ -1022,6 +1038,7 @@ class ListedBoard(TypedDict):
     suite: Named
     columns: list[str]
     url: str
+    deprecated: BoardDeprecation | None
 
 
 class BoardList(TypedDict):
@@ -1160,6 +1177,9 @@ class BoardRow(TypedDict):
     evaluations: list[BoardEvaluation | None]
     values: Annotated[dict[str, BoardValue], Field(description="Column to value.")]
     cost: float | None
+    conflict_of_interest: Annotated[
+        str | None, Field(description="As stated for its evaluations: none, or what it is; null: not stated for all.")
+    ]
 
 
 class Bootstrap(TypedDict):
@@ -1280,10 +1300,73 @@ class BoardFragility(TypedDict):
     removal: BoardRemoval | None
 
 
+class BoardRules(TypedDict):
+    """What a board asks of submissions; null and empty lists: not limited. `sentences`: the enforced ones in words."""
+
+    text: str
+    accounts: list[str]
+    per_account: int | None
+    per_model: int | None
+    per_day: int | None
+    sources: list[str]
+    dtypes: list[str]
+    same_suite: bool
+    statement: bool
+    embargo_days: int | None
+    anonymous: bool
+    sentences: list[str]
+
+
+class ScheduleRun(TypedDict):
+    """What a schedule asked in one period. Null: nothing was queued, as `problem` says, or it is not compared yet.
+
+    `better` and `worse` are questions with more and fewer right answers, `flipped` prompts with another answer.
+    """
+
+    period: int
+    evaluation: int | None
+    begun_at: Time
+    compared_at: Time | None
+    questions: int | None
+    better: int | None
+    worse: int | None
+    flipped: int | None
+    p_value: Annotated[float | None, Field(description="Of the exact sign test over questions.")]
+    level: Annotated[float | None, Field(description="At which this run is tested; those of all runs sum to 0.05.")]
+    moved: bool | None
+    problem: str | None
+
+
+class Schedule(TypedDict):
+    """An evaluation that is asked again every so many days, with its runs, the newest first."""
+
+    schedule: int
+    evaluation: int
+    model: str
+    revision: int
+    benchmark: str
+    protocol: str
+    variants: str
+    every_days: int
+    questions: int
+    budget: float | None
+    created_at: Time
+    ended_at: Time | None
+    level: float
+    moved: bool
+    runs: list[ScheduleRun]
+
+
+class ScheduleList(TypedDict):
+    """Every schedule, the newest first."""
+
+    items: list[Schedule]
+
+
 class Board(TypedDict):
     """A board as it stood at a time. `digest` names it for good, `sql` reads the same rows from the database.
 
-    currency: of what providers charged; null: none charged anything.
+    currency: of what providers charged; null: none charged anything. submissions: its rules; null: it sets none.
     """
 
     snapshot_version: int
@@ -1311,6 +1394,8 @@ class Board(TypedDict):
     digest: Digest
     chance: Annotated[dict[str, float], Field(description="Column of accuracy to what guessing gives there.")]
     unranked: list[Unranked]
+    submissions: BoardRules | None
+    deprecated: BoardDeprecation | None
     permalink: str
     sql: str
 
@@ -1673,6 +1758,15 @@ class SubmittedModel(TypedDict):
     dtype: str | None
 
 
+class EmbargoedResult(TypedDict):
+    """A sealed evaluation that only its submitter and maintainers see for now. `metrics`: over all of its questions."""
+
+    evaluation: int
+    benchmark: str
+    variants: str
+    metrics: dict[str, float | None]
+
+
 class Submission(TypedDict):
     """A request to run a test suite on a model. `revision`: what was registered; `problem`: why it failed."""
 
@@ -1681,6 +1775,9 @@ class Submission(TypedDict):
     suite: str
     model: SubmittedModel
     note: str | None
+    conflict_of_interest: str | None
+    embargo_until: Time | None
+    anonymous: bool
     requester: str
     created_at: Time
     decided_by: str | None
@@ -1689,6 +1786,10 @@ class Submission(TypedDict):
     revision: str | None
     revision_state: str | None
     evaluations: list[int]
+    embargoed: Annotated[
+        list[EmbargoedResult],
+        Field(description="Sealed evaluations under embargo, on benchmarks that the reader may see."),
+    ]
     finished_at: Time | None
     problem: str | None
 

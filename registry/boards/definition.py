@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
@@ -235,6 +235,30 @@ def parse_column(text: str) -> Column:
     return Column(metric, variants, protocol or None, errata)
 
 
+class SubmissionRules(_Strict):
+    """What a board asks of submissions: `text` in its own words; the rest is enforced when a model is submitted.
+
+    accounts: who may submit; empty: every account that may submit at all. per_account, per_model: pending and approved
+    submissions to the board's suite. per_day: submissions of an account within 24 hours, whatever came of them.
+    sources, dtypes: empty: any. same_suite: only the version of the suite that the board stands on, so that ways of
+    asking, orders and seeds are the board's. statement: whether a conflict of interest must be stated, if only as
+    "none". embargo_days: for how long results may be under embargo. anonymous: whether submitters may leave their names
+    out.
+    """
+
+    text: Text = ""
+    accounts: tuple[Reference, ...] = ()
+    per_account: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
+    per_model: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
+    per_day: int | None = Field(default=None, ge=1, le=MAX_INTEGER)
+    sources: tuple[Literal["hub", "endpoint"], ...] = ()
+    dtypes: tuple[Literal["float32", "bfloat16", "float16"], ...] = ()
+    same_suite: bool = False
+    statement: bool = False
+    embargo_days: int | None = Field(default=None, ge=0, le=731)
+    anonymous: bool = False
+
+
 class BoardDefinition(_Strict):
     """A board file. suite: `NAME` or `NAME@VERSION`; sort: the column that models are listed by.
 
@@ -242,6 +266,7 @@ class BoardDefinition(_Strict):
     nothing else is there, marked.
     errata: by which keys every column is taken, of TREATMENTS; several show each column once for each.
     contamination: whether the board states signs of contamination of its evaluations.
+    submissions: rules for submitting to it; None: none but the registry's own.
     """
 
     model_config = ConfigDict(
@@ -260,6 +285,7 @@ class BoardDefinition(_Strict):
     complete: bool = False
     errata: tuple[Reference, ...] = Field(default=(AS_PUBLISHED,), min_length=1, max_length=len(TREATMENTS))
     contamination: bool = False
+    submissions: SubmissionRules | None = None
 
     @field_validator("name")
     @classmethod
@@ -356,10 +382,11 @@ def parse_definition(document: dict[str, Any], kind: type[Definition], source: s
 
 
 def _keys(kind: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    return list(Task.model_fields if location[0] == "tasks" else kind.model_fields)
+    parts: dict[int | str, type[BaseModel]] = {"tasks": Task, "submissions": SubmissionRules}
+    return list(parts.get(location[0], kind).model_fields)
 
 
-ADDED: Final[tuple[str, ...]] = ("complete", "errata", "contamination")
+ADDED: Final[tuple[str, ...]] = ("complete", "errata", "contamination", "submissions")
 """Keys that came after boards were stored: left out at their defaults, so that a board's digest stays what it was."""
 
 

@@ -1,20 +1,24 @@
 """Reading snapshots: the newest one is what a board shows, older ones are how it stood."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from registry.boards.rules import rules_document
+from registry.boards.store import board_definition
 from registry.boards.unranked import column_chances, unranked
+from registry.db import among
 from registry.errors import NotFoundError
 from registry.lookups import find_board
 from registry.names import split_reference
 from registry.providers.prices import load_prices
+from registry.queue.evaluations import NO_CONFLICT
 from registry.results.costs import costs_of
 from registry.settings import get_settings
-from registry.tables import Board, BoardSnapshot
+from registry.tables import Board, BoardSnapshot, Evaluation
 
 
 def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = None) -> BoardSnapshot:
@@ -63,18 +67,35 @@ def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:
     """
     bootstrap = snapshot.document["bootstrap"]
     rows = board_rows(snapshot)
-    costs = costs_of(session, [item["evaluation"] for row in rows for item in row["evaluations"] if item is not None])
+    ids = [item["evaluation"] for row in rows for item in row["evaluations"] if item is not None]
+    costs, stated = costs_of(session, ids), _statements(session, ids)
     return {
         **snapshot.document,
         # Text in what is stored, whose digest covers it.
         "bootstrap": bootstrap | {"confidence": float(bootstrap["confidence"])},
-        "rows": [row | {"cost": _cost(row, costs)} for row in rows],
+        "rows": [row | {"cost": _cost(row, costs), "conflict_of_interest": _conflict(row, stated)} for row in rows],
         "currency": load_prices(get_settings().prices).currency if costs else None,
         "as_of": snapshot.as_of,
         "digest": snapshot.digest,
         "chance": column_chances(session, snapshot),
         "unranked": unranked(session, snapshot),
+        "submissions": rules_document(board_definition(snapshot.board).submissions),
     }
+
+
+def _statements(session: Session, ids: Sequence[int]) -> dict[int, str | None]:
+    """Evaluation to the conflict of interest that was stated for it."""
+    query = select(Evaluation.id, Evaluation.conflict_of_interest).where(among(Evaluation.id, ids))
+    return {row.id: row.conflict_of_interest for row in session.execute(query)}
+
+
+def _conflict(row: Mapping[str, Any], stated: Mapping[int, str | None]) -> str | None:
+    """What was stated for a row's evaluations: every conflict; else None if one lacks a statement, else "none"."""
+    found = [stated.get(item["evaluation"]) for item in row["evaluations"] if item is not None]
+    conflicts = [text for text in dict.fromkeys(found) if text not in (None, NO_CONFLICT)]
+    if conflicts:
+        return "; ".join(map(str, conflicts))
+    return None if not found or None in found else NO_CONFLICT
 
 
 def _cost(row: Mapping[str, Any], costs: Mapping[int, float]) -> float | None:
@@ -112,6 +133,10 @@ TABLE_PARTS: Final = (
 """What a table for other programs says of a column beside its value."""
 
 
+OF_ROW: Final = ("model", "revision", "complete", "cost", "conflict_of_interest")
+"""What such a table says of a row beside its columns."""
+
+
 def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
     """(rows, columns) of a board for other programs: each column with its interval, and its ranks and tiers.
 
@@ -120,7 +145,9 @@ def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[st
     """
     rows = []
     for row in document["rows"]:
-        flat: dict[str, Any] = {key: row[key] for key in ("model", "revision", "complete", "cost")}
+        flat: dict[str, Any] = {
+            key: row[key] for key in ("model", "revision", "complete", "cost", "conflict_of_interest")
+        }
         for name, value in row["values"].items():
             interval, rank_interval = value["interval"] or (None, None), value["rank_interval"] or (None, None)
             everywhere = value.get("all_rank_interval") or (None, None)
@@ -138,6 +165,7 @@ def board_table(document: dict[str, Any]) -> tuple[list[dict[str, Any]], list[st
             }
         rows.append(flat)
     columns = ["model", "revision", "complete"] + (["cost"] if document["currency"] else [])
+    columns.append("conflict_of_interest")
     for column in document["columns"]:
         columns += [column["name"], *(f"{column['name']} {part}" for part in TABLE_PARTS)]
     return rows, columns

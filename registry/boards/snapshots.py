@@ -14,6 +14,7 @@ from registry.boards.standings import Above, BoardRow, Fragility, Standing, Toge
 from registry.boards.store import board_definition, column_entries, current_boards
 from registry.db import database_now, one_at_a_time, read_session, write_session
 from registry.digests import specification_digest
+from registry.lookups import published
 from registry.metrics import METRICS
 from registry.proof import chain
 from registry.results.errata import AS_PUBLISHED, newest_errata
@@ -103,11 +104,14 @@ def _evaluations(session: Session, board_id: int) -> int:
 def _sealed_and_withdrawn(session: Session, board_id: int) -> tuple[int, int]:
     """How many sealed evaluations might answer an entry of the board, and how often that was withdrawn.
 
-    Withdrawals of evaluations that results of one of them were copied from count too. Both only ever grow.
+    Withdrawals of evaluations that results of one of them were copied from count too. What is under embargo does not;
+    it is counted when that has ended. Both only ever grow.
     """
     withdrawn, copy = aliased(Evaluation), aliased(Evaluation)
     sealed = (
-        select(func.count()).select_from(Evaluation).where(Evaluation.seal.is_not(None), _matches(board_id, Evaluation))
+        select(func.count())
+        .select_from(Evaluation)
+        .where(Evaluation.seal.is_not(None), _matches(board_id, Evaluation), published(session))
     )
     copied = (
         select(EvaluationSource.evaluation_id)
@@ -119,7 +123,7 @@ def _sealed_and_withdrawn(session: Session, board_id: int) -> tuple[int, int]:
         select(func.count())
         .select_from(Withdrawal)
         .join(withdrawn, withdrawn.id == Withdrawal.evaluation_id)
-        .where(or_(_matches(board_id, withdrawn), copied))
+        .where(or_(_matches(board_id, withdrawn), copied), published(session, withdrawn))
     )
     return session.scalar(sealed) or 0, session.scalar(withdrawals) or 0
 

@@ -23,7 +23,7 @@ from registry.boards.definition import (
 from registry.db import one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import UsageError
-from registry.lookups import find_board, find_revision, find_suite, find_version, stands
+from registry.lookups import find_board, find_revision, find_suite, find_version, published, stands
 from registry.prompting.protocols import find_definition, store_protocol
 from registry.prompting.variants import VariantSetDefinition, parse_variants
 from registry.queue.estimate import Plan
@@ -241,6 +241,7 @@ def evaluations_of_entry(
     """Model revision id to the sealed evaluation that answers an entry: the newest that is not withdrawn.
 
     It covers the questions of the entry; an evaluation of the whole benchmark covers every part of it.
+    revision: of this one alone, under embargo or not; None: of all, without those under embargo.
     in_part: where there is none, one that asked a sample of just the entry's questions, or each of them until a metric
     was decided; the latter is preferred.
     """
@@ -254,6 +255,8 @@ def evaluations_of_entry(
     )
     if revision is not None:
         query = query.where(Evaluation.model_revision_id == revision.id)
+    else:
+        query = query.where(published(session))
     found: dict[int, Evaluation] = {}
     whole = question_filter()
     # The entry's own questions before the whole benchmark; among equals the newest.

@@ -12,26 +12,31 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Engine, func, select, update
 from sqlalchemy.orm import Session
 
+from registry.boards.rules import NO_TERMS, Terms, check_rules
 from registry.boards.store import board_definition, current_boards, evaluations_of_suite, submit_suite, suite_definition
 from registry.boards.suite_estimate import suite_estimate
 from registry.db import MAX_ROW_ID, changed_one, database_now, one_at_a_time, read_session, write_session
 from registry.errors import NotFoundError, QueueError, ShuffleboardError, UsageError
 from registry.logs import log
-from registry.lookups import find_suite
+from registry.lookups import find_suite, published
 from registry.names import check_name
 from registry.notices import notify
 from registry.people.accounts import Viewer, record
 from registry.providers.budgets import set_budget
+from registry.queue.evaluations import check_embargo, check_statement
 from registry.queue.money import service_of
+from registry.results.reports import evaluation_metrics
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES, ModelFiles, RevisionRequest, add_revision, is_local, request_of
 from registry.settings import Settings
-from registry.tables import Benchmark, BenchmarkVersion, Evaluation, Model, ModelRevision, Suite
+from registry.tables import Benchmark, BenchmarkVersion, Embargo, Evaluation, Model, ModelRevision, Suite
 from registry.tables.accounts import Account, Submission, SubmissionEvaluation
 
 MAX_NOTE: Final = 2000
 MAX_OPEN: Final = 20
 """How many pending submissions one account may have."""
+ANONYMOUS: Final = "anonymous"
+"""Who requested the evaluations of an anonymous submission, as everyone is told."""
 ENDED: Final = ("complete", "failed", "cancelled")
 
 _PART: Final = r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?"
@@ -125,12 +130,14 @@ def request_submission(
     note: str | None,
     settings: Settings,
     *,
+    terms: Terms = NO_TERMS,
     address: str | None = None,
 ) -> tuple[Submission, bool]:
     """Stores what a submitter asks for and returns it with whether it is new.
 
     seen: a session that sees what the viewer may see, for the suite. An identical pending request is returned as it is.
-    Raises ForbiddenError, UsageError and NotFoundError, and QueueError when the account has too many pending ones.
+    Raises ForbiddenError, UsageError and NotFoundError, also where a board's rules forbid it, and QueueError when
+    there are too many already.
     """
     viewer.require("submit")
     assert viewer.account_id is not None
@@ -144,6 +151,11 @@ def request_submission(
     text = (note or "").strip() or None
     if text is not None and (len(text) > MAX_NOTE or "\x00" in text):
         raise UsageError(f"note: give up to {MAX_NOTE:,} characters of plain text")
+    if terms.anonymous and model["kind"] == "openai":
+        raise UsageError(
+            "anonymous: what an endpoint charges counts towards its submitter's budget, by name; submit without being "
+            "anonymous"
+        )
     one_at_a_time(session, f"submissions of {viewer.account_id}")
     waiting = list(session.scalars(select(Submission).filter_by(account_id=viewer.account_id, state="requested")))
     reference = f"{row.name}@{row.version}"
@@ -155,11 +167,22 @@ def request_submission(
             f"{len(waiting)} submissions of {viewer.name} are already awaiting a decision; wait for one, or withdraw "
             "one"
         )
-    submission = Submission(account_id=viewer.account_id, suite=reference, model=model, note=text)
+    check_rules(session, seen, viewer, row, model, terms)
+    submission = Submission(
+        account_id=viewer.account_id,
+        suite=reference,
+        model=model,
+        note=text,
+        anonymous=terms.anonymous,
+        conflict_of_interest=check_statement(terms.conflict_of_interest),
+        embargo_until=None if terms.embargo_until is None else check_embargo(session, terms.embargo_until),
+    )
     session.add(submission)
     session.flush()
     _tell(session, submission, "requested")
     details = {"suite": reference, "model": model["name"]}
+    if submission.embargo_until is not None:
+        details["embargo_until"] = f"{submission.embargo_until:%FT%TZ}"
     record(session, viewer, "submission.request", str(submission.id), address=address, details=details)
     return submission, True
 
@@ -210,6 +233,9 @@ def submission_document(session: Session, submission: Submission) -> dict[str, A
         "suite": submission.suite,
         "model": submission.model,
         "note": submission.note,
+        "conflict_of_interest": submission.conflict_of_interest,
+        "embargo_until": submission.embargo_until,
+        "anonymous": submission.anonymous,
         "requester": session.get_one(Account, submission.account_id).name,
         "created_at": submission.created_at,
         "decided_by": _decider(session, submission),
@@ -220,6 +246,34 @@ def submission_document(session: Session, submission: Submission) -> dict[str, A
         "evaluations": list(session.scalars(ids.order_by(SubmissionEvaluation.evaluation_id))),
         "finished_at": submission.finished_at,
     }
+
+
+def embargoed_results(session: Session, submission: Submission, visibilities: Sequence[str]) -> list[dict[str, Any]]:
+    """The sealed evaluations of a submission that are under embargo, with their metrics over all questions.
+
+    visibilities: of the benchmarks that its reader may see. Only for those who may open the submission.
+    """
+    query = (
+        select(Evaluation)
+        .join(SubmissionEvaluation, SubmissionEvaluation.evaluation_id == Evaluation.id)
+        .join(BenchmarkVersion, BenchmarkVersion.id == Evaluation.benchmark_version_id)
+        .where(
+            SubmissionEvaluation.submission_id == submission.id,
+            Evaluation.seal.is_not(None),
+            BenchmarkVersion.visibility.in_(visibilities),
+            ~published(session),
+        )
+        .order_by(Evaluation.id)
+    )
+    return [
+        {
+            "evaluation": evaluation.id,
+            "benchmark": evaluation.benchmark_version.benchmark.name,
+            "variants": evaluation.variant_set.name,
+            "metrics": evaluation_metrics(session, evaluation.id)["metrics"],
+        }
+        for evaluation in session.scalars(query)
+    ]
 
 
 def _decider(session: Session, submission: Submission) -> str | None:
@@ -275,7 +329,9 @@ def approve(
     if estimate["problem"] is not None:
         raise QueueError(f"submission {submission.id} cannot be queued: {estimate['problem']}")
     request = revision_request(submission.model, settings)
-    revision, _ = add_revision(session, submission.model["name"], request, files=files)
+    revision, new = add_revision(session, submission.model["name"], request, files=files)
+    if new and submission.embargo_until is not None:
+        session.add(Embargo(model_revision_id=revision.id, until=submission.embargo_until))
     submission.model_revision_id = revision.id
     session.flush()
     if revision.state == "ready":
@@ -355,7 +411,9 @@ def _submit(session: Session, submission: Submission, revision: ModelRevision) -
         submission.suite,
         queue=asked.get("queue", "cpu"),
         priority=asked.get("priority", 0),
-        requester=session.get_one(Account, submission.account_id).name,
+        conflict_of_interest=submission.conflict_of_interest,
+        embargo_until=submission.embargo_until,
+        requester=ANONYMOUS if submission.anonymous else session.get_one(Account, submission.account_id).name,
     )
     for evaluation_id in dict.fromkeys(evaluation.id for evaluation, _ in found):
         session.add(SubmissionEvaluation(submission_id=submission.id, evaluation_id=evaluation_id))
@@ -437,9 +495,11 @@ def problem_of(session: Session, submission: Submission, *, whole: bool) -> str 
 
 
 def _tell(session: Session, submission: Submission, what: str, **more: Any) -> None:
-    """Writes a notice of a submission's outcome; it contains names only if the whole suite is public."""
+    """Writes a notice of a submission's outcome; names only where all of it is public and under no embargo."""
     told: dict[str, Any] = {"submission": submission.id, "state": submission.state, **more}
-    if names_public_benchmarks(session, submission.suite):
+    now = session.scalars(select(database_now())).one()
+    embargoed = submission.embargo_until is not None and submission.embargo_until > now
+    if not embargoed and names_public_benchmarks(session, submission.suite):
         told |= {"suite": submission.suite, "model": submission.model["name"]}
     notify(session, f"submission.{what}", str(submission.id), told, submission_id=submission.id)
 

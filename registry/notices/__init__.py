@@ -6,8 +6,9 @@ Feeds show them, and webhooks are sent them from an outbox. Functions take the s
 from typing import Any, Final
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, object_session
 
+from registry.lookups import is_published
 from registry.tables import Evaluation
 from registry.tables.accounts import Notice, Webhook, WebhookDelivery
 
@@ -20,6 +21,9 @@ KINDS: Final[dict[str, str]] = {
     "evaluation.complete": "An evaluation was sealed.",
     "evaluation.failed": "An evaluation ended with shards that could not be scored.",
     "evaluation.stalled": "A shard made no progress and was taken from its worker.",
+    "model.moved": "A scheduled evaluation shows that an endpoint's model no longer answers as it did.",
+    "board.deprecated": "A board was deprecated.",
+    "board.reinstated": "A board's deprecation was taken back.",
     "evaluation.withdrawn": "A sealed evaluation no longer counts: it was withdrawn, or superseded by another.",
 }
 """Every kind of notice with its meaning. `webhook.test` is sent to one webhook as a test."""
@@ -76,11 +80,18 @@ def evaluation_stalled(session: Session, evaluation: Evaluation, shard_id: int, 
     notify(session, STALLED, f"{shard_id}.{fence}", document, evaluation_id=evaluation.id)
 
 
+def is_public(evaluation: Evaluation) -> bool:
+    """Whether everyone may see an evaluation: it is on a public benchmark and under no embargo."""
+    session = object_session(evaluation)
+    assert session is not None
+    return evaluation.benchmark_version.visibility == "public" and is_published(session, evaluation.id)
+
+
 def evaluation_document(evaluation: Evaluation) -> dict[str, Any]:
-    """What is reported about an evaluation; if its benchmark is not public, only its number and state."""
+    """What is reported about an evaluation; only its number and state where it is under embargo or not everyone's."""
     told: dict[str, Any] = {"evaluation": evaluation.id, "state": evaluation.state}
     version = evaluation.benchmark_version
-    if version.visibility != "public":
+    if not is_public(evaluation):
         return told
     return told | {
         "model": evaluation.model_revision.model.name,

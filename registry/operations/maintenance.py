@@ -25,6 +25,7 @@ from registry.proof.signing import keep_signed
 from registry.queue import claims
 from registry.queue.hints import missing_hints, send_hints
 from registry.settings import Settings
+from registry.studies.schedules import run_schedules
 
 MINIMUM_IDLE_SECONDS: Final = 5.0
 SEALING_LEASES: Final = 10
@@ -32,7 +33,7 @@ SEALING_LEASES: Final = 10
 
 
 class Maintenance:
-    """Leases, hints, seals, boards, submissions and webhooks of one registry, kept up by one process."""
+    """Leases, hints, seals, boards, schedules, submissions and webhooks of one registry, kept up by one process."""
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = engine
@@ -43,6 +44,7 @@ class Maintenance:
         """All of it once. Raises DBAPIError while the database is in trouble; what was done until then stays."""
         self.reconcile()
         self.seal_complete()
+        run_schedules(self.engine)
         self.tell()
 
     def reconcile(self, first: Callable[[Session], None] | None = None) -> None:

@@ -14,7 +14,7 @@ from registry import notices
 from registry.db import database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import QueueError, UsageError
-from registry.lookups import find_evaluation
+from registry.lookups import find_evaluation, is_published
 from registry.proof import chain
 from registry.tables import Evaluation, EvaluationSource, Withdrawal
 
@@ -51,6 +51,8 @@ def supersede(session: Session, evaluation_id: int, by: int, reason: str, *, act
             )
     if other.seal is None:
         raise QueueError(f"evaluation {by} is {other.state}; wait until it is complete")
+    if not is_published(session, by) and is_published(session, evaluation_id):
+        raise QueueError(f"evaluation {by} is under embargo, which this would reveal; wait for its end")
     if withdrawal_of(session, by) is not None:
         raise UsageError(f"evaluation {by} no longer counts itself; give another with --by")
     return _add(session, evaluation_id, "superseded", other.seal, reason, actor)
@@ -79,7 +81,7 @@ def _add(
     session.add(row)
     session.flush()
     document = notices.evaluation_document(evaluation)
-    if evaluation.benchmark_version.visibility == "public":  # a reason may quote what was asked
+    if notices.is_public(evaluation):  # a reason may quote what was asked
         document |= withdrawal_document(evaluation, row)
     notices.notify(session, NOTICE, str(evaluation_id), document, evaluation_id=evaluation_id)
     chain.append(session, "withdrawal", withdrawal_digest(evaluation, row))

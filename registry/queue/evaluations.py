@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import case, insert, select, update
 from sqlalchemy.orm import Session
 
-from registry.db import MAX_INTEGER, changed_one, one_at_a_time
+from registry.db import MAX_INTEGER, changed_one, database_now, one_at_a_time
 from registry.digests import specification_digest
 from registry.errors import NotFoundError, ProtocolError, QueueError, UsageError
 from registry.lookups import find_evaluation, find_revision, find_version, stands
@@ -24,6 +25,7 @@ from registry.revisions.store import model_identity
 from registry.settings import get_settings
 from registry.tables import (
     BenchmarkVersion,
+    Embargo,
     Evaluation,
     ModelRevision,
     Question,
@@ -31,6 +33,12 @@ from registry.tables import (
     Variant,
     VariantSet,
 )
+
+NO_CONFLICT: Final = "none"
+"""The statement that there is no conflict of interest."""
+
+
+LONGEST_EMBARGO: Final = timedelta(days=731)
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class EvaluationRequest:
     variants: as they are spelled, or read with the files that they name.
     precision: ask only as many questions as that takes; None: all.
     stop_when_decided: ask each question only until this metric is decided; None: in every variant.
+    conflict_of_interest: what whoever asks states of their own; "none" for none, None: nothing is stated.
+    embargo_until: until when only maintainers and its submitter see it, if it is new; None: it is seen at once.
     """
 
     model: str
@@ -59,6 +69,8 @@ class EvaluationRequest:
     shard_prompts: int = SHARD_PROMPTS
     precision: sampling.PrecisionRequest | None = None
     stop_when_decided: str | None = None
+    conflict_of_interest: str | None = None
+    embargo_until: datetime | None = None
 
     def definition(self) -> VariantSetDefinition:
         """The variants that are asked for. Raises VariantError for a spelling that names none."""
@@ -133,6 +145,7 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
         variant_set=variant_set,
         priority=request.priority,
         requester=request.requester,
+        conflict_of_interest=check_statement(request.conflict_of_interest),
         questions=len(planned),
         prompts=0,
         **asked_in_part(specification),
@@ -143,10 +156,37 @@ def submit(session: Session, request: EvaluationRequest) -> tuple[Evaluation, bo
     evaluation.prompts = sum(question.asked_now for question in planned)
     session.add(evaluation)
     session.flush()
+    if request.embargo_until is not None:
+        session.add(Embargo(evaluation_id=evaluation.id, until=request.embargo_until))
+        session.flush()
     _check_prompts(session, evaluation, questions)
     store_shards(session, evaluation.id, plan_shards(planned, request.shard_prompts), request.queue)
     hint_at(session, Shard.evaluation_id == evaluation.id)
     return evaluation, True
+
+
+MAX_STATEMENT: Final = 500
+
+
+def check_statement(text: str | None) -> str | None:
+    """A conflict of interest as it is stored: stripped, `none` in any case as such, blank as None.
+
+    Raises UsageError for one that is too long or holds a control character.
+    """
+    stated = (text or "").strip()
+    if len(stated) > MAX_STATEMENT or not stated.isprintable():
+        raise UsageError(f"conflict of interest: give up to {MAX_STATEMENT} characters in one line, or none")
+    return (NO_CONFLICT if stated.casefold() == NO_CONFLICT else stated) or None
+
+
+def check_embargo(session: Session, until: datetime) -> datetime:
+    """The end of an embargo. Raises UsageError for a moment that has passed, or is years away."""
+    now = session.scalars(select(database_now())).one()
+    if not now < until <= now + LONGEST_EMBARGO:
+        raise UsageError(
+            f"embargo until {until:%Y-%m-%d %H:%M} UTC: give a moment after now and within {LONGEST_EMBARGO.days} days"
+        )
+    return until
 
 
 def in_full(specification: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, and_, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from registry.digests import specification_digest
-from registry.lookups import stands
+from registry.lookups import published, stands
 from registry.queue.shards import ShardPrompt
 from registry.results.archived import readable
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
@@ -99,6 +99,8 @@ def reusable(
                 Prediction.label_logprobs.is_not(None),
                 # A withdrawn evaluation is not trusted, or another replaces it.
                 stands(),
+                # A copy names its source, which would reveal it.
+                published(session),
                 # Of a question that was asked in several rounds, the shard of the last is known.
                 or_(Evaluation.stopped_for.is_(None), ~_by_several_engines()),
                 # A copy points to where the number was made, never to another copy.

@@ -521,6 +521,7 @@ _OF_EVALUATION: Final = (
     case((_SEALED, Evaluation.questions), else_=0).label("scored"),
     Evaluation.sealed_at,
     *(getattr(Evaluation, name) for name in ASKED),
+    Evaluation.conflict_of_interest,
 )
 COLUMNS: Final = ("rank", *leaderboard.c.keys())
 """The rank, and what the view `leaderboard` says of an evaluation."""

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from registry.digests import sha256_text
 from registry.errors import NotFoundError
-from registry.lookups import stands
+from registry.lookups import published, stands
 from registry.results.designs import METHOD, SAMPLED_METRICS, VERSION, design_of
 from registry.statistics import survey
 from registry.statistics.sequential import Look, RepeatedInterval
@@ -94,6 +94,7 @@ def history(
             Evaluation.seal.is_not(None),
             ModelRevision.model_id != model_id,
             stands(),
+            published(session),
         )
         .order_by(Evaluation.id)
     )

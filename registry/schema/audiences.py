@@ -4,7 +4,8 @@ A benchmark version is `public`, for `members` (everyone with an account) or `hi
 line), since published questions leak into training data. An **audience** sees the registry through filtered
 copies: every table that leads to a benchmark becomes a view of the rows it may see, and every documented view is
 created again over those. A query is the same for every audience; only where its names lead differs, so no query can
-forget to filter.
+forget to filter. An evaluation or a model revision under embargo is filtered likewise, for every audience but `all`,
+until its moment has passed.
 
 PostgreSQL: four schemas that migrations make, in migrations/frozen.py. `shuffleboard_public_tables` and
 `shuffleboard_members_tables` hold the filtered tables with the documented views over them, and a search path puts them
@@ -25,6 +26,7 @@ from sqlalchemy import Engine, event
 
 from registry.db import forget_engine, make_engine
 from registry.schema.views import VIEWS, view_sql
+from registry.tables.embargoed import EMBARGOED_EVALUATIONS, EMBARGOED_REVISIONS, NOW
 
 Audience = Literal["public", "members", "all"]
 
@@ -41,7 +43,8 @@ SEES: Final[dict[Audience, tuple[str, ...]]] = {
 _HIDDEN_VERSIONS: Final = "SELECT version.id FROM {base}.benchmark_version AS version WHERE NOT ({seen})"
 _HIDDEN_EVALUATIONS: Final = (
     "SELECT hidden.id FROM {base}.evaluation AS hidden "
-    f"WHERE hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}}"
+    f"WHERE hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
+    f"UNION ALL {EMBARGOED_EVALUATIONS}"
 )
 _HIDDEN_BOARDS: Final = (
     f"SELECT entry.board_id FROM {{base}}.board_entry AS entry "
@@ -50,30 +53,40 @@ _HIDDEN_BOARDS: Final = (
 # Of a model that was only ever asked what an audience may not see, not even the name is known.
 _HIDDEN_REVISIONS: Final = (
     "SELECT asked.model_revision_id FROM {base}.evaluation AS asked "
-    f"WHERE asked.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
+    f"WHERE asked.id {{among}}({_HIDDEN_EVALUATIONS}{{end}} "
     "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen WHERE seen.model_revision_id = asked.model_revision_id "
-    f"AND seen.benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}})"
+    f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}) "
+    f"UNION ALL {EMBARGOED_REVISIONS}"
 )
 _HIDDEN_MODELS: Final = (
     "SELECT revision.model_id FROM {base}.evaluation AS asked "
     "JOIN {base}.model_revision AS revision ON revision.id = asked.model_revision_id "
-    f"WHERE asked.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}} "
+    f"WHERE asked.id {{among}}({_HIDDEN_EVALUATIONS}{{end}} "
     "AND NOT EXISTS (SELECT 1 FROM {base}.evaluation AS seen "
     "JOIN {base}.model_revision AS other ON other.id = seen.model_revision_id "
     "WHERE other.model_id = revision.model_id "
-    f"AND seen.benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}})"
+    f"AND seen.id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}) "
+    "UNION ALL SELECT revision.model_id FROM {base}.embargo AS embargo "
+    "JOIN {base}.model_revision AS revision ON revision.id = embargo.model_revision_id "
+    "WHERE embargo.until > {now} AND NOT EXISTS (SELECT 1 FROM {base}.model_revision AS other "
+    f"WHERE other.model_id = revision.model_id AND other.id {{not_among}}({EMBARGOED_REVISIONS}{{end}})"
 )
 _OF_EVALUATION: Final = f"evaluation_id {{not_among}}({_HIDDEN_EVALUATIONS}{{end}}"
 _OF_BOARD: Final = f"board_id {{not_among}}({_HIDDEN_BOARDS}{{end}}"
 
 _SETS: Final = {
-    "sqlite": {"among": "IN ", "not_among": "NOT IN ", "end": ")"},
+    "sqlite": {
+        "among": "IN ",
+        "not_among": "NOT IN ",
+        "end": ")",
+        "now": NOW["sqlite"],
+    },
     # As an array the few hidden ones are looked up once, by index, before anything else, and each row is compared with
     # them where it is read. To the planner NOT IN (SELECT) costs a look-up again for each row that an index finds, so
     # that it reads whole tables instead: a page of the leaderboard took ten times as long.
-    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))"},
+    "postgresql": {"among": "= ANY (ARRAY", "not_among": "<> ALL (ARRAY", "end": "))", "now": NOW["postgresql"]},
 }
-"""How each engine asks whether something is among the rows of a query: `column {among}(SELECT …{end}`."""
+"""How each engine asks whether something is among the rows of a query, `column {among}(SELECT …{end}`, and the time."""
 
 FILTERED: Final[dict[str, str]] = {
     "benchmark": "EXISTS (SELECT 1 FROM {base}.benchmark_version AS version "
@@ -87,7 +100,9 @@ FILTERED: Final[dict[str, str]] = {
     "erratum": "NOT EXISTS (SELECT 1 FROM {base}.question AS hidden "
     "WHERE hidden.id = erratum.question_id "
     f"AND hidden.benchmark_version_id {{among}}({_HIDDEN_VERSIONS}{{end}})",
-    "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}}",
+    "evaluation": f"benchmark_version_id {{not_among}}({_HIDDEN_VERSIONS}{{end}} "
+    f"AND id {{not_among}}({EMBARGOED_EVALUATIONS}{{end}}",
+    "embargo": "until <= {now}",
     "model": f"id {{not_among}}({_HIDDEN_MODELS}{{end}}",
     "model_revision": f"id {{not_among}}({_HIDDEN_REVISIONS}{{end}}",
     "shard": _OF_EVALUATION,
@@ -102,9 +117,13 @@ FILTERED: Final[dict[str, str]] = {
     "question_seal": _OF_EVALUATION,
     "evaluation_source": _OF_EVALUATION,
     "provider_call": _OF_EVALUATION,
+    "schedule": _OF_EVALUATION,
+    "schedule_run": "schedule_id {not_among}(SELECT schedule.id FROM {base}.schedule AS schedule "
+    f"WHERE schedule.evaluation_id {{among}}({_HIDDEN_EVALUATIONS}{{end}}{{end}}",
     "withdrawal": _OF_EVALUATION,
     "board": f"id {{not_among}}({_HIDDEN_BOARDS}{{end}}",
     "board_entry": _OF_BOARD,
+    "board_deprecation": _OF_BOARD,
     "board_snapshot": _OF_BOARD,
     "board_standing": "board_snapshot_id {not_among}(SELECT snapshot.id FROM {base}.board_snapshot AS snapshot "
     f"WHERE snapshot.board_id {{among}}({_HIDDEN_BOARDS}{{end}}{{end}}",

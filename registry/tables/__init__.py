@@ -328,11 +328,75 @@ class Evaluation(Base):
     """The metric that a sample of the questions estimates to a stated precision; NULL: all questions are asked."""
     stopped_for: Mapped[str | None] = mapped_column(Text)
     """The metric that each question is asked until it is decided; NULL: questions are asked in every variant."""
+    conflict_of_interest: Mapped[str | None] = mapped_column(Text)
+    """What its submitter stated: `none`, or what ties them to the model's maker; NULL: nothing was stated."""
 
     model_revision: Mapped[ModelRevision] = relationship()
     benchmark_version: Mapped[BenchmarkVersion] = relationship()
     protocol: Mapped[Protocol] = relationship()
     variant_set: Mapped[VariantSet] = relationship()
+
+
+class Embargo(Base):
+    """Until when an evaluation, or a model revision with all its evaluations, is seen by maintainers alone."""
+
+    __tablename__ = "embargo"
+    __table_args__ = (
+        CheckConstraint("(evaluation_id IS NULL) <> (model_revision_id IS NULL)", name="subject"),
+        Index("ix_embargo_until", "until"),
+    )
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int | None] = mapped_column(ForeignKey("evaluation.id"), unique=True)
+    model_revision_id: Mapped[int | None] = mapped_column(ForeignKey("model_revision.id"), unique=True)
+    until: Mapped[datetime] = mapped_column(UtcDateTime)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+
+
+class Schedule(Base):
+    """A sealed evaluation that is asked again, in part, every so many days, until `ended_at`."""
+
+    __tablename__ = "schedule"
+    __table_args__ = (CheckConstraint("every_days >= 1 AND questions >= 1", name="positive"),)
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    evaluation_id: Mapped[int] = mapped_column(ForeignKey("evaluation.id"), index=True)
+    every_days: Mapped[int] = mapped_column(Integer)
+    questions: Mapped[int] = mapped_column(Integer)
+    """How many are asked each time: the first in file order."""
+    budget: Mapped[float | None] = mapped_column(Double)
+    """What one run may cost, in the price list's currency; NULL: any."""
+    created_by: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    """When its first period began."""
+    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    evaluation: Mapped[Evaluation] = relationship()
+
+
+class ScheduleRun(Base):
+    """The one run of a schedule in a period, and what came of comparing it; NULL: not compared yet."""
+
+    __tablename__ = "schedule_run"
+
+    schedule_id: Mapped[int] = mapped_column(ForeignKey("schedule.id"), primary_key=True)
+    period: Mapped[int] = mapped_column(Integer, primary_key=True)
+    """From 0, each of the schedule's days."""
+    evaluation_id: Mapped[int | None] = mapped_column(ForeignKey("evaluation.id"), index=True)
+    begun_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    problem: Mapped[str | None] = mapped_column(Text)
+    """Why nothing was queued."""
+    compared_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    questions: Mapped[int | None] = mapped_column(Integer)
+    better: Mapped[int | None] = mapped_column(Integer)
+    """Questions with more right answers than in the schedule's evaluation."""
+    worse: Mapped[int | None] = mapped_column(Integer)
+    flipped: Mapped[int | None] = mapped_column(Integer)
+    """Prompts with another answer."""
+    p_value: Mapped[float | None] = mapped_column(Double)
+    level: Mapped[float | None] = mapped_column(Double)
+    """At which this run was tested."""
+    moved: Mapped[bool | None] = mapped_column(Boolean)
 
 
 class Shard(Base):
@@ -837,6 +901,22 @@ class BoardEntry(Base):
     benchmark_version: Mapped[BenchmarkVersion] = relationship()
     protocol: Mapped[Protocol] = relationship()
     variant_set: Mapped[VariantSet] = relationship()
+
+
+class BoardDeprecation(Base):
+    """A board that was deprecated, in all its versions, until that was taken back."""
+
+    __tablename__ = "board_deprecation"
+
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    board_id: Mapped[int] = mapped_column(ForeignKey("board.id"), index=True)
+    """The version that was served then."""
+    reason: Mapped[str] = mapped_column(Text)
+    successor: Mapped[str | None] = mapped_column(Text)
+    """Name of the board to use instead."""
+    deprecated_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
+    retracted_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    """When it was taken back; NULL: it holds."""
 
 
 class BoardSnapshot(Base):

@@ -16,6 +16,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
@@ -149,6 +150,8 @@ class Submission(Base):
     `model`: what `models add` would be given (name, kind, location, revision, dtype …), checked when it was asked for;
     no path on the server is ever among it. `estimate`: what the maintainer was shown when deciding.
     `finished_at`: when the last of its evaluations ended, however it ended.
+    `anonymous`: its evaluations do not carry the submitter's name. `conflict_of_interest`: as of an evaluation.
+    `embargo_until`: until when its evaluations are to be hidden, and its model, if it is new; NULL: not at all.
     """
 
     __tablename__ = "submission"
@@ -163,6 +166,9 @@ class Submission(Base):
     suite: Mapped[str] = mapped_column(Text)
     model: Mapped[Any] = mapped_column(JsonDocument)
     note: Mapped[str | None] = mapped_column(Text)
+    conflict_of_interest: Mapped[str | None] = mapped_column(Text)
+    embargo_until: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    anonymous: Mapped[bool] = mapped_column(Boolean, default=False, server_default=text("false"))
     state: Mapped[str] = mapped_column(Text, default="requested")
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, default=database_now())
     decided_by: Mapped[int | None] = mapped_column(ForeignKey("account.id"))

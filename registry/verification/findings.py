@@ -19,7 +19,10 @@ LISTED: Final = 10
 """Questions that are named of those that differ in one way; the rest is counted."""
 
 OUTSIDE: Final[dict[str, dict[str, str]]] = {
-    "evaluation": {"id": "its number here; another registry has another"},
+    "evaluation": {
+        "id": "its number here; another registry has another",
+        "conflict_of_interest": "what its submitter says of it, and no number depends on it",
+    },
     "shard": {"id": "its number here; its questions and its provenance are reached through it"},
     "engine_fingerprint": {"id": "its number here; shards reach it through it"},
     "question": {"id": "its number here; its rows reach it through it"},

@@ -36,11 +36,13 @@ COMMANDS: Final = {
     "export": "Write results as files for other programs.",
     "publish": "Write a board as a site of files, for any web server.",
     "submissions": "Review submissions.",
+    "embargoes": "Hide evaluations and models until a moment.",
     "webhooks": "Manage webhooks.",
     "provenance": "Show where an evaluation's numbers come from.",
     "verify": "Check an evaluation against its seal, or a published board.",
     "chain": "List, verify and sign the chain of seals.",
     "drift": "Show what changed between two runs of the same prompts.",
+    "schedules": "Ask models on endpoints again, to notice when one has moved.",
     "accounts": "Manage accounts, tokens and the audit trail.",
     "doctor": "Check a deployment and suggest fixes.",
     "worker": "Score queued evaluations until stopped.",
@@ -97,6 +99,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.publish import publish as command
         case "submissions":
             from shuffleboard.cli.submissions import submissions as command
+        case "embargoes":
+            from shuffleboard.cli.embargoes import embargoes as command
         case "webhooks":
             from shuffleboard.cli.webhooks import webhooks as command
         case "provenance":
@@ -107,6 +111,8 @@ def load(name: str) -> click.Command:
             from shuffleboard.cli.proof import chain as command
         case "drift":
             from shuffleboard.cli.proof import drift as command
+        case "schedules":
+            from shuffleboard.cli.schedules import schedules as command
         case "accounts":
             from shuffleboard.cli.accounts import accounts as command
         case "doctor":

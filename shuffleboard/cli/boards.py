@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from registry.boards.changelog import changelog_document
 from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
+from registry.boards.deprecation import deprecate, deprecation_document, reinstate
 from registry.boards.reading import shown_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
@@ -17,6 +18,7 @@ from registry.db import read_session, write_session
 from registry.errors import UsageError
 from registry.exchange.citations import publisher_of, snapshot_entry
 from registry.lookups import find_board, find_suite
+from registry.people.accounts import OPERATOR
 from registry.tables import Suite
 from shuffleboard.cli.common import engine_of, json_option, note, note_not_ranked, print_json, settings_of
 from shuffleboard.cli.fetch import fetch_suite_command
@@ -217,11 +219,20 @@ def show_board(name: str, as_of: str | None, as_json: bool) -> None:
     with read_session(engine_of(settings_of())) as session:
         find_board(session, name)
         snapshot = snapshot_as_of(session, name, parse_time(as_of))
-        document = shown_document(session, snapshot)
+        document = shown_document(session, snapshot) | {
+            "deprecated": deprecation_document(session, snapshot.board.name)
+        }
     if as_json:
         print_json(document)
         return
+    if document["deprecated"] is not None:
+        note(_of_deprecated(document["deprecated"]))
     print_board(document)
+
+
+def _of_deprecated(document: dict[str, Any]) -> str:
+    following = f"; use board {document['successor']} instead" if document["successor"] else ""
+    return f"deprecated since {document['at']:%Y-%m-%d}: {document['reason']}{following}"
 
 
 @boards.command("power")
@@ -322,6 +333,29 @@ def board_changelog(name: str, limit: int | None, as_json: bool) -> None:
             click.echo(f"  {event['text']}")
     if not document["changes"]:
         note("nothing happened yet: the board has no snapshot")
+
+
+@boards.command("deprecate")
+@click.argument("name")
+@click.option("--reason", required=True, help="For those who use or cite the board.")
+@click.option("--successor", default=None, help="Name of the board to use instead.")
+@json_option
+def deprecate_board(name: str, reason: str, successor: str | None, as_json: bool) -> None:
+    """Deprecate a board: it stays readable and citable, and takes no more submissions."""
+    with write_session(engine_of(settings_of())) as session:
+        row = deprecate(session, OPERATOR, name, reason, successor)
+        document = {"reason": row.reason, "successor": row.successor, "at": row.deprecated_at}
+    print_json(document) if as_json else click.echo(f"board {name} is deprecated")
+
+
+@boards.command("reinstate")
+@click.argument("name")
+@json_option
+def reinstate_board(name: str, as_json: bool) -> None:
+    """Take the deprecation of a board back."""
+    with write_session(engine_of(settings_of())) as session:
+        reinstate(session, OPERATOR, name)
+    print_json({"board": name, "deprecated": None}) if as_json else click.echo(f"board {name} is no longer deprecated")
 
 
 @boards.command("snapshots")

@@ -109,6 +109,12 @@ _ASKED = (
         metavar="METRIC",
         help=f"Ask each question only until this is decided, exactly: {' or '.join(STOPPABLE)}.",
     ),
+    click.option(
+        "--conflict-of-interest",
+        default=None,
+        metavar="TEXT",
+        help="What ties you to the model's maker, or none; shown on boards.  [default: not stated]",
+    ),
 )
 
 

@@ -1,19 +1,26 @@
 """Who sees which benchmark: the same queries on the same names, with less behind them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, text, update
+from sqlalchemy import Engine, select, text, update
 
 from registry.benchmarks import import_benchmark, read_benchmark
-from registry.db import get_engine, write_session
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.embargoes import lift_embargo, set_embargo
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.db import database_now, get_engine, write_session
+from registry.errors import QueueError
+from registry.people.accounts import OPERATOR
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema import views
 from registry.schema.audiences import AUDIENCES, CLOSED, FILTERED, OPEN, SEES, Audience, audience_engine
 from registry.settings import Settings
-from registry.tables import Base, BenchmarkVersion
+from registry.tables import Base, BenchmarkVersion, Embargo, Evaluation, ModelRevision
+from registry.tables.accounts import AuditEvent
 from tests.conftest import FilledDatabases
 from tests.fake_scorer import FakeScorer
 from tests.population import add_model, write_lines
@@ -192,3 +199,73 @@ def test_views_and_columns_say_what_they_are_in_postgresql(postgresql_database: 
             text("SELECT obj_description('shuffleboard_public.leaderboard'::regclass, 'pg_class')")
         )
         assert about == "One row per evaluation specification. For comparing models."
+
+
+def set_until(engine: Engine, seconds: float) -> None:
+    with write_session(engine) as session:
+        session.execute(update(Embargo).values(until=database_now(seconds)))
+
+
+def read_by(engine: Engine, audience: Audience, relations: Iterable[str]) -> str:
+    """All that an audience reads of relations, as text."""
+    with audience_engine(engine, audience).connect() as connection:
+        rows = [connection.execute(text(f"SELECT * FROM {name}")).mappings().all() for name in relations]
+    return json.dumps([[dict(row) for row in found] for found in rows], default=str)
+
+
+def test_what_is_under_embargo_stands_nowhere_until_its_moment_and_then_everywhere(
+    engine: Engine, tmp_path: Path
+) -> None:
+    with write_session(engine) as session:
+        add_model(session, "held-model")
+        until = session.scalars(select(database_now(86_400))).one()
+        asked = EvaluationRequest(model="held-model", benchmark="for-all", variants="cyclic", embargo_until=until)
+        number = submit(session, asked)[0].id
+        tasks = [{"benchmarks": ("for-all",)}]
+        import_suite(session, SuiteDefinition(name="core", variants=("cyclic",), tasks=tasks))
+        import_board(session, BoardDefinition(name="main", suite="core", columns=("accuracy@cyclic",)))
+    loop = WorkerLoop(engine, Settings(home=tmp_path, poll_seconds=0.05), FakeScorer(), ["cpu"])
+    loop.start()
+    loop.run(until_idle=True)
+    loop.maintain()
+    loop.stop()
+
+    relations = [*FILTERED, *views.VIEWS]
+    seal = json.loads(read_by(engine, "all", ["evaluation"]))[0][number - 1]["seal"]
+    for audience in ("public", "members"):
+        written = read_by(engine, audience, relations)
+        assert "held-model" not in written
+        assert seal not in written
+        assert f'"evaluation_id": {number},' not in written
+    assert "held-model" not in read_by(engine, "all", ["board_snapshot", "board_standing", "notice"])
+
+    set_until(engine, 0)
+    refresh_boards(engine)
+    for relation in ("leaderboard", "evaluation_metrics", "model", "board_standings", "board_snapshot"):
+        assert f'"evaluation_id": {number},' in (read := read_by(engine, "public", [relation])) or "held-model" in read
+
+
+def test_a_model_under_embargo_takes_its_evaluations_with_it(engine: Engine) -> None:
+    with write_session(engine) as session:
+        revision = session.scalars(select(ModelRevision)).one()
+        session.add(Embargo(model_revision_id=revision.id, until=database_now(86_400)))
+    for relation in ("model", "model_revision", "evaluation", "prediction", "leaderboard", "embargo"):
+        assert read_by(engine, "members", [relation]) == "[[]]", relation
+    set_until(engine, 0)
+    assert names_in(engine, "public", "leaderboard") == {"for-all"}
+
+
+@pytest.mark.one_engine
+def test_what_was_published_can_be_put_under_no_embargo(engine: Engine) -> None:
+    with write_session(engine) as session:
+        evaluation = session.scalars(select(Evaluation).limit(1)).one()
+        until = session.scalars(select(database_now(60))).one()
+        with pytest.raises(QueueError, match="evaluation 1 is sealed and was published"):
+            set_embargo(session, OPERATOR, evaluation, until)
+        added = add_model(session, "another")
+        number = set_embargo(session, OPERATOR, added, until).id
+        lift_embargo(session, OPERATOR, number)
+        with pytest.raises(QueueError, match=f"embargo {number} ended at"):
+            lift_embargo(session, OPERATOR, number)
+        acts = [(row.action, row.target) for row in session.scalars(select(AuditEvent))]
+    assert acts[-2:] == [("embargo.set", "model another@1"), ("embargo.lift", "model another@1")]

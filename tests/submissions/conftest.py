@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.rules import NO_TERMS, Terms
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import get_engine, read_session, write_session
@@ -77,11 +78,19 @@ def viewer(engine: Engine, name: str) -> Viewer:
         return viewer_of_account(session.scalars(select(Account).filter_by(name=name)).one())
 
 
-def ask(engine: Engine, settings: Settings, who: str = "submitter", suite: str = "core", **requested: Any) -> int:
+def ask(
+    engine: Engine,
+    settings: Settings,
+    who: str = "submitter",
+    suite: str = "core",
+    terms: Terms = NO_TERMS,
+    **requested: Any,
+) -> int:
     """A new submission of the model on the hub; its number."""
+    model = ModelRequest(**({"hub": HUB} | requested))
     with write_session(engine) as session:
         found, _ = request_submission(
-            session, session, viewer(engine, who), ModelRequest(**({"hub": HUB} | requested)), suite, "please", settings
+            session, session, viewer(engine, who), model, suite, "please", settings, terms=terms
         )
         return found.id
 

@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, select
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.rules import Terms
 from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import (
     MAX_OPEN,
@@ -77,6 +79,52 @@ REFUSED = [
     ({"endpoint": "local", "revision": "../m"}, "give its name there"),
     ({"endpoint": "local", "revision": "m", "dtype": "float32"}, "leave out dtype"),
 ]
+
+
+RULES = [
+    ({"accounts": ["admin"]}, {}, ForbiddenError, "rule accounts: submitter may not submit; ask a maintainer"),
+    ({"sources": ["endpoint"]}, {}, UsageError, "rule sources: the model is on the hub; submit one on an endpoint"),
+    ({"dtypes": ["bfloat16"]}, {}, UsageError, "rule dtypes: float32 is not accepted; use bfloat16"),
+    ({}, {"anonymous": True}, UsageError, "rule anonymous: submissions must carry their submitter's name"),
+    ({"statement": True}, {"conflict_of_interest": " "}, UsageError, "rule statement: a conflict of interest must be"),
+    ({"per_account": 1}, {}, QueueError, "rule per_account: 1 of 1 submissions are made"),
+    ({"per_model": 1}, {}, QueueError, "rule per_model: 1 of 1 submissions of this model are made"),
+    ({"per_day": 1}, {}, QueueError, "rule per_day: 1 of 1 submissions were made within 24 hours"),
+]
+
+
+@pytest.mark.one_engine
+@pytest.mark.parametrize(("rules", "terms", "kind", "message"), RULES)
+def test_a_boards_rules_refuse_a_submission_and_say_which_rule_and_what_to_do(
+    engine: Engine,
+    settings: Settings,
+    rules: dict[str, Any],
+    terms: dict[str, Any],
+    kind: type[Exception],
+    message: str,
+) -> None:
+    ask(engine, settings, dtype="bfloat16")  # before there are rules
+    with write_session(engine) as session:
+        board = BoardDefinition(name="ruled", suite="core", columns=("accuracy@cyclic",), submissions=rules)
+        import_board(session, board)
+    with pytest.raises(kind) as refused:
+        ask(engine, settings, terms=Terms(**terms), name="renamed")
+    assert str(refused.value).startswith(f"board ruled, {message}")
+
+
+@pytest.mark.one_engine
+def test_a_board_takes_only_the_version_of_its_suite_where_it_says_so(engine: Engine, settings: Settings) -> None:
+    tasks = [{"benchmarks": ("bench",)}]
+    with write_session(engine) as session:
+        rules = {"same_suite": True, "anonymous": True}
+        import_board(
+            session, BoardDefinition(name="ruled", suite="core", columns=("accuracy@cyclic",), submissions=rules)
+        )
+        import_suite(session, SuiteDefinition(name="core", variants=("cyclic",), tasks=tasks))
+    with pytest.raises(UsageError, match=r"rule same_suite: core@2 asks in another way; submit to core@1"):
+        ask(engine, settings)
+    number = ask(engine, settings, suite="core@1", terms=Terms(anonymous=True))
+    assert state_of(engine, number).anonymous
 
 
 @pytest.mark.parametrize(("requested", "message"), REFUSED)

@@ -8,6 +8,7 @@ from sqlalchemy import func, select
 
 from registry.api import documents
 from registry.boards.changelog import changelog_document
+from registry.boards.deprecation import deprecation_document
 from registry.boards.reading import snapshot_as_of, snapshots_of
 from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.lookups import find_suite
@@ -18,7 +19,7 @@ from registry.tables import Board, Suite
 from web.api.operations import answer, get
 from web.api.paths import BoardName, SnapshotDigest, SuiteName
 from web.api.proof import signature_document
-from web.pages.boards import shown_board, shown_snapshot, snapshot_document
+from web.pages.boards import announced, shown_board, shown_snapshot, snapshot_document
 from web.parameters import Query, TimeTo
 from web.responses import session
 
@@ -64,6 +65,7 @@ def _listed(board: Board) -> Row:
         "suite": {"name": board.suite.name, "version": board.suite.version},
         "columns": list(definition.columns),
         "url": url_for("boards.board", name=board.name),
+        "deprecated": deprecation_document(session(), board.name),
     }
 
 
@@ -79,7 +81,7 @@ class BoardQuery(Query):
 def board(board: BoardName, query: BoardQuery) -> Response:
     """A board as it stands, or as of a date, with its definition, rows and digest."""
     found = shown_board(board)
-    return answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of)))
+    return announced(answer(snapshot_document(snapshot_as_of(session(), found.name, query.as_of))), found.name)
 
 
 @get("/boards/<board>/snapshots", documents.SnapshotList, tag="boards")
@@ -114,4 +116,5 @@ def signature_of(digest: str) -> dict[str, Any] | None:
 @get("/snapshots/<digest>", documents.Board, tag="boards")
 def snapshot(digest: SnapshotDigest) -> Response:
     """A snapshot of a board."""
-    return answer(snapshot_document(shown_snapshot(digest)), unchanging=True)
+    found = shown_snapshot(digest)
+    return announced(answer(snapshot_document(found), unchanging=True), found.board.name)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from registry.db import MAX_INTEGER, MAX_ROW_ID
 from registry.people.accounts import ROLES, SCOPES
@@ -15,6 +15,7 @@ from web.parameters import Between, OneOf
 Name = Annotated[parameters.Name, Field(description="Letters, digits, '.', '_' and '-'.")]
 Reference = Annotated[str, Field(min_length=1, max_length=400, description="NAME, or NAME@VERSION.")]
 Text = Annotated[str, Field(max_length=2000)]
+Statement = Annotated[str, Field(max_length=500)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
 HubName = Annotated[str, Field(min_length=3, max_length=200, description="owner/name, as on the hub; never a path.")]
 Url = Annotated[str, Field(min_length=1, max_length=2000)]
@@ -61,6 +62,25 @@ class SubmissionBody(_Body):
     dtype: Dtype | None = None
     name: Annotated[Name | None, Field(description="In this registry; by default the last part of the hub's.")] = None
     note: Text | None = None
+    conflict_of_interest: Annotated[
+        Statement | None, Field(description="What ties you to the model's maker; none where nothing does.")
+    ] = None
+    embargo_until: Annotated[
+        AwareDatetime | None,
+        Field(description="Until when only you and maintainers see what comes of it; with a time zone."),
+    ] = None
+    anonymous: Annotated[
+        bool, Field(description="Leave the submitter's name out of the evaluations; maintainers see it.")
+    ] = False
+
+
+class DeprecationBody(_Body):
+    """Why a board is deprecated, and which board to use instead."""
+
+    model_config = _such_as(reason="Its benchmarks leaked into training data.", successor="main-2027")
+
+    reason: Text
+    successor: Name | None = None
 
 
 class ApprovalBody(_Body):
@@ -166,6 +186,9 @@ class EvaluationBody(_Body):
         Reference | None, Field(description="With precision: stop as soon as its tier on this board is known.")
     ] = None
     budget: Budget | None = None
+    conflict_of_interest: Annotated[
+        Statement | None, Field(description="What ties whoever asks to the model's maker; none where nothing does.")
+    ] = None
 
     @model_validator(mode="after")
     def _asks_one_thing(self) -> Self:

@@ -11,6 +11,7 @@ from registry.proof.provenance import compare_provenance
 from registry.proof.signing import newest_signature, signatures
 from registry.results.selectables import chain_links, rows_of
 from registry.tables import ChainSignature
+from registry.studies.schedules import schedule_documents
 from web import queries
 from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId
@@ -38,6 +39,12 @@ def drift(query: DriftQuery) -> Response:
     """What changed between two evaluations of the same prompts on the same model."""
     left, right = (queries.evaluation(session(), item) for item in (query.left, query.right))
     return answer(drift_of(left, right))
+
+
+@get("/schedules", documents.ScheduleList, tag="results")
+def schedules() -> Response:
+    """Evaluations of endpoints' models that are asked again every few days, with what each run found."""
+    return answer({"items": schedule_documents(session())})
 
 
 @get("/chain", documents.ChainPage, tag="results")

@@ -6,9 +6,11 @@ from flask import Response, request
 from pydantic import Field
 
 from registry.api import documents
+from registry.boards.rules import Terms
 from registry.boards.submissions import (
     ModelRequest,
     approve,
+    embargoed_results,
     find_submission,
     listed_submissions,
     problem_of,
@@ -28,6 +30,7 @@ from registry.notices.webhooks import (
     try_webhook,
     webhook_document,
 )
+from registry.schema.audiences import SEES
 from registry.tables.accounts import SUBMISSION_STATES, Account
 from web.api import bodies
 from web.api.operations import answer, change, get, nothing, page
@@ -40,7 +43,8 @@ from web.responses import session
 def document_of(database: Any, submission: Any) -> dict[str, Any]:
     """A submission as its viewer may read it."""
     return submission_document(database, submission) | {
-        "problem": problem_of(database, submission, whole=viewer().may("maintain"))
+        "problem": problem_of(database, submission, whole=viewer().may("maintain")),
+        "embargoed": embargoed_results(database, submission, SEES[viewer().audience]),
     }
 
 
@@ -88,6 +92,7 @@ def request_evaluation(body: bodies.SubmissionBody) -> Response:
             body.suite,
             body.note,
             settings_of(),
+            terms=Terms(body.anonymous, body.conflict_of_interest, body.embargo_until),
             address=request.remote_addr,
         )
         document = document_of(database, submission)

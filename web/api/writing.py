@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from registry.api import documents
 from registry.benchmarks import import_benchmark, read_benchmark, set_visibility
 from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.deprecation import deprecate, deprecation_document, reinstate
 from registry.boards.store import import_board, import_suite, plan_of
 from registry.boards.submissions import check_hub_name
 from registry.db import MAX_INTEGER, write_session
@@ -27,7 +28,7 @@ from registry.revisions.store import RevisionRequest, add_revision
 from registry.tables import VISIBILITIES, BenchmarkVersion, ModelRevision
 from web.api import bodies
 from web.api.operations import answer, change, get
-from web.api.paths import BenchmarkName, EvaluationId
+from web.api.paths import BenchmarkName, BoardName, EvaluationId
 from web.api.uploads import Upload
 from web.clustered import clustered
 from web.identity import engine, viewer
@@ -464,3 +465,35 @@ def load_board(body: BoardDefinition) -> Response:
 
     refresh_boards(engine())
     return answer(document, status=201 if new else 200)
+
+
+@change(
+    "POST",
+    "/boards/<board>/deprecate",
+    documents.DeprecatedBoard,
+    tag="boards",
+    scope="maintain",
+    statuses={200: "Deprecated."},
+    conflicts=True,
+)
+def deprecate_board(board: BoardName, body: bodies.DeprecationBody) -> Response:
+    """Deprecates a board: it stays readable and citable, and takes no more submissions."""
+    with write_session(engine()) as database:
+        deprecate(database, viewer(), board, body.reason, body.successor, address=request.remote_addr)
+        return answer({"board": board, "deprecated": deprecation_document(database, board)})
+
+
+@change(
+    "POST",
+    "/boards/<board>/reinstate",
+    documents.DeprecatedBoard,
+    tag="boards",
+    scope="maintain",
+    statuses={200: "No longer deprecated."},
+    conflicts=True,
+)
+def reinstate_board(board: BoardName) -> Response:
+    """Takes the deprecation of a board back."""
+    with write_session(engine()) as database:
+        reinstate(database, viewer(), board, address=request.remote_addr)
+    return answer({"board": board, "deprecated": None})

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from flask import Blueprint, render_template, request, url_for
+from flask import Blueprint, Response, make_response, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from registry.boards.changelog import changelog
+from registry.boards.deprecation import deprecated, deprecation_document
 from registry.boards.history import Moment, courses, moments
 from registry.boards.reading import board_rows, find_snapshot, shown_document, snapshot_as_of
 from registry.boards.store import board_definition, current_boards
@@ -52,6 +53,7 @@ def snapshot_document(snapshot: BoardSnapshot) -> Row:
     key = f"{viewer().audience}:{snapshot.digest}:{snapshot.id}:{snapshot.as_of}"
     return {
         **_shown.get(key, lambda: shown_document(session(), snapshot)),
+        "deprecated": deprecation_document(session(), snapshot.board.name),
         "permalink": url_for("boards.snapshot", digest=snapshot.digest),
         "sql": snapshot_sql(snapshot),
     }
@@ -89,12 +91,23 @@ def in_progress(database: Session, board: Board) -> list[Row]:
     return queries.evaluations(database, states=UNFINISHED, conditions=[matching], limit=WAITING)[0]
 
 
+def announced(response: Response, name: str) -> Response:
+    """The response with the headers that tell programs of a deprecated board (RFC 9745, RFC 5829)."""
+    found = deprecated(session(), name)
+    if found is not None:
+        response.headers["Deprecation"] = f"@{int(found.at.timestamp())}"
+        if found.successor is not None:
+            address = url_for("boards.board", name=found.successor)
+            response.headers.add("Link", f'<{address}>; rel="successor-version"')
+    return response
+
+
 def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sorting = _sorted(document["rows"], document)
     sort = sorting.sort
     known = moments(session(), snapshot.board.name)
-    return render_template(
+    body = render_template(
         "board.html",
         document=document,
         rows=rows,
@@ -116,6 +129,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         unranked=_unranked(document, sort),
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
     )
+    return announced(make_response(body), snapshot.board.name)
 
 
 def _listed(known: list[Moment]) -> list[Row]:
@@ -289,7 +303,8 @@ def boards() -> ResponseReturnValue:
     items = [(board, board_definition(board)) for board in current_boards(session())]
     newest = select(BoardSnapshot.board_id, func.max(BoardSnapshot.as_of)).group_by(BoardSnapshot.board_id)
     as_of = {row[0]: row[1] for row in session().execute(newest)}
-    return render_template("boards.html", boards=items, as_of=as_of)
+    ended = {board.name: deprecation_document(session(), board.name) for board, _ in items}
+    return render_template("boards.html", boards=items, as_of=as_of, deprecated=ended)
 
 
 @blueprint.get("/boards/<name>")

@@ -11,10 +11,12 @@ from sqlalchemy import or_, select
 
 from registry.boards.changelog import changelog
 from registry.boards.store import board_definition
+from registry.boards.deprecation import DEPRECATED, REINSTATED
 from registry.db import read_session
 from registry.proof.signing import signatures
 from registry.results.selectables import Row
-from registry.tables import Evaluation
+from registry.studies.schedules import MOVED
+from registry.tables import Board, BoardDeprecation, Evaluation
 from registry.tables.accounts import Notice, Submission
 from web import addresses, queries
 from web.identity import engine, viewer
@@ -31,7 +33,9 @@ _OF_EVALUATIONS: Final = {
     "evaluation.complete": "is complete",
     "evaluation.failed": "has failed",
     "evaluation.withdrawn": "no longer counts",
+    MOVED: "no longer answers as it did",
 }
+_OF_BOARDS: Final = {DEPRECATED: "was deprecated", REINSTATED: "is no longer deprecated"}
 
 
 @blueprint.get("/feed.atom")
@@ -41,7 +45,7 @@ def feed() -> ResponseReturnValue:
     Maintainers see all submissions. Programs that read more than public data send a token.
     """
     read(Query, request.args)
-    entries = [*_evaluations(), *_submissions(), *_signatures()]
+    entries = [*_evaluations(), *_boards(), *_submissions(), *_signatures()]
     entries.sort(key=lambda entry: (entry["at"], entry["number"]), reverse=True)
     return _answer(entries[:ENTRIES], "Shuffleboard", "feed", url_for("feed.feed"), url_for("pages.leaderboard"))
 
@@ -99,6 +103,20 @@ def _evaluations() -> list[Row]:
         for notice in notices
         if (row := by_id.get(notice.evaluation_id)) is not None
     ]
+
+
+def _boards() -> list[Row]:
+    """The newest notices of boards that the session sees."""
+    query = select(BoardDeprecation, Board.name).join(Board).order_by(BoardDeprecation.id.desc()).limit(ENTRIES)
+    seen = {str(row.BoardDeprecation.id): row for row in session().execute(query)}
+    notices = session().scalars(select(Notice).where(Notice.kind.in_(_OF_BOARDS), Notice.key.in_(seen)))
+    entries = []
+    for notice in notices:
+        name, why = seen[notice.key].name, seen[notice.key].BoardDeprecation.reason
+        summary = why if notice.kind == DEPRECATED else "Submissions are taken again."
+        address = url_for("boards.board", name=name)
+        entries.append(_entry(notice, f"Board {name} {_OF_BOARDS[notice.kind]}", summary, address))
+    return entries
 
 
 def _submissions() -> list[Row]:

@@ -6,11 +6,14 @@ from flask import Blueprint, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 
-from registry.boards.store import current_boards, suite_definition
+from registry.boards.deprecation import deprecated
+from registry.boards.rules import Terms, boards_of, rules_document
+from registry.boards.store import board_definition, current_boards, suite_definition
 from registry.boards.submissions import (
     MAX_NOTE,
     ModelRequest,
     approve,
+    embargoed_results,
     find_submission,
     listed_submissions,
     problem_of,
@@ -22,7 +25,8 @@ from registry.boards.submissions import (
     withdraw,
 )
 from registry.db import MAX_INTEGER, read_session, write_session
-from registry.errors import NotFoundError, QueueError, UsageError
+from registry.errors import ForbiddenError, NotFoundError, QueueError, UsageError
+from registry.metrics import METRICS
 from registry.names import split_reference
 from registry.notices import KINDS
 from registry.notices.webhooks import (
@@ -36,6 +40,7 @@ from registry.notices.webhooks import (
 from registry.results.selectables import Row
 from registry.revisions.endpoints import load_endpoints
 from registry.revisions.store import DTYPES
+from registry.schema.audiences import SEES
 from registry.tables import QUEUES, Evaluation, Suite
 from registry.tables.accounts import SUBMISSION_STATES, Account
 from web import parameters, queries
@@ -46,7 +51,18 @@ from web.responses import session
 blueprint = Blueprint("submitting", __name__)
 
 PER_PAGE: Final = 50
-FIELDS: Final = ("hub", "endpoint", "revision", "dtype", "name", "suite", "note")
+FIELDS: Final = (
+    "hub",
+    "endpoint",
+    "revision",
+    "dtype",
+    "name",
+    "suite",
+    "note",
+    "anonymous",
+    "conflict_of_interest",
+    "embargo_until",
+)
 
 
 # Asking
@@ -101,7 +117,20 @@ def _suites() -> list[Row]:
             }
             for task in definition.tasks
         ]
-        found.append({"name": row.name, "version": row.version, "title": definition.title, "tasks": tasks})
+        rules = {
+            board.name: rules_document(board_definition(board).submissions)
+            for board in boards_of(session(), row)
+            if deprecated(session(), board.name) is None
+        }
+        found.append(
+            {
+                "name": row.name,
+                "version": row.version,
+                "title": definition.title,
+                "tasks": tasks,
+                "rules": {name: document for name, document in rules.items() if document is not None},
+            }
+        )
     return found
 
 
@@ -123,11 +152,18 @@ def ask() -> ResponseReturnValue:
                 given["suite"],
                 given["note"],
                 settings_of(),
+                terms=Terms(
+                    given["anonymous"] == "yes",
+                    given["conflict_of_interest"] or None,
+                    parameters.time(request.form, "embargo_until", end=True),
+                ),
                 address=request.remote_addr,
             )
             number = submission.id
     except (UsageError, NotFoundError) as error:
         return _form(given, str(error), 400)
+    except ForbiddenError as error:
+        return _form(given, str(error), 403)
     except QueueError as error:
         return _form(given, str(error), 409)
     return redirect(url_for("submitting.submission", submission_id=number), 303)
@@ -175,6 +211,7 @@ def submission(submission_id: str) -> ResponseReturnValue:
         row = find_submission(database, viewer(), number)
         document = submission_document(database, row)
         problem = problem_of(database, row, whole=maintains)
+        embargoed = embargoed_results(database, row, SEES[viewer().audience])
         own = row.account_id == viewer().account_id
         if row.state == "requested":
             # A submitter is told of the benchmarks that they may see.
@@ -190,6 +227,8 @@ def submission(submission_id: str) -> ResponseReturnValue:
         "submission.html",
         row=document,
         problem=problem,
+        embargoed=embargoed,
+        METRICS=METRICS,
         own=own,
         maintains=maintains,
         estimate=estimate,

@@ -20,7 +20,7 @@ from registry.digests import sha256_file
 from registry.errors import SealError, UsageError
 from registry.exchange.crates import layout
 from registry.files.storage import writing
-from registry.lookups import find_evaluation
+from registry.lookups import find_evaluation, is_published
 from registry.proof.manifest import compute_seal
 from registry.proof.provenance import link_document
 from registry.proof.signing import covering, signed_chain
@@ -71,6 +71,8 @@ def export_crate(session: Session, evaluation_id: int, out: Path, audience: Audi
             "an "
             "--audience that may see it"
         )
+    if audience != "all" and not is_published(session, evaluation_id):
+        raise UsageError(f"evaluation {evaluation_id} is under embargo; wait for its end, or give --audience all")
     if compute_seal(session, evaluation) != evaluation.seal:
         raise SealError(f"evaluation {evaluation_id} does not match its seal; see: shuffleboard verify {evaluation_id}")
     readable(session, [evaluation_id])

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from registry.db import database_now
 from registry.errors import NotFoundError
-from registry.lookups import find_evaluation, find_revision, find_version
+from registry.lookups import find_evaluation, find_revision, find_version, published
 from registry.names import split_reference
 from registry.schema.audiences import AUDIENCES, SEES, Audience
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision
@@ -71,6 +71,8 @@ def select_rows(session: Session, request: ExportRequest, schema_revision: str) 
         _require_visible(f"evaluation {evaluation_id}", [version], request.audience)
     versions = select(BenchmarkVersion.id).where(BenchmarkVersion.visibility.in_(seen))
     query = select(Evaluation.id, Evaluation.benchmark_version_id)
+    if request.audience != "all":
+        query = query.where(published(session))
     if request.benchmarks:
         named = [version for name in request.benchmarks for version in _versions(session, name, request.audience)]
         versions = versions.where(BenchmarkVersion.id.in_(named))

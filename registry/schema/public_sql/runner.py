@@ -164,7 +164,8 @@ def _question(settings: Settings, audience: Audience, sql: str) -> Question:
         question["barriers"] = _sqlite_views(audience, " LIMIT -1 OFFSET 0")
         seen = ", ".join(f"'{visibility}'" for visibility in SEES[audience])
         question["unseen"] = (
-            f"SELECT EXISTS (SELECT 1 FROM {{base}}.benchmark_version WHERE visibility NOT IN ({seen}))"  # noqa: S608
+            f"SELECT EXISTS (SELECT 1 FROM {{base}}.benchmark_version WHERE visibility NOT IN ({seen})) "  # noqa: S608
+            "OR EXISTS (SELECT 1 FROM {base}.embargo)"
         )
     return question
 

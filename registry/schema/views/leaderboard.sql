@@ -5,6 +5,7 @@
 -- results were copied from an evaluation that was withdrawn since.
 -- sampled_for: values are estimates from a sample of the questions, for this metric; questions says how many were asked.
 -- stopped_for: each question was asked only until this metric was decided; what else it decides is exact, the rest NULL.
+-- conflict_of_interest: as its submitter stated it, 'none' for none; NULL: not stated.
 -- Metrics are NULL until the evaluation is sealed: incomplete is never ranked. scored/questions says how far it is.
 with metrics as (
     select
@@ -57,7 +58,8 @@ select
     evaluation.orders_only,
     evaluation.chance{{ added_metrics }},
     evaluation.sampled_for,
-    evaluation.stopped_for
+    evaluation.stopped_for,
+    evaluation.conflict_of_interest
 from evaluation
 inner join model_revision on model_revision.id = evaluation.model_revision_id
 inner join model on model.id = model_revision.model_id

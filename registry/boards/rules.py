@@ -1,0 +1,196 @@
+"""Rules that a board sets for submissions: its own words, and what the registry enforces.
+
+A submission names a suite, and its evaluations count on every board on it, so it has to meet the rules of all of these.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from registry.boards.definition import SubmissionRules
+from registry.boards.deprecation import Deprecated, deprecated
+from registry.boards.store import board_definition, current_boards
+from registry.db import database_now, one_at_a_time
+from registry.errors import ForbiddenError, QueueError, ShuffleboardError, UsageError
+from registry.lookups import find_board
+from registry.people.accounts import Viewer
+from registry.tables import Board, Suite
+from registry.tables.accounts import Submission
+
+DAY_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a submitter says beside the model.
+
+    anonymous: the submitter's name is shown to maintainers alone. conflict_of_interest: what ties the submitter to the
+    model's maker; "none" where nothing does, None where nothing is stated. embargo_until: until when only
+    the submitter and maintainers are to see what comes of it.
+    """
+
+    anonymous: bool = False
+    conflict_of_interest: str | None = None
+    embargo_until: datetime | None = None
+
+
+NO_TERMS: Final = Terms()
+
+
+def boards_of(session: Session, suite: Suite) -> list[Board]:
+    """The newest version of every board on any version of a suite, by name."""
+    return [board for board in current_boards(session) if board.suite.name == suite.name]
+
+
+def check_rules(
+    session: Session, seen: Session, viewer: Viewer, suite: Suite, model: dict[str, Any], terms: Terms
+) -> None:
+    """Raises a ShuffleboardError that names board, rule, value and remedy where a submission breaks a rule.
+
+    model: as it is stored. seen: a session that sees what the viewer may see; other boards are enforced, not named.
+    Submissions to one suite take turns until the transaction ends, so that two cannot both be the last allowed.
+    """
+    one_at_a_time(session, f"submissions to {suite.name}")
+    named = {board.name for board in current_boards(seen)}
+    boards = boards_of(session, suite)
+    ended = {board.name: found for board in boards if (found := deprecated(session, board.name)) is not None}
+    if boards and len(ended) == len(boards):
+        raise UsageError(_of_deprecated(seen, named, ended, suite))
+    for board in boards:
+        if board.name in ended:
+            continue
+        rules = board_definition(board).submissions
+        if rules is not None:
+            whose = f"board {board.name}" if board.name in named else "a board on this suite"
+            _check(session, viewer, rules, f"{board.suite.name}@{board.suite.version}", suite, model, terms, whose)
+
+
+def _of_deprecated(seen: Session, named: set[str], ended: Mapping[str, Deprecated], suite: Suite) -> str:
+    told = [deprecated(seen, name) for name in ended if name in named]
+    following = next((found.successor for found in told if found is not None and found.successor is not None), None)
+    names = ", ".join(sorted(named & ended.keys()))
+    of = f"board {names} is deprecated" if names else f"the boards on suite {suite.name} are deprecated"
+    if following is None:
+        return f"{of}; choose a suite with another board"
+    successor = find_board(seen, following)
+    return f"{of}; submit to {successor.suite.name}, the suite of its successor {following}"
+
+
+def _check(
+    session: Session,
+    viewer: Viewer,
+    rules: SubmissionRules,
+    standing_on: str,
+    suite: Suite,
+    model: dict[str, Any],
+    terms: Terms,
+    whose: str,
+) -> None:
+    def refused(rule: str, message: str, kind: type[ShuffleboardError] = UsageError) -> ShuffleboardError:
+        return kind(f"{whose}, rule {rule}: {message}")
+
+    if rules.accounts and viewer.name not in rules.accounts:
+        raise refused("accounts", f"{viewer.name} may not submit; ask a maintainer to be added", ForbiddenError)
+    if rules.same_suite and f"{suite.name}@{suite.version}" != standing_on:
+        raise refused("same_suite", f"{suite.name}@{suite.version} asks in another way; submit to {standing_on}")
+    source = "endpoint" if model["kind"] == "openai" else "hub"
+    if rules.sources and source not in rules.sources:
+        raise refused("sources", f"the model is on {_on(source)}; submit one on {' or '.join(map(_on, rules.sources))}")
+    if rules.dtypes and model["dtype"] is not None and model["dtype"] not in rules.dtypes:
+        raise refused("dtypes", f"{model['dtype']} is not accepted; use {' or '.join(rules.dtypes)}")
+    if terms.anonymous and not rules.anonymous:
+        raise refused("anonymous", "submissions must carry their submitter's name; submit without being anonymous")
+    if rules.statement and not (terms.conflict_of_interest or "").strip():
+        raise refused("statement", "a conflict of interest must be stated; say what it is, or none")
+    if terms.embargo_until is not None and rules.embargo_days is not None:
+        most = session.scalars(select(database_now(rules.embargo_days * DAY_SECONDS))).one()
+        if terms.embargo_until > most:
+            raise refused("embargo_days", f"an embargo may last until {most:%Y-%m-%d %H:%M} UTC; give an earlier end")
+    if rules.per_account is None and rules.per_day is None and rules.per_model is None:
+        return
+    _check_counts(session, viewer, rules, suite, model, refused)
+
+
+def _check_counts(
+    session: Session, viewer: Viewer, rules: SubmissionRules, suite: Suite, model: dict[str, Any], refused: Any
+) -> None:
+    """Rejected and withdrawn submissions do not count, but within a day each does."""
+    query = select(Submission).where(Submission.suite.startswith(f"{suite.name}@", autoescape=True))
+    made = session.scalars(query).all()
+    counted = [item for item in made if item.state in ("requested", "approved")]
+    own = sum(item.account_id == viewer.account_id for item in counted)
+    if rules.per_account is not None and own >= rules.per_account:
+        remedy = "withdraw a pending one, or ask a maintainer"
+        raise refused("per_account", f"{own} of {rules.per_account} submissions are made; {remedy}", QueueError)
+    alike = sum(_identity(item.model) == _identity(model) for item in counted)
+    if rules.per_model is not None and alike >= rules.per_model:
+        again = "see its earlier submission, or submit another model"
+        raise refused(
+            "per_model", f"{alike} of {rules.per_model} submissions of this model are made; {again}", QueueError
+        )
+    since: datetime | None = session.scalar(select(database_now(-DAY_SECONDS)))
+    assert since is not None
+    recent = sorted(
+        item.created_at for item in made if item.account_id == viewer.account_id and item.created_at > since
+    )
+    if rules.per_day is not None and len(recent) >= rules.per_day:
+        free = recent[-rules.per_day]
+        raise refused(
+            "per_day",
+            f"{len(recent)} of {rules.per_day} submissions were made within 24 hours; submit again when the one of "
+            f"{free:%Y-%m-%d %H:%M} UTC is a day old",
+            QueueError,
+        )
+
+
+def _identity(model: dict[str, Any]) -> tuple[Any, ...]:
+    """What a submitted model is, whatever it is called here."""
+    if model["kind"] == "openai":
+        return (model["kind"], model["endpoint"], model["revision"])
+    return (model["kind"], model["location"])
+
+
+def _on(source: str) -> str:
+    return "an endpoint" if source == "endpoint" else "the hub"
+
+
+def rules_document(rules: SubmissionRules | None) -> dict[str, Any] | None:
+    """A board's rules as they are reported, with the sentences that say them."""
+    return None if rules is None else rules.model_dump(mode="json") | {"sentences": rule_sentences(rules)}
+
+
+def rule_sentences(rules: SubmissionRules) -> list[str]:
+    """The enforced rules as sentences, for pages and the command line."""
+    found = []
+    if rules.accounts:
+        found.append(f"Only these accounts may submit: {', '.join(rules.accounts)}.")
+    if rules.per_account is not None:
+        found.append(f"An account may make {_submissions(rules.per_account)}.")
+    if rules.per_model is not None:
+        found.append(f"A model may be submitted {_times(rules.per_model)}.")
+    if rules.per_day is not None:
+        found.append(f"An account may make {_submissions(rules.per_day)} within 24 hours.")
+    if rules.sources:
+        found.append(f"The model must be on {' or '.join(map(_on, rules.sources))}.")
+    if rules.dtypes:
+        found.append(f"A model on the hub must be scored in {' or '.join(rules.dtypes)}.")
+    if rules.same_suite:
+        found.append("Only the version of the suite that the board stands on is accepted.")
+    if rules.embargo_days is not None:
+        found.append(f"An embargo may last {rules.embargo_days} days." if rules.embargo_days else "No embargoes.")
+    if rules.statement:
+        found.append("Submitters must state their conflicts of interest, or that there are none.")
+    found.append("Submissions may be anonymous." if rules.anonymous else "The submitter's name is shown.")
+    return found
+
+
+def _submissions(number: int) -> str:
+    return "1 submission" if number == 1 else f"{number} submissions"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
