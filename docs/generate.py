@@ -71,7 +71,15 @@ Setting both a variable and its file is an error.
 SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "Where things are": (
         "Without them, everything is in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
-        ("home", "database_url", "database_wait_seconds", "broker_url", "log_level", "harness_python"),
+        (
+            "home",
+            "database_url",
+            "direct_database_url",
+            "database_wait_seconds",
+            "broker_url",
+            "log_level",
+            "harness_python",
+        ),
     ),
     "Imports": (
         "Small files that ask for much memory are refused: [bounded imports](operations.md#imports-are-bounded).",

@@ -34,6 +34,13 @@ class Settings(BaseSettings):
             "postgresql://user:password@host/name or sqlite:////path/file.db; empty: SQLite in the data directory."
         ),
     )
+    direct_database_url: str = Field(
+        default="",
+        description=(
+            "postgresql:// URL of the same database past a connection pooler, for `db backup` and `db restore`; empty: "
+            "the database URL."
+        ),
+    )
     database_wait_seconds: float = Field(
         default=60.0,
         ge=0,
@@ -195,11 +202,18 @@ class Settings(BaseSettings):
 
     def resolved_database_url(self) -> str:
         """The database URL in force; PostgreSQL URLs are given the psycopg 3 driver."""
-        url = self.database_url or f"sqlite:///{self.home.expanduser().resolve() / 'shuffleboard.db'}"
-        for prefix in ("postgresql://", "postgres://"):
-            if url.startswith(prefix):
-                return "postgresql+psycopg://" + url.removeprefix(prefix)
-        return url
+        return _with_driver(self.database_url or f"sqlite:///{self.home.expanduser().resolve() / 'shuffleboard.db'}")
+
+    def resolved_direct_url(self) -> str:
+        """The URL for what may not go through a pooler: PostgreSQL's own client programs."""
+        return _with_driver(self.direct_database_url) or self.resolved_database_url()
+
+
+def _with_driver(url: str) -> str:
+    for prefix in ("postgresql://", "postgres://"):
+        if url.startswith(prefix):
+            return "postgresql+psycopg://" + url.removeprefix(prefix)
+    return url
 
 
 def get_settings() -> Settings:
