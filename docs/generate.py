@@ -75,6 +75,8 @@ SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
             "home",
             "database_url",
             "direct_database_url",
+            "replica_url",
+            "replica_lag_seconds",
             "database_wait_seconds",
             "broker_url",
             "log_level",

@@ -41,6 +41,18 @@ class Settings(BaseSettings):
             "the database URL."
         ),
     )
+    replica_url: str = Field(
+        default="",
+        description=(
+            "postgresql:// URL of a streaming replica of the database, from which the website reads pages and queries; "
+            "empty: none."
+        ),
+    )
+    replica_lag_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="How far behind the replica may be; beyond it, the website reads from the database itself.",
+    )
     database_wait_seconds: float = Field(
         default=60.0,
         ge=0,
@@ -207,6 +219,26 @@ class Settings(BaseSettings):
     def resolved_direct_url(self) -> str:
         """The URL for what may not go through a pooler: PostgreSQL's own client programs."""
         return _with_driver(self.direct_database_url) or self.resolved_database_url()
+
+    def resolved_replica_url(self) -> str:
+        """The replica's URL, with little time to connect unless it says otherwise; empty: there is none.
+
+        Raises UsageError for one that is not of PostgreSQL.
+        """
+        if not self.replica_url:
+            return ""
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
+        try:
+            url = make_url(_with_driver(self.replica_url))
+        except ArgumentError:
+            url = None
+        if url is None or url.get_backend_name() != "postgresql":
+            raise UsageError("SHUFFLEBOARD_REPLICA_URL is not a postgresql:// URL; correct or unset the variable")
+        if "connect_timeout" not in url.query:
+            url = url.update_query_dict({"connect_timeout": "2"})
+        return url.render_as_string(hide_password=False)
 
 
 def _with_driver(url: str) -> str:

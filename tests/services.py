@@ -580,6 +580,32 @@ class PostgresServer(_Server):
         return lines[:1] == [str(self.pid)] and lines[-1] == "ready"
 
 
+class StandbyServer(PostgresServer):
+    """A standby of another PostgreSQL of the tests' own, by streaming replication."""
+
+    name = "Standby"
+
+    def __init__(self, primary: PostgresServer) -> None:
+        super().__init__()
+        self.primary = primary
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and neither stopped nor killed."""
+        return self._process is not None
+
+    def _prepare(self, folder: Path) -> None:
+        user = self._user()
+        if user is not None:
+            shutil.chown(folder, user, pwd.getpwnam(user).pw_gid)
+        where = ["-h", "127.0.0.1", "-p", str(self.primary.port), "-U", "postgres"]
+        options = ["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]
+        copy: Command = [self.programs / "pg_basebackup", "-D", folder / "cluster", *where, *options]
+        outcome = _output(copy, cwd=folder, env=_plain_environment(), **_as_user(user))
+        if outcome.returncode != 0:
+            raise ServiceError(f"pg_basebackup failed in {folder}: {outcome.stdout[-2000:]}")
+
+
 class PoolerServer(_Server):
     """PgBouncer in transaction mode, in front of a PostgreSQL of the tests' own.
 
