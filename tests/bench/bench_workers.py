@@ -24,12 +24,13 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from registry.db import get_engine, make_engine, write_session
@@ -134,8 +135,9 @@ def _run(loop: Timed, until: float) -> None:
     # They do not begin all at once: no host is started so.
     time.sleep(random.uniform(0.0, 1.0))
     while time.monotonic() < until:
-        if not loop.work_once():
-            raise SystemExit("the queue is empty: nothing more is measured; give fewer --seconds")
+        with suppress(DBAPIError):  # a worker waits, and tries again
+            if not loop.work_once():
+                raise SystemExit("the queue is empty: nothing more is measured; give more --shards")
 
 
 def fill(engine: Engine, folder: Path, shards: int, *, queued: int = 0, done: int = 0) -> None:
