@@ -82,7 +82,17 @@ Setting both a variable and its file is an error.
 SETTING_GROUPS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "Where things are": (
         "Without them, everything is in one SQLite file. More: [operations](operations.md#postgresql-and-redis).",
-        ("home", "database_url", "database_wait_seconds", "broker_url", "log_level", "harness_python"),
+        (
+            "home",
+            "database_url",
+            "direct_database_url",
+            "replica_url",
+            "replica_lag_seconds",
+            "database_wait_seconds",
+            "broker_url",
+            "log_level",
+            "harness_python",
+        ),
     ),
     "Archives": (
         "Where [archived predictions](how-to/archive-predictions.md) are.",

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     ARRAY,
+    URL,
     BigInteger,
     ColumnElement,
     Connection,
@@ -37,6 +38,7 @@ from sqlalchemy import (
     func,
     make_url,
     select,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
@@ -224,11 +226,7 @@ def make_engine(url: str, *, search_path: str = "public") -> Engine:
         if parsed.get_backend_name() == "sqlite":
             return _make_sqlite_engine(url, parsed.database)
         if parsed.get_backend_name() == "postgresql":
-            engine = create_engine(
-                parsed, pool_pre_ping=True, hide_parameters=True, connect_args=_to_postgresql(search_path)
-            )
-            event.listen(engine, "handle_error", _forget_values)
-            return engine
+            return _make_postgresql_engine(parsed, search_path)
     except (ArgumentError, NoSuchModuleError, ValueError):
         pass
     raise UsageError(
@@ -236,10 +234,33 @@ def make_engine(url: str, *, search_path: str = "public") -> Engine:
     )
 
 
-def _to_postgresql(search_path: str) -> dict[str, Any]:
-    # Said at connecting, since a setting made in a transaction that is rolled back is gone.
-    settings = {} if search_path == "public" else {"options": f"-csearch_path={search_path}"}
-    return {"connect_timeout": 10, **settings}
+def _make_postgresql_engine(url: URL, search_path: str) -> Engine:
+    """An engine that also works behind a pooler, which lends a connection of the server for one transaction at a time.
+
+    What a transaction needs is said in that transaction; nothing may be left in the connection or expected there.
+    """
+    engine = create_engine(
+        url,
+        pool_pre_ping=True,
+        hide_parameters=True,
+        # Prepared statements stay behind; without them, pages take as long (docs/performance.md).
+        connect_args={"prepare_threshold": None} | ({} if "connect_timeout" in url.query else {"connect_timeout": 10}),
+    )
+    event.listen(engine, "handle_error", _forget_values)
+    if search_path != "public":
+
+        @event.listens_for(engine, "begin")
+        def _narrow(connection: Connection) -> None:
+            connection.exec_driver_sql(f"SET LOCAL search_path = {search_path}")
+
+    return engine
+
+
+def is_pooled(engine: Engine) -> bool:
+    """Whether a pooler stands before PostgreSQL: it names another backend than the one that answers."""
+    with engine.connect() as connection:
+        driver: Any = connection.connection.driver_connection
+        return bool(driver.info.backend_pid != connection.scalar(text("SELECT pg_backend_pid()")))
 
 
 def _forget_values(context: ExceptionContext) -> None:

@@ -34,6 +34,25 @@ class Settings(BaseSettings):
             "postgresql://user:password@host/name or sqlite:////path/file.db; empty: SQLite in the data directory."
         ),
     )
+    direct_database_url: str = Field(
+        default="",
+        description=(
+            "postgresql:// URL of the same database past a connection pooler, for `db backup` and `db restore`; empty: "
+            "the database URL."
+        ),
+    )
+    replica_url: str = Field(
+        default="",
+        description=(
+            "postgresql:// URL of a streaming replica of the database, from which the website reads pages and queries; "
+            "empty: none."
+        ),
+    )
+    replica_lag_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="How far behind the replica may be; beyond it, the website reads from the database itself.",
+    )
     database_wait_seconds: float = Field(
         default=60.0,
         ge=0,
@@ -254,11 +273,38 @@ class Settings(BaseSettings):
 
     def resolved_database_url(self) -> str:
         """The database URL in force; PostgreSQL URLs are given the psycopg 3 driver."""
-        url = self.database_url or f"sqlite:///{self.home.expanduser().resolve() / 'shuffleboard.db'}"
-        for prefix in ("postgresql://", "postgres://"):
-            if url.startswith(prefix):
-                return "postgresql+psycopg://" + url.removeprefix(prefix)
-        return url
+        return _with_driver(self.database_url or f"sqlite:///{self.home.expanduser().resolve() / 'shuffleboard.db'}")
+
+    def resolved_direct_url(self) -> str:
+        """The URL for what may not go through a pooler: PostgreSQL's own client programs."""
+        return _with_driver(self.direct_database_url) or self.resolved_database_url()
+
+    def resolved_replica_url(self) -> str:
+        """The replica's URL, with little time to connect unless it says otherwise; empty: there is none.
+
+        Raises UsageError for one that is not of PostgreSQL.
+        """
+        if not self.replica_url:
+            return ""
+        from sqlalchemy import make_url
+        from sqlalchemy.exc import ArgumentError
+
+        try:
+            url = make_url(_with_driver(self.replica_url))
+        except ArgumentError:
+            url = None
+        if url is None or url.get_backend_name() != "postgresql":
+            raise UsageError("SHUFFLEBOARD_REPLICA_URL is not a postgresql:// URL; correct or unset the variable")
+        if "connect_timeout" not in url.query:
+            url = url.update_query_dict({"connect_timeout": "2"})
+        return url.render_as_string(hide_password=False)
+
+
+def _with_driver(url: str) -> str:
+    for prefix in ("postgresql://", "postgres://"):
+        if url.startswith(prefix):
+            return "postgresql+psycopg://" + url.removeprefix(prefix)
+    return url
 
 
 def get_settings() -> Settings:

@@ -85,14 +85,14 @@ def _apt_install(*packages: str) -> str | None:
 def _unpacked() -> Path | str:
     """Programs of Debian packages, unpacked into the virtual environment: that needs no root.
 
-    The folder with Chromium, curl, PostgreSQL's, Redis and sqlite3; a text when they cannot be had. A program is a
+    The folder with Chromium, curl, PgBouncer, PostgreSQL's, Redis and sqlite3; a text when they cannot be had. A program is a
     script that starts the unpacked one with the libraries and fonts beside it.
     """
     if shutil.which("apt-get") is None:
         return "apt-get: not on this system"
     place = Path(sys.prefix) / "debian"
     programs = place / "bin"
-    if programs.exists():
+    if (programs / "pgbouncer").exists():  # the newest of what is wanted: whoever unpacked before lacks it
         return programs
     shutil.rmtree(place, ignore_errors=True)
     for folder in ("lists/partial", "cache/archives/partial"):
@@ -103,7 +103,7 @@ def _unpacked() -> Path | str:
     # The shell has no windows, and needs none of the desktop that Chromium itself looks for.
     browser = "chromium-headless-shell"
     libraries_alone = ["fonts-dejavu-core", "libatomic1", "libgomp1"]
-    wanted = [browser, *libraries_alone, "curl", "postgresql", "redis-server", "sqlite3"]
+    wanted = [browser, *libraries_alone, "curl", "pgbouncer", "postgresql", "redis-server", "sqlite3"]
     fetch = ["--no-install-recommends", "--download-only", "install", *wanted]
     for step in (["update"], fetch):
         outcome = _output(["apt-get", "-q", "-y", *options, *step])
@@ -132,6 +132,7 @@ def _unpacked() -> Path | str:
     node = metadata.distribution("playwright").locate_file("playwright/driver/node")
     commands = {name: str(files / "usr/bin" / name) for name in ("curl", "redis-server", "sqlite3")}
     commands |= {"chromium": str(files / "usr/lib/chromium" / browser), "node": str(node)}
+    commands |= {"pgbouncer": str(files / "usr/sbin/pgbouncer")}
     # Each PostgreSQL program finds the others beside the one that is started.
     commands |= {found.name: str(found) for found in files.glob("usr/lib/postgresql/*/bin/*")}
     for name, command in commands.items():
@@ -170,12 +171,13 @@ def _wheel_folder(name: str, version: str, package: str) -> Path | str:
 
 @lru_cache
 def program(name: str) -> Path:
-    """A program that the documentation's commands call, installed on demand as the package of that name."""
-    found = shutil.which(name)
+    """A program that tests or the documentation's commands call, installed on demand as the package of that name."""
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"  # where Debian keeps servers, off most users' PATH
+    found = shutil.which(name, path=path)
     if found is not None:
         return Path(found)
     refused = _apt_install(name)
-    found = shutil.which(name)
+    found = shutil.which(name, path=path)
     if found is not None:
         return Path(found)
     unpacked = _unpacked()
@@ -578,6 +580,88 @@ class PostgresServer(_Server):
         return lines[:1] == [str(self.pid)] and lines[-1] == "ready"
 
 
+class StandbyServer(PostgresServer):
+    """A standby of another PostgreSQL of the tests' own, by streaming replication."""
+
+    name = "Standby"
+
+    def __init__(self, primary: PostgresServer) -> None:
+        super().__init__()
+        self.primary = primary
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and neither stopped nor killed."""
+        return self._process is not None
+
+    def _prepare(self, folder: Path) -> None:
+        user = self._user()
+        if user is not None:
+            shutil.chown(folder, user, pwd.getpwnam(user).pw_gid)
+        where = ["-h", "127.0.0.1", "-p", str(self.primary.port), "-U", "postgres"]
+        options = ["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]
+        copy: Command = [self.programs / "pg_basebackup", "-D", folder / "cluster", *where, *options]
+        outcome = _output(copy, cwd=folder, env=_plain_environment(), **_as_user(user))
+        if outcome.returncode != 0:
+            raise ServiceError(f"pg_basebackup failed in {folder}: {outcome.stdout[-2000:]}")
+
+
+class PoolerServer(_Server):
+    """PgBouncer in transaction mode, in front of a PostgreSQL of the tests' own.
+
+    Each pair of database and user shares `connections` connections to the server: so few that clients which would leave
+    something behind in one of them meet it.
+    """
+
+    name = "PgBouncer"
+
+    def __init__(self, server: PostgresServer, users: Sequence[str] = ("postgres",), *, connections: int = 3) -> None:
+        super().__init__()
+        self.server = server
+        self.users = users
+        self.connections = connections
+        self.program = program("pgbouncer")
+
+    def database_url(self, database: str) -> str:
+        """URL of the named database through the pooler."""
+        return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{database}"
+
+    def _user(self) -> str | None:
+        return _postgresql_user()  # PgBouncer refuses to run as root, too
+
+    def _prepare(self, folder: Path) -> None:
+        user = self._user()
+        if user is not None:
+            shutil.chown(folder, user, pwd.getpwnam(user).pw_gid)
+        (folder / "users.txt").write_text("".join(f'"{name}" ""\n' for name in self.users), encoding="utf-8")
+        settings = {
+            "listen_addr": "127.0.0.1",
+            "listen_port": str(self.port),
+            "unix_socket_dir": "",
+            "auth_type": "trust",
+            "auth_file": str(folder / "users.txt"),
+            "pool_mode": "transaction",
+            "default_pool_size": str(self.connections),
+            "max_client_conn": "1000",
+            "pidfile": str(folder / "pid"),
+        }
+        lines = "".join(f"{name} = {value}\n" for name, value in settings.items())
+        databases = f"[databases]\n* = host=127.0.0.1 port={self.server.port}\n"
+        (folder / "pgbouncer.ini").write_text(f"{databases}[pgbouncer]\n{lines}", encoding="utf-8")
+
+    def _command(self, folder: Path) -> Command:
+        return [self.program, folder / "pgbouncer.ini"]
+
+    def _answers(self) -> bool:
+        assert self.folder is not None
+        try:
+            own = (self.folder / "pid").read_text().strip() == str(self.pid)
+            socket.create_connection(("127.0.0.1", self.port), timeout=2).close()
+        except OSError:
+            return False
+        return own
+
+
 class RedisServer(_Server):
     """A Redis of the tests' own. It keeps everything in memory: `kill` and `restart` empty it."""
 
@@ -693,6 +777,7 @@ def main(arguments: Sequence[str]) -> int:
         ("Redis", redis_program),
         ("Chromium", chromium_program),
         ("curl", lambda: program("curl")),
+        ("PgBouncer", lambda: program("pgbouncer")),
         ("sqlite3", lambda: program("sqlite3")),
     ):
         try:

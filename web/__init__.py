@@ -9,7 +9,20 @@ from werkzeug.routing import IntegerConverter
 
 from registry.db import get_engine
 from registry.settings import Settings, get_settings
-from web import api, formats, frame, identity, kept, links, problems, prometheus, reference, responses, share_links
+from web import (
+    api,
+    formats,
+    frame,
+    identity,
+    kept,
+    links,
+    problems,
+    prometheus,
+    reading,
+    reference,
+    responses,
+    share_links,
+)
 from web.api import uploads
 from web.pages import (
     administration,
@@ -91,6 +104,7 @@ def create_app(settings: Settings | None = None, *, database_url: str | None = N
     problems.install(app)
     responses.install(app)
     identity.install(app, settings)
+    reading.install(app, settings)
     frame.install(app, settings)
     if keep_pages:
         kept.install(app)

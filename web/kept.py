@@ -1,7 +1,8 @@
 """Keeps the pages of anonymous visitors, and serves them again while the database has not changed.
 
 A page is a function of its address and of what the database holds. Both engines say cheaply whether anything was
-written since: PostgreSQL by its current snapshot, SQLite by its data version. A kept page is served only if that is as
+written since: PostgreSQL by its current snapshot, a replica by how far it has replayed the log (its snapshots leave out
+which transactions are in progress), SQLite by its data version. A kept page is served only if that is as
 it was before the page was made; one statement is all that the database is asked. Only what an anonymous visitor sees is
 kept, and never a page with a form's CSRF token or a cookie in it.
 """
@@ -14,11 +15,14 @@ from typing import Final
 
 from flask import Flask, Response, current_app, g, request
 from sqlalchemy import Connection, Engine, event, func, select, text
+from sqlalchemy.exc import DBAPIError
 
 from registry.db import database_now
+from registry.replica import replayed
 from registry.tables import Embargo
 from web import frame
 from web.identity import viewer
+from web.reading import read_primary_instead, reading, reads_from_replica
 
 CAPACITY: Final = 64 * 2**20
 """Bytes of bodies that a process keeps, the least recently used dropped first."""
@@ -194,6 +198,18 @@ def _key() -> tuple[str, ...] | None:
     )
 
 
+def _state() -> str:
+    """The state of the database that this request reads from, before what is read next."""
+    if reads_from_replica():
+        try:
+            with reading().connect() as connection:
+                return f"replica at {replayed(connection)} {connection.scalar(text(_ENDED))}"
+        except DBAPIError as error:
+            read_primary_instead(error)
+    state: State = current_app.extensions["shuffleboard_state"]
+    return state.now()
+
+
 def changes_with_time() -> None:
     """Called by a page that shows work being done, whose rate depends on the clock: it is not kept."""
     g.keep_not = True
@@ -204,12 +220,12 @@ def _serve() -> Response | None:
     key = _key()
     if key is None:
         return None
-    states, pages = current_app.extensions["shuffleboard_state"], current_app.extensions["shuffleboard_pages"]
+    pages: Pages = current_app.extensions["shuffleboard_pages"]
     turns: Turns = current_app.extensions["shuffleboard_turns"]
-    state = states.now()
+    state = _state()
     found = pages.get(key, state)
     if found is None and turns.take(key):
-        state = states.now()
+        state = _state()
         found = pages.get(key, state)
     if found is None:
         g.keep_as = (key, state)

@@ -4,7 +4,6 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from flask import Flask, Response, current_app, render_template, request
-from sqlalchemy.exc import InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response as AnyResponse
@@ -71,7 +70,8 @@ def _refused(error: RefusedError) -> AnyResponse:
     return problem(HTTPStatus.BAD_REQUEST, str(error))
 
 
-def _database_error(error: Exception) -> AnyResponse:
+def database_error(error: Exception) -> AnyResponse:
+    """503 where the database fails, with a line in the log."""
     current_app.logger.error("database: %s", str(error).splitlines()[0])
     return _unavailable()
 
@@ -101,6 +101,5 @@ def install(app: Flask) -> None:
     """Hangs error handlers onto the application."""
     app.register_error_handler(ShuffleboardError, _registry_error)
     app.register_error_handler(RefusedError, _refused)
-    for kind in (OperationalError, InterfaceError, PoolTimeoutError):
-        app.register_error_handler(kind, _database_error)
+    app.register_error_handler(PoolTimeoutError, database_error)  # the others: web/responses.py
     app.register_error_handler(HTTPException, _http_error)

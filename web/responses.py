@@ -1,18 +1,22 @@
 """JSON, headers on every response, and the request's session."""
 
 import json
+from contextlib import suppress
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, current_app, g, request
 from flask.json.provider import DefaultJSONProvider
+from flask.typing import ResponseReturnValue
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.schema.audiences import audience_engine
-from web.identity import SHARED, engine, viewer
-from web.problems import API
+from web.identity import SHARED, viewer
+from web.problems import API, database_error
+from web.reading import read_primary_instead, reading
 
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -46,7 +50,7 @@ def _plain(value: Any) -> Any:
 def session() -> Session:
     """This request's session: one transaction that only reads, and only what the viewer may see."""
     if "session" not in g:
-        g.opened = read_session(audience_engine(engine(), viewer().audience))
+        g.opened = read_session(audience_engine(reading(), viewer().audience))
         g.session = g.opened.__enter__()
     return g.session  # type: ignore[no-any-return]
 
@@ -54,6 +58,19 @@ def session() -> Session:
 def _close_session(_error: BaseException | None) -> None:
     if g.pop("session", None) is not None:
         g.pop("opened").__exit__(None, None, None)
+
+
+def _once_more(error: OperationalError | InterfaceError) -> ResponseReturnValue:
+    """Answers a request from the primary that failed on the replica."""
+    if not read_primary_instead(error):
+        return database_error(error)
+    with suppress(SQLAlchemyError):
+        _close_session(None)
+    g.keep_not = True  # web/kept.py would keep the page with the replica's state
+    try:
+        return current_app.dispatch_request()
+    except Exception as other:  # noqa: BLE001 - what is no answer is raised again
+        return current_app.handle_user_exception(other)
 
 
 def _finish(response: Response) -> Response:
@@ -86,3 +103,5 @@ def install(app: Flask) -> None:
     app.json = JsonProvider(app)
     app.after_request(_finish)
     app.teardown_appcontext(_close_session)
+    for kind in (OperationalError, InterfaceError):
+        app.register_error_handler(kind, _once_more)

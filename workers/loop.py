@@ -229,7 +229,7 @@ class WorkerLoop:
                 self._last_work = time.monotonic()
         finally:
             self._turn.release()
-        self.seal_complete()
+        self.seal_complete(shard_claim.evaluation_id)
         return True
 
     def _speaking_of(self, **what: object) -> AbstractContextManager[None]:
@@ -372,10 +372,10 @@ class WorkerLoop:
                 else:
                     revision.state, revision.error = "failed", problem
 
-    def seal_complete(self) -> None:
-        """Seals every evaluation whose shards are all done, and brings the boards up to date."""
+    def seal_complete(self, evaluation_id: int | None = None) -> None:
+        """Seals every evaluation whose shards are all done, or only this one, and brings the boards up to date."""
         with self._speaking_of():
-            self._maintenance.seal_complete()
+            self._maintenance.seal_complete(evaluation_id)
 
     def _maintain_regularly(self) -> None:
         """Maintains while scoring is busy; apart from the heartbeat, since hashing a model can take minutes."""

@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import URL, text
+from sqlalchemy import URL, Engine, text
 
-from registry.db import get_engine, read_session
+from registry.db import get_engine, is_pooled, read_session
 from registry.errors import DatabaseError, UsageError
 from registry.files.storage import writing
 from registry.operations import migrate
@@ -76,6 +76,7 @@ def backup(url: str, path: Path) -> Backup:
         if engine.dialect.name == "sqlite":
             _copy_sqlite(_sqlite_path(engine.url), scratch)
         else:
+            _require_no_pooler(engine)
             _dump_postgresql(engine.url, _server_version(url), scratch)
         size = scratch.stat().st_size
         scratch.rename(path)
@@ -208,6 +209,18 @@ def _server_version(url: str) -> int:
         return int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) // 10000
 
 
+def _require_no_pooler(engine: Engine) -> None:
+    """Raises UsageError behind a pooler: pg_dump and pg_restore empty the search path of the connection that they get.
+
+    Whoever is lent it next would find no table.
+    """
+    if is_pooled(engine):
+        raise UsageError(
+            f"{history.shown(engine)} is a connection pooler; set SHUFFLEBOARD_DIRECT_DATABASE_URL to the URL of the "
+            "server behind it"
+        )
+
+
 def client_program(name: str, at_least: int) -> Path:
     """The newest of PostgreSQL's programs `name` that is installed here; on PATH it comes first if it is new enough.
 
@@ -274,6 +287,7 @@ def _fill_postgresql(url: str, path: Path) -> None:
         objects = connection.scalar(_OBJECTS)
     if objects:
         raise DatabaseError(f"database {history.shown(engine)} is not empty; create an empty one and use that")
+    _require_no_pooler(engine)
     program = client_program("pg_restore", _server_version(url))
     listing = ["--file=-", "--data-only", "--table=alembic_version", str(path)]
     said = _run(program, listing, None, "reading the backup")

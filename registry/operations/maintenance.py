@@ -52,17 +52,23 @@ class Maintenance:
         with self.transaction() as session:
             if first is not None:
                 first(session)
-            waiting = claims.reconcile(session)
-        if self.settings.broker_url and waiting:
+            claims.reconcile(session)
+            waiting = claims.waiting(session) if self.settings.broker_url else []
+        if waiting:
             send_hints(self.settings, missing_hints(self.settings, waiting))
 
-    def seal_complete(self) -> None:
-        """Seals every evaluation whose shards are all done, and brings the boards up to date."""
+    def seal_complete(self, evaluation_id: int | None = None) -> None:
+        """Seals every evaluation whose shards are all done, and brings the boards up to date.
+
+        evaluation_id: after a shard of it was stored; nothing else is looked at, unless that was the last.
+        """
         with read_session(self.engine) as session:
-            ready = claims.ready_to_seal(session)
-        for evaluation_id in ready:
-            with structlog.contextvars.bound_contextvars(evaluation=evaluation_id):
-                self._seal(evaluation_id)
+            ready = claims.ready_to_seal(session, evaluation_id)
+        if evaluation_id is not None and not ready:
+            return
+        for complete in ready:
+            with structlog.contextvars.bound_contextvars(evaluation=complete):
+                self._seal(complete)
         # Also when nothing was sealed here: whoever sealed the last one may have been killed before this line.
         for board in refresh_boards(self.engine):
             log.info("board_refreshed", board=board)

@@ -213,18 +213,19 @@ def hand_back_all(session: Session, worker_id: str) -> int:
 
 def settle(session: Session, evaluation_id: int) -> None:
     """Marks an evaluation failed once nothing of it is left to do and a shard is parked."""
-    states = set(session.scalars(select(Shard.state).where(Shard.evaluation_id == evaluation_id).distinct()))
-    if "failed" in states and not states & {"queued", "leased"}:
+    own = select(Shard.id).where(Shard.evaluation_id == evaluation_id)
+    # Asked for by state, which has an index: an evaluation may have thousands of shards, nearly all of them done.
+    if not session.scalar(select(own.where(Shard.state == "failed").exists())):
+        return
+    if not session.scalar(select(own.where(Shard.state.in_(("queued", "leased"))).exists())):
         going_on = update(Evaluation).where(Evaluation.id == evaluation_id, Evaluation.state.in_(("queued", "running")))
         if changed_one(session, going_on.values(state="failed")):
             evaluation = session.get_one(Evaluation, evaluation_id, populate_existing=True)
             notices.evaluation_failed(session, evaluation)
 
 
-def reconcile(session: Session) -> list[tuple[int, str]]:
+def reconcile(session: Session) -> None:
     """Queues shards whose lease expired, counting a crash, and parks those at the cap.
-
-    Returns the (shard id, queue) of all that a worker could claim now, best first, to be hinted at.
 
     Safe to run concurrently: each UPDATE repeats its condition. A shard whose row is locked is skipped:
     another process is finishing it, or was frozen while doing so, and nobody should wait for that.
@@ -253,13 +254,17 @@ def reconcile(session: Session) -> list[tuple[int, str]]:
     )
     for evaluation_id in session.scalars(with_parked.distinct()).all():
         settle(session, evaluation_id)
-    waiting = (
+
+
+def waiting(session: Session) -> list[tuple[int, str]]:
+    """The (shard id, queue) of all that a worker could claim now, best first, to be hinted at."""
+    query = (
         select(Shard.id, Shard.queue)
         .join(Evaluation, Evaluation.id == Shard.evaluation_id)
         .where(_claimable())
         .order_by(Evaluation.priority.desc(), Shard.id)
     )
-    return [(row.id, row.queue) for row in session.execute(waiting)]
+    return [(row.id, row.queue) for row in session.execute(query)]
 
 
 def _claimable() -> ColumnElement[bool]:
@@ -271,16 +276,15 @@ def _claimable() -> ColumnElement[bool]:
     )
 
 
-def ready_to_seal(session: Session) -> list[int]:
-    """Evaluations whose every shard is done but which are not sealed yet."""
+def ready_to_seal(session: Session, evaluation_id: int | None = None) -> list[int]:
+    """Evaluations whose every shard is done but which are not sealed yet; of one only, if that is given."""
     undone = select(Shard.id).where(Shard.evaluation_id == Evaluation.id, Shard.state != "done").exists()
-    return list(
-        session.scalars(
-            select(Evaluation.id)
-            .where(Evaluation.seal.is_(None), Evaluation.state.in_(("queued", "running", "paused")), ~undone)
-            .order_by(Evaluation.id)
-        )
+    query = select(Evaluation.id).where(
+        Evaluation.seal.is_(None), Evaluation.state.in_(("queued", "running", "paused")), ~undone
     )
+    if evaluation_id is not None:
+        query = query.where(Evaluation.id == evaluation_id)
+    return list(session.scalars(query.order_by(Evaluation.id)))
 
 
 def lock_unsealed(session: Session, evaluation_id: int) -> bool:

@@ -25,7 +25,7 @@ def backup_command(file: Path, as_json: bool) -> None:
     """
     from registry.operations.backup import backup
 
-    made = backup(settings_of().resolved_database_url(), file)
+    made = backup(settings_of().resolved_direct_url(), file)
     if as_json:
         print_json({"file": str(made.path), "bytes": made.size, "engine": made.engine, "revision": made.revision})
     else:
@@ -43,7 +43,7 @@ def restore_command(file: Path, as_json: bool) -> None:
     from registry.operations.backup import restore
 
     require_kind(file, "db restore")
-    restored = restore(settings_of().resolved_database_url(), file)
+    restored = restore(settings_of().resolved_direct_url(), file)
     if as_json:
         print_json(
             {

@@ -41,7 +41,7 @@ def scored_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
     """An evaluation whose worker was killed between storing the last shard and sealing; its id and the worker's."""
     evaluation_id = queue_evaluation(engine, folder, shards=2)
     loop = WorkerLoop(engine, Settings(), FakeScorer(), ["cpu"])
-    loop.seal_complete = lambda: None  # type: ignore[method-assign]
+    loop.seal_complete = lambda *_: None  # type: ignore[method-assign]
     loop.start()
     while loop.work_once():
         pass

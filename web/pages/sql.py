@@ -22,6 +22,7 @@ from registry.schema.public_sql.runner import dialect_of
 from registry.tables.accounts import Account, SavedQuery
 from web import parameters
 from web.identity import QUERIES, engine, limited, record, settings_of, viewer
+from web.reading import read_primary_instead, readers
 
 blueprint = Blueprint("sql", __name__)
 
@@ -82,10 +83,20 @@ def run(text: str) -> QueryResult:
     asking.require("sql")
     with limited(QUERIES, "sql"):
         try:
-            return run_query(settings_of(), audience_of(asking), text)
+            return _asked(audience_of(asking), text)
         except QueryRefusedError as error:
             record("sql", text[:500], outcome="refused", reason=str(error)[:500])
             raise
+
+
+def _asked(audience: Audience, text: str) -> QueryResult:
+    """Asks the replica, where this request reads from it and its readers can be reached."""
+    try:
+        return run_query(readers(settings_of()), audience, text)
+    except DatabaseError as error:
+        if not read_primary_instead(error):
+            raise
+    return run_query(settings_of(), audience, text)
 
 
 @blueprint.route("/sql", methods=["GET", "POST"])

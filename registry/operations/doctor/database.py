@@ -11,9 +11,12 @@ from typing import Any, Final
 
 from sqlalchemy import make_url, text
 
+from registry.db import get_engine, is_pooled, read_session
 from registry.errors import DatabaseError, ShuffleboardError
 from registry.operations import migrate
 from registry.operations.doctor.findings import Context, Outcome, ok, problem, warning
+from registry.queue.claims import live_workers
+from registry.replica import standing
 from registry.schema import history
 from registry.schema.audiences import FILTERED, Audience, schema
 from registry.schema.roles import CONNECTIONS, RoleNames, changed_settings, reader_settings
@@ -27,6 +30,11 @@ NETWORK: Final = frozenset(
     )
 )
 """File systems whose locks do not hold between hosts, or whose shared memory does not exist: SQLite needs both."""
+
+OF_A_WORKER: Final = 3
+OF_A_WEBSITE: Final = 48
+OF_OTHERS: Final = 10
+"""Connections at most; docs/operations.md says what they are."""
 
 BUSY_SECONDS: Final = 5.0
 GIB: Final = 1 << 30
@@ -303,14 +311,38 @@ def room(context: Context, folder: Path, holds: str) -> Outcome:
 
 
 def connections(context: Context) -> Outcome:
-    """How many of the server's connections are in use."""
+    """How many of the server's connections are in use, and how many its processes may come to use."""
     used, most = rows_of(
         context, "SELECT (SELECT count(*) FROM pg_stat_activity), current_setting('max_connections')::integer"
     )[0]
     found = f"{used} of {most} connections"
+    remedy = "raise max_connections, or use a connection pooler"
     if used > context.limits.connections * most:
-        return warning(found, "raise max_connections, or use a connection pool")
+        return warning(found, remedy)
+    if is_pooled(context.engine):
+        return ok(f"{found}, through a pooler")
+    with read_session(context.engine) as session:
+        live = live_workers(session)
+    needed = OF_A_WORKER * live + OF_A_WEBSITE + OF_OTHERS
+    if needed > most:
+        return warning(f"{found}; {live} live workers, a website and its readers may need {needed}", remedy)
     return ok(found)
+
+
+def replica(context: Context) -> Outcome:
+    """Whether the replica that the website reads from keeps up."""
+    url = context.settings.resolved_replica_url()
+    if not url:
+        return ok("none is set: the website reads from the database itself")
+    most = context.settings.replica_lag_seconds
+    found = standing(context.engine, get_engine(url), most_seconds=most, revision=history.head())
+    shown = history.shown(get_engine(url))
+    if found.trouble:
+        return warning(
+            f"{shown} {found.trouble}; the website reads from the database itself",
+            "start it, or look at pg_stat_replication on the primary and at the replica's log",
+        )
+    return ok(f"{shown}: {found.lag_seconds:.1f} s and {found.lag_bytes} bytes behind")
 
 
 def statistics(context: Context) -> Outcome:

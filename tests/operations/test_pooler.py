@@ -1,0 +1,161 @@
+"""Everything through a real PgBouncer in transaction mode, whose few connections to the server all clients share."""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine, select
+
+from registry.db import get_engine, is_pooled, read_session
+from registry.lookups import find_evaluation
+from registry.operations.backup import restore
+from registry.operations.migrate import upgrade
+from registry.schema.audiences import AUDIENCES, audience_engine
+from registry.schema.public_sql import run_query
+from registry.schema.roles import RoleNames, apply_roles
+from registry.settings import Settings
+from registry.tables import Shard
+from registry.verification import verify_evaluation
+from tests.commands import eventually, fake_worker, shuffleboard, shuffleboard_json, terminate
+from tests.population import queue_evaluation
+from tests.services import PoolerServer, PostgresServer, postgres_execute
+from tests.sql.conftest import PASSWORD, VISIBILITIES, fill, role_url
+from tests.web.accounts import add_account, bearer, token_of
+from web import create_app
+
+pytestmark = pytest.mark.long
+
+CONNECTIONS = 3
+SHARDS = 12
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A registry behind a pooler. url: of the application there; direct: of the server, as a superuser."""
+
+    url: str
+    direct: str
+    settings: Settings
+
+    @property
+    def engine(self) -> Engine:
+        return get_engine(self.url)
+
+
+@pytest.fixture(scope="module")
+def pooled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pooled]:
+    """Migrated, given its roles, and filled through the pooler: something public, for members, and hidden."""
+    names = RoleNames(f"test_{uuid.uuid4().hex[:12]}")
+    with (
+        PostgresServer() as server,
+        PoolerServer(server, ("postgres", *names.all), connections=CONNECTIONS) as pooler,
+    ):
+        postgres_execute(server.url, "CREATE DATABASE pooled TEMPLATE template0")
+        owner, direct = pooler.database_url("pooled"), server.database_url("pooled")
+        upgrade(owner)
+        assert apply_roles(get_engine(owner), names, 10.0, dict.fromkeys(names.all, PASSWORD))
+        url = role_url(owner, names.app)
+        fill(get_engine(url), tmp_path_factory.mktemp("pooled"))
+        readers = {
+            "reader_url": role_url(owner, names.reader),
+            "member_reader_url": role_url(owner, names.member_reader),
+        }
+        yield Pooled(url, direct, Settings(database_url=url, sql_at_once=4, **readers))
+        for used in (owner, url, direct):
+            get_engine(used).dispose()
+
+
+def left_behind(engine: Engine) -> set[tuple[str, int, str, str]]:
+    """What is left in the pooler's connections: search path, prepared statements, time limit, isolation."""
+    query = (
+        "SELECT pg_backend_pid(), current_setting('search_path'), (SELECT count(*) FROM pg_prepared_statements), "
+        "current_setting('idle_in_transaction_session_timeout'), current_setting('transaction_isolation')"
+    )
+    with ExitStack() as stack:  # all of them at once, so that each is another
+        connections = [stack.enter_context(engine.connect()) for _ in range(CONNECTIONS)]
+        found = {tuple(connection.exec_driver_sql(query).one()) for connection in connections}
+    assert len({pid for pid, *_ in found}) == CONNECTIONS
+    return {tuple(rest) for _, *rest in found}  # type: ignore[misc]
+
+
+NOTHING = {('"$user", public', 0, "0", "read committed")}
+
+
+def test_workers_score_and_seal_while_pages_are_read(pooled: Pooled, tmp_path: Path) -> None:
+    """Two workers, and one thread of the website for each audience, on fewer connections than they are."""
+    shared = {"database_url": pooled.url, "lease_seconds": 5.0, "reconcile_seconds": 0.5, "poll_seconds": 0.05}
+    client = create_app(database_url=pooled.url, keep_pages=False).test_client()
+    pace = ("--seconds-per-prompt", 0.02)
+    with (
+        fake_worker(*pace, home=tmp_path / "1", **shared) as one,
+        fake_worker(*pace, home=tmp_path / "2", **shared) as two,
+    ):
+        evaluation_id = queue_evaluation(pooled.engine, tmp_path, shards=SHARDS)
+
+        def complete() -> bool:
+            assert client.get("/").status_code == client.get("/queue").status_code == HTTPStatus.OK
+            with read_session(pooled.engine) as session:
+                return find_evaluation(session, evaluation_id).state == "complete"
+
+        eventually(complete, "the evaluation is sealed")
+        assert [terminate(one), terminate(two)] == [0, 0]
+    with read_session(pooled.engine) as session:
+        assert verify_evaluation(session, evaluation_id)["problems"] == []
+        assert set(session.scalars(select(Shard.crashes))) == set(session.scalars(select(Shard.failures))) == {0}
+    assert left_behind(pooled.engine) == NOTHING
+
+
+def test_an_audience_sees_its_own_whichever_connection_it_is_lent(pooled: Pooled) -> None:
+    """Connections are lent to audiences in turn, and in the middle of another's transaction."""
+    query = "SELECT string_agg(name, ' ' ORDER BY name) FROM benchmark WHERE name = ANY (%(names)s)"
+    seen = {"public": "open", "members": "club open", "all": "club open secret"}
+    for _ in range(3 * CONNECTIONS):
+        for audience in AUDIENCES:
+            with pooled.engine.connect() as other, audience_engine(pooled.engine, audience).connect() as connection:
+                other.exec_driver_sql("SELECT 1")
+                asked = connection.exec_driver_sql(query, {"names": list(VISIBILITIES)}).scalar()
+                assert asked == seen[audience]
+                connection.rollback()
+                assert connection.exec_driver_sql(query, {"names": list(VISIBILITIES)}).scalar() == seen[audience]
+    assert left_behind(pooled.engine) == NOTHING
+
+
+def test_pages_the_api_and_queries_answer_each_viewer(pooled: Pooled) -> None:
+    add_account(pooled.engine, "ann", "admin")
+    client = create_app(pooled.settings, keep_pages=False).test_client()
+    headers = bearer(token_of(pooled.engine, "ann"))
+    for _ in range(2 * CONNECTIONS):
+        assert client.get("/benchmarks/secret").status_code == HTTPStatus.NOT_FOUND
+        assert client.get("/benchmarks/secret", headers=headers).status_code == HTTPStatus.OK
+        assert client.get("/api/v1/evaluations").get_json()["total"] >= 1
+    asked = "SELECT DISTINCT benchmark FROM leaderboard WHERE benchmark IN ('open', 'club', 'secret') ORDER BY 1"
+    assert run_query(pooled.settings, "public", asked).rows == (("open",),)
+    assert run_query(pooled.settings, "members", asked).rows == (("club",), ("open",))
+    assert left_behind(pooled.engine) == NOTHING
+
+
+def test_commands_read_and_write_through_it(pooled: Pooled, tmp_path: Path) -> None:
+    """Among them what reads large results piece by piece, or all of it from one snapshot."""
+    at = {"database_url": pooled.url}
+    assert is_pooled(pooled.engine)
+    assert shuffleboard_json("verify", "--all", **at)["ok"]
+    shuffleboard("export", "--format", "csv", "--out", tmp_path / "export", **at)
+    shuffleboard("evaluations", "export", 1, "--out", tmp_path / "crate", **at)
+    shuffleboard("doctor", **at)
+    shuffleboard("db", "move", "--to", f"sqlite:///{tmp_path / 'moved.db'}", **at)
+    assert left_behind(pooled.engine) == NOTHING
+
+
+def test_a_backup_goes_past_it(pooled: Pooled, tmp_path: Path, postgresql_url: str) -> None:
+    """pg_dump would leave a connection without a search path to whoever is lent it next."""
+    at = {"database_url": pooled.url}
+    refused = shuffleboard("db", "backup", tmp_path / "file", status=2, **at)
+    assert "is a connection pooler; set SHUFFLEBOARD_DIRECT_DATABASE_URL" in refused.stderr
+    assert not (tmp_path / "file").exists()
+    shuffleboard("db", "backup", tmp_path / "file", direct_database_url=pooled.direct, **at)
+    assert restore(postgresql_url, tmp_path / "file").problems == []
+    assert left_behind(pooled.engine) == NOTHING
