@@ -10,8 +10,8 @@ from registry.api import documents
 from registry.proof.provenance import compare_provenance
 from registry.proof.signing import newest_signature, signatures
 from registry.results.selectables import chain_links, rows_of
-from registry.tables import ChainSignature
 from registry.studies.schedules import schedule_documents
+from registry.tables import ChainSignature
 from web import queries
 from web.api.operations import answer, get, page
 from web.api.paths import EvaluationId, OtherId

@@ -10,8 +10,8 @@ from flask.typing import ResponseReturnValue
 from sqlalchemy import or_, select
 
 from registry.boards.changelog import changelog
-from registry.boards.store import board_definition
 from registry.boards.deprecation import DEPRECATED, REINSTATED
+from registry.boards.store import board_definition
 from registry.db import read_session
 from registry.proof.signing import signatures
 from registry.results.selectables import Row
