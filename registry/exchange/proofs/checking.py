@@ -517,7 +517,7 @@ def _read_predictions(
     name = "data/predictions.parquet"
     copies: dict[tuple[int, str, int], tuple[Any, Any]] = {}
     for row in _rows(_inside(root, f"{PROOF}/{COPIES}"), "question", found):
-        copies[row["evaluation_id"], row["question"], row["variant"]] = tuple(row[key] for key in _COPIED)  # type: ignore[assignment]
+        copies[row["evaluation_id"], row["question"], row["variant"]] = tuple(row[key] for key in _COPIED)
 
     def sealed(row: Mapping[str, Any]) -> dict[str, Any]:
         place = (row["evaluation_id"], row["external_id"], row["variant"])
@@ -597,7 +597,8 @@ def _check_crate(root: Path, trust: Trust, found: Checked, now: datetime) -> Non
             found.problems.append(f"{entity['@id']}: is not the file that {layout.METADATA} describes")
     if not (root / layout.PROOF).exists():
         found.problems.append(f"the archive has no {layout.PROOF}: it was written where there was no key")
-        links, covered = [], 0
+        links: list[Any] = []
+        covered = 0
     else:
         links, covered = _check_chain(_json(root, layout.PROOF), trust, found, now)
     document = _json(root, layout.EVALUATION)
