@@ -76,10 +76,14 @@ ON_EITHER_ENGINE = {"assessed", "database", "database_url", "drawn", "filled", "
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests marked one_engine on SQLite alone, which is made sooner."""
-    if metafunc.definition.get_closest_marker("one_engine") is not None:
+    """Run tests marked one_engine on SQLite alone, which is made sooner; have those marked long_on be long ones there."""
+    engines: list[Any] = ["sqlite"]
+    if (marker := metafunc.definition.get_closest_marker("long_on")) is not None:
+        slow = marker.args[0]
+        engines = [pytest.param(name, marks=[pytest.mark.long] * (name == slow)) for name in ("sqlite", "postgresql")]
+    if marker is not None or metafunc.definition.get_closest_marker("one_engine") is not None:
         for name in ON_EITHER_ENGINE.intersection(metafunc.fixturenames):
-            metafunc.definition.add_marker(pytest.mark.parametrize(name, ["sqlite"], indirect=True))
+            metafunc.definition.add_marker(pytest.mark.parametrize(name, engines, indirect=True))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

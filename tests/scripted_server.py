@@ -57,6 +57,7 @@ def scripted_server(answer: Callable[[Asked], Answer]) -> Iterator[ScriptedServe
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # or each answer's body waits 40 ms until its headers are acknowledged
 
         def do_GET(self) -> None:
             self.do_POST()

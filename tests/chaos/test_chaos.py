@@ -15,7 +15,10 @@ def chaos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chaos]:
         yield Chaos(servers)
 
 
-@pytest.mark.parametrize("schedule", short(), ids=lambda schedule: schedule.name)
+@pytest.mark.parametrize(
+    "schedule",
+    [pytest.param(one, id=one.name, marks=[pytest.mark.long] * (one.engine == "sqlite")) for one in short()],
+)
 def test_faults_change_nothing(chaos: Chaos, schedule) -> None:
     outcome = chaos.run(schedule)
     assert outcome.problems == []

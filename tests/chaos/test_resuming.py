@@ -3,6 +3,8 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.queue.evaluations import move
@@ -21,6 +23,7 @@ INTERRUPTIONS = (
 )  # fmt: skip
 
 
+@pytest.mark.long_on("sqlite")
 def test_every_interruption_is_resumed_and_every_resumption_may_be_interrupted(database: str, tmp_path: Path) -> None:
     engine = get_engine(database)
     evaluation_id = queue_evaluation(engine, tmp_path, shards=SHARDS)

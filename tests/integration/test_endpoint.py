@@ -30,7 +30,7 @@ from workers.loop import WorkerLoop
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-a-secret-of-the-tests-9876543210"
-QUESTIONS = 5
+QUESTIONS = 3
 
 TOLERANCE = 1e-3
 """Of a label's probability: ten times the largest difference that was seen."""

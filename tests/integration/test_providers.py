@@ -56,7 +56,16 @@ from workers.providers.asked import Attempts
 NO_FILES = ModelFiles(None, None, None)
 KEY = "sk-a-secret-of-the-tests-9876543210"
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tests.provider_worker", "workers.providers.openai_api", "registry.proof.seal"])
+_FORKS.set_forkserver_preload(
+    [
+        "tests.provider_worker",
+        "workers.providers.openai_api",
+        "openai.resources.batches",
+        "openai.resources.chat",
+        "registry.proof.seal",
+        "transformers",
+    ]
+)
 
 
 class Registry:
@@ -285,6 +294,7 @@ def test_a_budget_pauses_work_and_is_never_exceeded(opened: Open) -> None:
     assert asked < len(registry.provider.ledger) == 40
 
 
+@pytest.mark.long_on("sqlite")
 def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) -> None:
     registry = opened("openai", share=6)
     evaluation_id = registry.submit(30, shard_prompts=15)
@@ -307,6 +317,7 @@ def test_a_worker_killed_in_any_state_loses_no_answer_and_no_cost(opened: Open) 
     assert known - 1e-12 <= provider.charged <= known + unresolved
 
 
+@pytest.mark.long_on("sqlite")
 def test_two_workers_share_a_limit_and_ask_nothing_twice(opened: Open) -> None:
     registry = opened("openai", {"requests_per_minute": 1800})
     evaluation_id = registry.submit(90, shard_prompts=15)
@@ -504,6 +515,7 @@ def test_what_a_batch_is_asked_for_is_collected_when_batches_are_switched_off(op
     assert sum(call.cost or 0 for call in calls) == pytest.approx(provider.charged)
 
 
+@pytest.mark.long_on("sqlite")
 def test_a_worker_killed_in_any_state_of_a_batch_asks_nothing_twice(opened: Open) -> None:
     registry = in_batches(opened, "openai")
     registry.environment |= HASTE

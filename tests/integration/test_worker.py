@@ -343,6 +343,7 @@ def claimed(engine: Engine) -> Callable[[], bool]:
     return lambda: "leased" in shard_rows(engine, "state")
 
 
+@pytest.mark.long_on("sqlite")
 def test_another_worker_finishes_what_a_killed_one_began(database: str, tmp_path: Path) -> None:
     engine = get_engine(database)
     evaluation_id = queue_evaluation(engine, tmp_path, shards=3)
@@ -377,6 +378,7 @@ def test_an_idle_worker_told_to_stop_ends_with_status_0(sqlite_database: str) ->
         assert terminate(worker) == 0
 
 
+@pytest.mark.long_on("sqlite")
 def test_two_worker_processes_share_the_work(database: str, tmp_path: Path) -> None:
     engine = get_engine(database)
     settings = {"database_url": database, "poll_seconds": 0.1}

@@ -164,6 +164,7 @@ def test_the_papers_26_variants_give_the_reference_values(registry: Registry) ->
         assert evaluation_metrics(session, evaluation_id)["asked"].endswith("variants")
 
 
+@pytest.mark.long
 def test_recorded_letters_of_a_model_give_its_recorded_accuracy(sqlite_database: str, tmp_path) -> None:
     registry = Registry(sqlite_database, tmp_path)
     registry.benchmark("mmlu-pro", DATA / "mmlu_pro.jsonl.gz")

@@ -89,6 +89,7 @@ def stand_in() -> Iterator[Hub]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # or each answer's body waits 40 ms until its headers are acknowledged
 
         def do_HEAD(self) -> None:
             self._answer(body=False)

@@ -17,7 +17,7 @@ def test_python_sqlite_and_postgresql_agree_on_any_table(engines, tables: list[l
     assert engines.disagreements(tables) == []
 
 
-@settings(SPEC, max_examples=15)  # sealing writes much, and checks much by itself
+@settings(SPEC, max_examples=8)  # sealing writes much, and checks much by itself
 @given(tables=st.lists(cases(complete=True), min_size=1, max_size=2))
 def test_they_agree_after_sealing_too(engines, tables: list[list[Case]]):
     assert engines.disagreements(tables) == []

@@ -51,14 +51,14 @@ def test_pairs_are_told_apart_step_by_step_by_the_largest_ratio_of_what_is_left(
 
 
 def test_all_rank_intervals_hold_at_once_where_the_marginal_ones_do_not():
-    # A standard error is 2.5 points here; tests/bench/bench_ranks.py has it to .3.
-    equal, _, spread, groups = (study(setting, 80, seed=3) for setting in SETTINGS)
-    assert equal.simultaneous >= 72
-    assert equal.simultaneous_split <= 8
-    assert equal.marginal <= 8
-    assert equal.marginal_split >= 60
-    assert spread.simultaneous >= 76
-    assert groups.simultaneous >= 76
+    # A standard error is 4 points here; tests/bench/bench_ranks.py has it to .3.
+    equal, spread, groups = (study(SETTINGS[number], 30, seed=3) for number in (0, 2, 3))
+    assert equal.simultaneous >= 26
+    assert equal.simultaneous_split <= 4
+    assert equal.marginal <= 4
+    assert equal.marginal_split >= 22
+    assert spread.simultaneous >= 27
+    assert groups.simultaneous >= 27
     assert groups.marginal < groups.simultaneous
 
 
