@@ -41,6 +41,8 @@ from web import create_app
 
 IMAGES: Final = Path(__file__).resolve().parent / "images"
 SAMPLES: Final = Path(__file__).resolve().parent.parent / "registry" / "benchmarks" / "samples"
+OF_OTHER_PROGRAMS: Final = ("datasette.png", "superset.png")
+"""Pictures that docs/how-to/analyse-with-other-tools.md shows; taken by hand, as those programs come separately."""
 MOST_BYTES: Final = 150_000
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
 

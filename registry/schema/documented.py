@@ -32,7 +32,7 @@ _UNITS: Final[Mapping[str, str]] = {
 class ColumnDocument:
     """A column: what it means, its unit or kind (`id`, `count`, `flag`, `time`, `list`, …), and when it is NULL.
 
-    answers: whether the API's answers have it.
+    answers: whether the API's answers have it. summary: of a metric, which its meaning only names, in a sentence.
     """
 
     name: str
@@ -41,6 +41,7 @@ class ColumnDocument:
     unit: str
     null: str
     answers: bool
+    summary: str = ""
 
     @property
     def nullable(self) -> bool:
@@ -50,7 +51,8 @@ class ColumnDocument:
     @property
     def sentence(self) -> str:
         """All of it in one text, as programs beside this one show it."""
-        return f"{self.meaning}. {self.unit.capitalize()}; NULL: {self.null}."
+        meaning = f"{self.meaning}: {self.summary}" if self.summary else f"{self.meaning}."
+        return f"{meaning} {self.unit.capitalize()}; NULL: {self.null}."
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ def _column(view: str, pattern: str, given: Mapping[str, Any], metric: Metric | 
         return replace(described, meaning=described.meaning.replace("<metric>", metric.name))
     # A function of two means says itself when the view that computes it has none.
     null = metric.undefined if metric.of_two_means and view == metric.view else given.get("null", metric.undefined)
-    return ColumnDocument(name, "double", f"[{metric.label}](metrics.md#{metric.name})", metric.unit, null, answers)
+    label = f"[{metric.label}](metrics.md#{metric.name})"
+    return ColumnDocument(name, "double", label, metric.unit, null, answers, metric.summary)
 
 
 def _plain(view: ViewDocument) -> ViewDocument:

@@ -13,8 +13,9 @@ from sqlalchemy import Engine, select
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.benchmarks.recipes import recipe_named
-from registry.boards.definition import SuiteDefinition
-from registry.boards.store import import_suite
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
 from registry.boards.submissions import ModelRequest, request_submission
 from registry.db import write_session
 from registry.digests import sha256_text
@@ -170,6 +171,19 @@ def hub(session: "Session") -> None:
 def documented_examples(session: "Session") -> None:
     """The documentation's own examples: the benchmark `capitals`, and the answers of two models as evaluations 1 and 2."""
     fill(session.engine, session.folder)
+
+
+def a_board(session: "Session") -> None:
+    """The documentation's own examples, and a board `main` of both models."""
+    documented_examples(session)
+    suite = SuiteDefinition(name="core", variants=("cyclic",), tasks=[{"benchmark": "capitals"}])
+    board = BoardDefinition(
+        name="main", title="Capitals", suite="core", columns=("worst_accuracy@cyclic",), sort="worst_accuracy@cyclic"
+    )
+    with write_session(session.engine) as transaction:
+        import_suite(transaction, suite)
+        import_board(transaction, board)
+    refresh_boards(session.engine)
 
 
 def capitals(session: "Session") -> None:

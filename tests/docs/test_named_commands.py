@@ -32,8 +32,9 @@ OF_OTHERS = {
         "--logprobs-mode",
     ),
     *("--enable-prompt-tokens-details", "--no-enable-prefix-caching"),
+    *("--save-details", "--dump-eval-details"),
 }
-"""Options of click, pip, lm-evaluation-harness, vLLM and `migrations.draft`."""
+"""Options of click, pip, lm-evaluation-harness, vLLM, lighteval, OpenCompass and `migrations.draft`."""
 
 CALL = re.compile(r"(?P<before>[^\n;|&(`]*?)(?<![\w/.=:@-])shuffleboard +(?P<words>[^\n;|&)>`#]+)")
 NAMES_NO_COMMAND = re.compile(r"[^a-z]|.*[^a-z-]")

@@ -1,5 +1,6 @@
 """Files for `.eval_results/` of Hugging Face's hub, read by the hub's own library."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,10 @@ from tests.exports.conftest import Filled, fill
 pytestmark = pytest.mark.one_engine
 
 
-@pytest.fixture
-def on_the_hub(sqlite_database: str, tmp_path: Path) -> Filled:
+@pytest.fixture(scope="module")
+def on_the_hub(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Filled:
     """The registry, its benchmarks being those of a data set of the hub."""
-    filled = fill(sqlite_database, tmp_path)
+    filled = fill(lasting_sqlite(), tmp_path_factory.mktemp("hub"))
     with write_session(filled.engine) as session:
         values = {"source": "https://huggingface.co/datasets/example/odd"}
         session.execute(update(BenchmarkVersion).values(values))

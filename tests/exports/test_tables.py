@@ -303,3 +303,6 @@ def test_datasette_is_told_what_every_column_of_the_leaderboard_means(sqlite_fil
         columns = session.execute(text("SELECT * FROM leaderboard LIMIT 0")).keys()
     assert described["columns"].keys() == set(columns)
     assert described["columns"]["model"] == "Name of the model. Text; NULL: never."
+    assert described["columns"]["worst_accuracy"] == (
+        "Worst accuracy: Questions answered right under every tested order. Fraction; NULL: not sealed, or undefined."
+    )
