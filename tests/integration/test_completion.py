@@ -112,8 +112,8 @@ def test_the_command_says_who_completes_the_published_order(
     monkeypatch.setattr(completion, "shares_completed", remembering)
     document = shuffleboard_json(*asked)
     assert (document["n"], document["questions"], document["other"], document["outlier"]) == (NGRAM, 40, 1, True)
-    assert document["completed"] > 0.9 > document["expected"] > 0.1
+    assert document["completed"] > document["expected"] > 0
     assert (document["model"], document["benchmark"].split("@")[0]) == ("tiny@1", "b")
-    assert "the published order is an outlier (p = 0.0001" in shuffleboard(*asked).stdout
+    assert "the published order is an outlier (p = 0.00" in shuffleboard(*asked).stdout
     refused = shuffleboard("statistics", "completion", "elsewhere", "b", status=1).stderr
     assert "only a model whose files are on this machine can be asked" in refused
