@@ -11,7 +11,7 @@ from registry.errors import ModelError
 from registry.files.hub import Source, cached_folder, download
 from registry.lookups import is_hub_name
 from registry.names import split_reference
-from registry.revisions.store import ModelFiles, RevisionRequest, check_adapter, check_location, is_local
+from registry.revisions.store import ModelFiles, RevisionRequest, check_adapter, check_location, is_local, request_of
 from registry.settings import Settings, get_settings
 from registry.tables import ModelRevision
 from workers.errors import EngineError
@@ -32,6 +32,8 @@ ADAPTER_FILES: Final = ("adapter_config.json", "adapter_model.safetensors")
 ADAPTER_PATTERNS: Final = (*ADAPTER_FILES, "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 CONVERSION_VERSION: Final = 1
 
+_DIGESTS: Final = ("weights_digest", "tokenizer_digest")
+
 
 def inspect_files(request: RevisionRequest, settings: Settings | None = None) -> ModelFiles:
     """Hashes the files that a checked request names; downloads them first where it names a hub model.
@@ -50,6 +52,17 @@ def inspect_files(request: RevisionRequest, settings: Settings | None = None) ->
     _check_checkpoint(folder, request)
     files = _folder_files(folder, commit)
     return files if request.adapter is None else _with_adapter(files, folder, request.location, request.adapter)
+
+
+def check_files(revision: ModelRevision, settings: Settings) -> None:
+    """Raises ModelError when the model's files are not the ones that were registered, or scored."""
+    files = inspect_files(request_of(revision), settings)
+    for name in _DIGESTS:
+        if getattr(files, name) != getattr(revision, name):
+            raise ModelError(
+                f"model {revision.model.name} revision {revision.number}: the files at {revision.location} are not "
+                f"those that were scored ({name.replace('_', ' ')} differs); put the right ones there"
+            )
 
 
 def resolve_folder(location: str, revision: str | None, *, nested: bool = False) -> tuple[Path, str | None]:

@@ -4,18 +4,17 @@ The module is a `registry.verification.rescoring.Rescorer`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Engine, select
 from sqlalchemy.orm import Session, selectinload
 
 from registry.db import read_session
-from registry.errors import ModelError
 from registry.queue.claims import ShardResult
 from registry.queue.shards import ShardPrompt, prompts_of, rows_of
 from registry.settings import Settings
 from registry.tables import Evaluation, ModelRevision, Question
-from workers.artifacts import inspect_files
+from workers.artifacts import check_files
 from workers.fingerprint import promises_same_bits
 from workers.scorer import ENGINES, TransformersScorer
 
@@ -23,8 +22,6 @@ __all__ = ["promises_same_bits", "score_again"]
 
 Key = tuple[int, int]
 """Question id and variant."""
-
-_DIGESTS: Final = ("weights_digest", "tokenizer_digest")
 
 
 class _Again(TransformersScorer):
@@ -69,7 +66,7 @@ def score_again(
     try:
         with read_session(engine) as session:
             evaluation = session.get_one(Evaluation, evaluation_id)
-            _check_files(evaluation.model_revision, settings)
+            check_files(evaluation.model_revision, settings)
             prompts = _prompts(session, evaluation, sample)
             result = scorer.ask(
                 evaluation.model_revision, evaluation.protocol.definition, evaluation.replicate, prompts
@@ -83,18 +80,6 @@ def score_again(
         key = (item.question_id, item.variant.ordinal)
         found[key] = {name: row.get(name) for name in names} | {"text": texts.get(key)}
     return found, result.fingerprint
-
-
-def _check_files(revision: ModelRevision, settings: Settings) -> None:
-    from registry.revisions.store import request_of
-
-    files = inspect_files(request_of(revision), settings)
-    for name in _DIGESTS:
-        if getattr(files, name) != getattr(revision, name):
-            raise ModelError(
-                f"model {revision.model.name} revision {revision.number}: the files at {revision.location} are not "
-                f"those that were scored ({name.replace('_', ' ')} differs); put the right ones there"
-            )
 
 
 def _prompts(session: Session, evaluation: Evaluation, sample: Sequence[Key]) -> list[ShardPrompt]:

@@ -52,6 +52,23 @@ class Scorer(Protocol):
         ...
 
 
+def load_revision(revision: ModelRevision, home: Path, device: str | None) -> Any:
+    """The engine's `LoadedModel` of a revision whose files are on this machine. Raises ModelError, EngineError."""
+    from workers.artifacts import adapter_folder, model_folder
+    from workers.engine import Adapter, load_model
+
+    adapter = adapter_folder(revision)
+    return load_model(
+        model_folder(revision, home),
+        dtype=revision.dtype or "float32",
+        quantisation=revision.quantisation,
+        device=device,
+        adapter=None if adapter is None else Adapter(adapter, merged=bool(revision.adapter_merged)),
+        # An adapter may come with the template that it was trained with.
+        chat_template=None if adapter is None else revision.chat_template,
+    )
+
+
 class TransformersScorer:
     """Scores with transformers. torch is imported at the first shard, in the process that then keeps it."""
 
@@ -207,19 +224,9 @@ class TransformersScorer:
         log.info("model_loaded", model=revision.model.name, revision=revision.number, elapsed_s=elapsed, **self._how)
 
     def _local(self, revision: ModelRevision) -> LocalModel:
-        from workers.artifacts import adapter_folder, model_folder
-        from workers.engine import Adapter, load_model, open_engine
+        from workers.engine import open_engine
 
-        folder, adapter = model_folder(revision, self.home), adapter_folder(revision)
-        loaded = load_model(
-            folder,
-            dtype=revision.dtype or "float32",
-            quantisation=revision.quantisation,
-            device=self._device_name,
-            adapter=None if adapter is None else Adapter(adapter, merged=bool(revision.adapter_merged)),
-            # An adapter may come with the template that it was trained with.
-            chat_template=None if adapter is None else revision.chat_template,
-        )
+        loaded = load_revision(revision, self.home, self._device_name)
         opened = open_engine(
             loaded, self._engine_name, budget_tokens=self.budget_tokens, memory_bytes=self._memory_bytes
         )

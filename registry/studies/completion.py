@@ -1,0 +1,134 @@
+"""Whether a model completes a benchmark's options verbatim more often in the order that was published than in others.
+
+A model that was trained on a question as it was published may write on from any place among its options as they stood
+there. A fluent one completes much of any text, so that the share completed says nothing alone: the control is the same
+question with the key in its place and the other options in another order.
+What that assumes, and what it finds: docs/decisions/0081-completing-options-verbatim.md.
+Sources: Xu et al., *Benchmarking Benchmark Leakage in Large Language Models* (2024), whose measure is n-gram accuracy;
+Ni et al., *Training on the Benchmark Is Not All You Need* (2024), whose control is another order of the options.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from registry.digests import sha256_text
+from registry.prompting.labels import letter
+from registry.prompting.prompts import QuestionText
+from registry.prompting.variants import seeded_order
+from registry.queue.evaluations import select_questions
+from registry.queue.shards import question_text
+from registry.statistics.bootstrap import SEED
+from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
+from registry.tables import BenchmarkVersion
+
+NGRAM: Final = 5
+"""Tokens that are to be completed from each place."""
+ORDERS: Final = 6
+"""Orders of a question that are compared, at most: all orders of three options, with a fourth in its place."""
+
+Order = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Texts of questions, in several orders of their options each, the published one at `published`.
+
+    flagged: questions whose options refer to each other or are sorted numbers, whose published order is special to any
+    model. other: questions of which the key and one option more are all there is.
+    """
+
+    orders: list[tuple[str, ...]]
+    published: list[int]
+    flagged: int
+    other: int
+
+
+def texts_in_orders(session: Session, version: BenchmarkVersion, limit: int, *, seed: int = SEED) -> Texts:
+    """The texts of so many questions of a benchmark version, which are drawn by their names."""
+    questions = sorted(select_questions(session, version), key=lambda row: sha256_text(f"{seed}:{row.external_id}"))[
+        :limit
+    ]
+    orders, published = [], []
+    flagged = other = 0
+    for row in questions:
+        if row.refers_to_options or row.sorted_numeric:
+            flagged += 1
+        elif len(row.options) < 3:
+            other += 1
+        else:
+            question = question_text(row)
+            compared = compared_orders(question.external_id, len(question.options), question.answer, seed=seed)
+            orders.append(tuple(published_text(question, order) for order in compared))
+            published.append(compared.index(tuple(range(len(question.options)))))
+    return Texts(orders, published, flagged, other)
+
+
+def compared_orders(question_id: str, options: int, key: int, *, seed: int = SEED) -> list[Order]:
+    """The published order and others that have the key at the same position: all, or ORDERS of them, sorted.
+
+    The others are drawn without looking at the published one, so that any of these is as likely to have been it.
+    """
+    rest = [option for option in range(options) if option != key]
+
+    def with_key(order: Sequence[int]) -> Order:
+        return (*order[:key], key, *order[key:])
+
+    if math.factorial(len(rest)) <= ORDERS:
+        return [with_key(order) for order in itertools.permutations(rest)]
+    found = {tuple(range(options))}
+    for draw in itertools.count():
+        if len(found) == ORDERS:
+            return sorted(found)
+        found.add(with_key(seeded_order(rest, seed=seed, kind="completion", question_id=question_id, variant=draw)))
+    raise AssertionError
+
+
+def published_text(question: QuestionText, order: Order) -> str:
+    """A question with its options in an order, as benchmarks are commonly printed; without an answer."""
+    lines = [f"{letter(position)}. {question.options[option]}" for position, option in enumerate(order)]
+    return "\n".join([*([question.context] if question.context else []), question.text, *lines])
+
+
+def completion_document(texts: Texts, shares: Sequence[Sequence[float] | None]) -> dict[str, Any]:
+    """Whether the published order is an outlier among those compared, as JSON.
+
+    shares: of the places among a question's options, how many the model completes verbatim, by order; None where the
+    question is too long or too short to ask. `completed` is the mean over questions as published, `expected` that of
+    all orders. `outlier`: whether `p_value` is at most `level`; both None, with `why`, where nothing can be told.
+    """
+    asked = [
+        Asked(np.array(values, dtype=np.float64).reshape(1, 1, -1), 0, place)
+        for values, place in zip(shares, texts.published, strict=True)
+        if values is not None
+    ]
+    found = compare_with_other_orders(asked)
+    measure = None if found is None else found.measures[0]
+    p_value = None if measure is None else measure.p_value
+    why = "the order changes nothing that the model completes" if asked else _why_none(texts)
+    return {
+        "n": NGRAM,
+        "questions": len(asked),
+        "flagged": texts.flagged,
+        "other": texts.other + len(shares) - len(asked),
+        "level": LEVEL,
+        "seed": SEED,
+        "completed": None if measure is None else measure.observed,
+        "expected": None if measure is None else measure.expected,
+        "p_value": p_value,
+        "outlier": None if p_value is None else p_value <= LEVEL,
+        "why": why if p_value is None else None,
+    }
+
+
+def _why_none(texts: Texts) -> str:
+    if texts.orders:
+        return "every question is too long for the model, or too short"
+    if texts.flagged:
+        return "the options of every question refer to each other or are sorted numbers"
+    return "no question has three options or more, so that there is no other order with the key in its place"
