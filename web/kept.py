@@ -14,8 +14,8 @@ from http import HTTPStatus
 from typing import Final
 
 from flask import Flask, Response, current_app, g, request
-from sqlalchemy import Connection, Engine, event, func, select, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Engine, event, func, literal_column, select, text
+from sqlalchemy.exc import DBAPIError, OperationalError, ProgrammingError
 
 from registry.db import database_now
 from registry.replica import replayed
@@ -151,8 +151,16 @@ class Turns:
             self._locks[hash(key) % len(self._locks)].release()
 
 
-_ENDED: Final = "SELECT count(*) FROM embargo WHERE until <= now()"
-"""An embargo ends without a write."""
+def _moment(connection: Connection, state: str) -> str:
+    """The value of the expression `state`, and how many embargoes have ended, which they do without a write."""
+    ended = select(func.count()).where(Embargo.until <= database_now()).scalar_subquery()
+    try:
+        return " ".join(map(str, connection.execute(select(literal_column(state), ended)).one()))
+    except (OperationalError, ProgrammingError) as error:
+        if "embargo" not in str(error.orig):
+            raise
+        connection.rollback()  # of a database without a schema, which some pages do without
+        return str(connection.scalar(select(literal_column(state))))
 
 
 class State:
@@ -174,15 +182,15 @@ class State:
         """The state of the database before what is read next."""
         if self._engine.dialect.name == "postgresql":
             with self._engine.connect() as connection:
-                return str(connection.scalar(text(f"SELECT CAST(pg_current_snapshot() AS text) || ' ' || ({_ENDED})")))
+                return _moment(connection, "CAST(pg_current_snapshot() AS text)")
         # SQLite counts what other connections wrote, so that this one must stay open and write nothing.
         with self._lock:
             if self._connection is None:
                 self._connection = self._engine.execution_options(read_only=True).connect()
             version = self._connection.scalar(text("PRAGMA data_version"))
-            ended = self._connection.scalar(select(func.count()).where(Embargo.until <= database_now()))
+            state = _moment(self._connection, str(version))
             self._connection.rollback()
-            return f"{version} {ended}"
+            return state
 
 
 def _key() -> tuple[str, ...] | None:
@@ -203,7 +211,7 @@ def _state() -> str:
     if reads_from_replica():
         try:
             with reading().connect() as connection:
-                return f"replica at {replayed(connection)} {connection.scalar(text(_ENDED))}"
+                return f"replica at {_moment(connection, f"'{replayed(connection)}'")}"
         except DBAPIError as error:
             read_primary_instead(error)
     state: State = current_app.extensions["shuffleboard_state"]

@@ -102,10 +102,13 @@ def _is_readable(
 
 
 def parquet_columns(path: Path) -> list[str]:
-    """The names of the columns. Raises IngestError where the footer is too large to be read."""
+    """The names of the columns; none of what is no Parquet file. Raises IngestError for too large a footer."""
     with path.open("rb") as stream:
         _require_footer(stream, path)
-        return list(pq.read_schema(stream).names)
+        try:
+            return list(pq.read_schema(stream).names)
+        except pa.ArrowException:
+            return []
 
 
 def batch_size(batch: pa.RecordBatch) -> int:

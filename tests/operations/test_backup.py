@@ -245,6 +245,7 @@ def test_a_password_is_no_argument_of_the_client(
 ) -> None:
     programs("path", 99)
     monkeypatch.setattr(backups, "_server_version", lambda _url: 15)
+    monkeypatch.setattr(backups, "is_pooled", lambda _engine: False)
     monkeypatch.setattr(history, "current", lambda _engine: history.head())
     backup("postgresql+psycopg://ann:hunter%202@db.example.org:5433/board?sslmode=verify-full", tmp_path / "file")
     arguments = (tmp_path / "arguments").read_text()

@@ -17,7 +17,7 @@ WRONG: dict[str, tuple[int, tuple[str, ...]]] = {
     "leaderboard --bord main": (2, ("'--bord'", "'--board'")),
     "models add m --kind gguff": (2, ("--kind", "'gguff'", "did you mean gguf?")),
     "metrics one": (2, ("'one'", "evaluations list")),
-    "chain verifi": (2, ("'verifi'", "did you mean verify?")),
+    "chain verifi": (2, ("'verifi'", "Did you mean 'verify'?")),
     "evaluations list --state done": (2, ("--state", "'done'", "'complete'")),
     "evaluations show one": (2, ("'one'", "not a valid integer")),
     # A number below 0 is no option.

@@ -67,7 +67,8 @@ def test_a_kept_page_costs_one_statement_until_anything_is_written(own: Site) ->
         assert again.headers["Content-Security-Policy"] == first.headers["Content-Security-Policy"]
         assert again.headers["X-Request-Id"] != first.headers["X-Request-Id"]
         assert (unchanged.status_code, unchanged.data) == (304, b"")
-        assert len(seen) == 2, seen
+        # SQLite counts what was written and what has ended in statements of their own.
+        assert len(seen) == (4 if own.engine.dialect.name == "sqlite" else 2), seen
         assert own.client.head(page).headers["Content-Length"] == str(len(first.data))
     assert "epsilon" not in own.client.get("/models").text
     with write_session(own.engine) as session:

@@ -568,6 +568,10 @@ def _is_described(rows: Sequence[Mapping[str, Any]], one: _Evaluation, question:
     )
 
 
+UNSIGNED: Final = ("cost", "conflict_of_interest")
+"""What a board shows beside the rows of its snapshot."""
+
+
 def _check_shown(root: Path, board: Any, found: Checked) -> None:
     """The board's own JSON, from which its page is made, says what the signed snapshot says."""
     snapshot = board["snapshot"]
@@ -576,7 +580,7 @@ def _check_shown(root: Path, board: Any, found: Checked) -> None:
         found.unchecked.append(f"{name}, which is missing")
         return
     shown = _json(root, name)
-    told = [{key: value for key, value in row.items() if key != "cost"} for row in shown["rows"]]
+    told = [{key: value for key, value in row.items() if key not in UNSIGNED} for row in shown["rows"]]
     if sorted(told, key=_row_key) != sorted(snapshot["rows"], key=_row_key) or any(
         shown.get(key) != snapshot[key] for key in snapshot.keys() - {"rows", "bootstrap"}
     ):
