@@ -211,7 +211,8 @@ def _state() -> str:
     if reads_from_replica():
         try:
             with reading().connect() as connection:
-                return f"replica at {_moment(connection, f"'{replayed(connection)}'")}"
+                position = f"'{replayed(connection)}'"
+                return f"replica at {_moment(connection, position)}"
         except DBAPIError as error:
             read_primary_instead(error)
     state: State = current_app.extensions["shuffleboard_state"]

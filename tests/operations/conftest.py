@@ -13,12 +13,23 @@ from sqlalchemy import Engine, select
 
 from registry.db import get_engine, write_session
 from registry.digests import sha256_text
+from registry.operations.archiving import archive
 from registry.proof.errata import Mark, mark
 from registry.proof.withdrawals import withdraw
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.schema.audiences import dispose
-from registry.tables import EvaluationQuestion, Model
+from registry.tables import (
+    Board,
+    BoardDeprecation,
+    ChainSignature,
+    Embargo,
+    EvaluationQuestion,
+    Model,
+    ModelRevision,
+    Schedule,
+    ScheduleRun,
+)
 from registry.tables.accounts import (
     Account,
     AccountIdentity,
@@ -42,6 +53,7 @@ __all__ = ["drafted", "next_schema"]
 
 LATER = datetime(2031, 2, 3, 4, 5, 6, 789012, tzinfo=UTC)
 """A time with all of its digits."""
+PAST = datetime(2021, 2, 3, tzinfo=UTC)
 
 NUMBERS = {"large": 1e22, "minus zero": -0.0, "whole": 3.0, "third": 1 / 3, "small": 5e-324, "text": "“ä” \n"}
 """What engines write in different ways."""
@@ -65,6 +77,24 @@ def fill(engine: Engine, folder: Path) -> None:
         claims.fail(session, held, "MemoryError: a made-up failure")
         _add_people(session, population.evaluation)
         _add_money(session, population.evaluation)
+        _add_rules(session, population.evaluation)
+    archive(engine, population.source, str(folder / "archives"))
+
+
+def _add_rules(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
+    board = session.scalars(select(Board)).first()
+    schedule = Schedule(evaluation_id=evaluation_id, every_days=7, questions=3, budget=0.5, created_by="ann")
+    signed = {"head": "ab" * 32, "key": "cd" * 32, "public_key": "…", "statement": "{}", "signature": "c2ln"}
+    session.add_all(
+        [
+            schedule,
+            Embargo(model_revision_id=session.scalars(select(ModelRevision.id)).first(), until=PAST),
+            BoardDeprecation(board_id=board.id, reason="“ä”: too easy", successor="harder"),
+            ChainSignature(position=1, at=LATER, **signed),
+        ]
+    )
+    session.flush()
+    session.add(ScheduleRun(schedule_id=schedule.id, period=1, evaluation_id=evaluation_id, p_value=1 / 3, moved=False))
 
 
 def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
