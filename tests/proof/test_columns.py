@@ -75,6 +75,7 @@ NOT_SEALED: Final = {
     "worker",  # lives on; its id, host and device stand in the seal
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold
     "published_result", "subject_category",  # come with the code
+    "archive",  # says where predictions are, which are compared with their leaves
     "errata_version", "erratum",  # have a digest and a link of their own, and change no seal
 }  # fmt: skip
 
