@@ -52,7 +52,7 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
         stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
-        readable(session, [evaluation.id], part)
+        readable(session, [evaluation.id], part, alone=True)
         for row in session.execute(
             select(Prediction.question_id, Prediction.variant, Prediction.prompt_digest, Prediction.shown).where(
                 Prediction.evaluation_id == evaluation.id,

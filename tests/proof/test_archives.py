@@ -221,7 +221,7 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
         group = parquet.metadata.row_group(0)
         columns = [group.column(number) for number in range(group.num_columns)]
         place = {column.path_in_schema: column.data_page_offset for column in columns}
-    for path in ("prompt_digest", "label_logprobs.list.element", "generation_text"):
+    for path in ("shown.list.element", "label_logprobs.list.element", "generation_text"):
         at = place[path] + 40
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with read_session(engine) as session:
