@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 from collections.abc import Callable
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import ExportRequest, select_rows
 from registry.files.stores import Store, store_at
+from registry.metrics.rounding import binary_logarithms, exponentials
 from registry.operations.archiving import archive, orphans, restore
 from registry.operations.doctor import Context, services
 from registry.operations.moving import move
@@ -267,6 +269,19 @@ def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
     assert manifest["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
     assert manifest["columns"].keys() >= {"question", "variant", "shown", "label_logprobs", "generation_text"}
     assert json.loads(pq.read_schema(file).metadata[b"shuffleboard"])["seal"] == seal
+    left_out = pd.read_parquet(file)[manifest["computed"]]
+    assert "prompt_digest" in left_out
+    assert left_out.isna().to_numpy().mean() > 0.9, "what can be computed is not stored"
+
+
+def test_exponentials_and_logarithms_are_the_nearest_numbers() -> None:
+    exact, rng = Context(prec=60), random.Random(32)
+    values = [-rng.random() * size for size in (1e-9, 1, 20, 600) for _ in range(200)] + [0.0]
+    assert exponentials(values) == {value: float(exact.exp(Decimal(value))) for value in values}
+    shares = [rng.random() ** power for power in (1, 5, 50) for _ in range(200)] + [1.0, 3.0]
+    two = exact.ln(Decimal(2))
+    expected = {share: float(exact.divide(exact.ln(Decimal(share)), two)) for share in shares}
+    assert binary_logarithms(shares) == expected
 
 
 # Killed at any point
