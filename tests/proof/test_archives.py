@@ -1,5 +1,6 @@
 """Predictions of sealed evaluations move into files and back, and nothing else notices."""
 
+import decimal
 import hashlib
 import json
 import os
@@ -7,7 +8,6 @@ import random
 import shutil
 import signal
 from collections.abc import Callable
-from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -275,12 +275,12 @@ def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
 
 
 def test_exponentials_and_logarithms_are_the_nearest_numbers() -> None:
-    exact, rng = Context(prec=60), random.Random(32)
+    exact, rng = decimal.Context(prec=60), random.Random(32)
     values = [-rng.random() * size for size in (1e-9, 1, 20, 600) for _ in range(200)] + [0.0]
-    assert exponentials(values) == {value: float(exact.exp(Decimal(value))) for value in values}
+    assert exponentials(values) == {value: float(exact.exp(decimal.Decimal(value))) for value in values}
     shares = [rng.random() ** power for power in (1, 5, 50) for _ in range(200)] + [1.0, 3.0]
-    two = exact.ln(Decimal(2))
-    expected = {share: float(exact.divide(exact.ln(Decimal(share)), two)) for share in shares}
+    two = exact.ln(decimal.Decimal(2))
+    expected = {share: float(exact.divide(exact.ln(decimal.Decimal(share)), two)) for share in shares}
     assert binary_logarithms(shares) == expected
 
 

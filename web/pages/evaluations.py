@@ -125,7 +125,7 @@ def _archived(row: Row) -> tuple[bool, str | None]:
     except ArchiveError as error:
         # Where the file is concerns maintainers alone.
         named = "maintain" in viewer().scopes
-        current_app.logger.error("%s", error)
+        current_app.logger.warning("%s", error)
         return True, str(error) if named else "The answers of this evaluation are archived, and their file is missing"
 
 
