@@ -13,6 +13,7 @@ from sqlalchemy import Engine, select
 
 from registry.db import get_engine, write_session
 from registry.digests import sha256_text
+from registry.operations.archiving import archive
 from registry.proof.errata import Mark, mark
 from registry.proof.withdrawals import withdraw
 from registry.queue import claims
@@ -47,7 +48,7 @@ NUMBERS = {"large": 1e22, "minus zero": -0.0, "whole": 3.0, "third": 1 / 3, "sma
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Two sealed evaluations, one withdrawn, one in work and one parked; accounts and all that hangs on them."""
+    """Two sealed evaluations, one withdrawn and archived, one in work and one parked; accounts and all that hangs on them."""
     population = populate(engine, folder)
     with write_session(engine) as session:
         withdraw(session, population.source, "its prompts had a typing error: “ä” → 'a'")
@@ -64,6 +65,7 @@ def fill(engine: Engine, folder: Path) -> None:
         claims.fail(session, held, "MemoryError: a made-up failure")
         _add_people(session, population.evaluation)
         _add_money(session, population.evaluation)
+    archive(engine, population.source, str(folder / "archives"))
 
 
 def _add_people(session, evaluation_id: int) -> None:  # type: ignore[no-untyped-def]
