@@ -10,7 +10,8 @@ from sqlalchemy import Engine
 from registry.db import read_session
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import Claim, ShardResult
-from registry.queue.shards import ShardPrompt, shard_prompts
+from registry.queue.shards import shard_prompts
+from registry.results.prompts import ShardPrompt
 from workers.errors import InterruptedScoringError
 
 

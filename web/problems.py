@@ -35,6 +35,12 @@ _NO_DATABASE: Final = (
 )
 
 
+_NO_ARCHIVE: Final = (
+    "These answers are archived in a file that is missing or cannot be read; the server's log says which. Boards and "
+    "metrics stand."
+)
+
+
 def wants_json() -> bool:
     """Whether errors of this request are problem documents rather than pages."""
     return request.path.startswith(API) or request.path in ("/healthz", "/readyz")
@@ -60,9 +66,9 @@ def _registry_error(error: ShuffleboardError) -> AnyResponse:
     """The one place where errors of the registry become responses; the other errors are the client's."""
     status = next((status for kind, status in _STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
-        # The message names the database: for the operator, not for the public.
+        # The message names the database or a file: for the operator, not for the public.
         current_app.logger.error("%s", error)
-        return _unavailable()
+        return _unavailable(_NO_ARCHIVE if isinstance(error, ArchiveError) else _NO_DATABASE)
     return problem(status, str(error))
 
 
@@ -76,8 +82,8 @@ def database_error(error: Exception) -> AnyResponse:
     return _unavailable()
 
 
-def _unavailable() -> AnyResponse:
-    response = problem(HTTPStatus.SERVICE_UNAVAILABLE, _NO_DATABASE)
+def _unavailable(detail: str = _NO_DATABASE) -> AnyResponse:
+    response = problem(HTTPStatus.SERVICE_UNAVAILABLE, detail)
     response.headers["Retry-After"] = "10"
     return response
 

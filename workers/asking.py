@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 from registry.prompting.prompts import Prompt
 from registry.queue.claims import Claim
-from registry.queue.shards import ShardPrompt
+from registry.results.prompts import ShardPrompt
 from workers.fingerprint import driver_version
 
 ShouldStop = Callable[[], bool]

@@ -16,7 +16,8 @@ from registry.logs import log
 from registry.prompting.extraction import extract
 from registry.queue.claims import Claim, ShardResult
 from registry.queue.reuse import Reused, reusable
-from registry.queue.shards import ShardPrompt, rows_of, shard_prompts
+from registry.queue.shards import rows_of, shard_prompts
+from registry.results.prompts import ShardPrompt
 from registry.revisions.endpoints import provider_of
 from registry.settings import get_settings
 from registry.tables import Evaluation, ModelRevision

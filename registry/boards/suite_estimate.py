@@ -23,7 +23,7 @@ from registry.queue.claims import live_workers
 from registry.queue.estimate import tokens_per_second
 from registry.queue.evaluations import build_specification, check_written, question_filter, select_questions
 from registry.queue.money import Charge, Service, charge, measured
-from registry.queue.shards import prompts_of_question
+from registry.results.prompts import prompts_of_question
 from registry.settings import get_settings
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Protocol, Question, Shard, VariantSet
 

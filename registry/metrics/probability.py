@@ -30,12 +30,12 @@ def brier(probabilities: Sequence[float], right: int) -> float:
     return min(2.0, math.fsum(((position == right) - p) ** 2 for position, p in enumerate(probabilities)))
 
 
-def normalised_entropy(probabilities: Sequence[float]) -> float | None:
+def normalised_entropy(probabilities: Sequence[float], log2: Callable[[float], float] = math.log2) -> float | None:
     """−Σ p log₂ p / log₂ L over L positions, in [0, 1], with 0·log 0 = 0; None for fewer than two positions."""
     if len(probabilities) < 2:
         return None
-    bits = -math.fsum(p * math.log2(p) for p in probabilities if p > 0)
-    return min(1.0, max(0.0, bits / math.log2(len(probabilities))))
+    bits = -math.fsum(p * log2(p) for p in probabilities if p > 0)
+    return min(1.0, max(0.0, bits / log2(len(probabilities))))
 
 
 def _mean_over_orders(outcomes: Outcomes, value: Callable[[VariantOutcome], float | None]) -> float | None:

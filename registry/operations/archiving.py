@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -35,6 +36,7 @@ from registry.results.archive_files import (
     TEXT_COLUMNS,
 )
 from registry.results.archived import file_name, place_of
+from registry.results.archived_values import COMPUTED, StaysError, completed, left_out
 from registry.results.bulk import insert_predictions, renew_statistics
 from registry.schema.documented import columns_of
 from registry.tables import Archive, Evaluation, EvaluationQuestion, Generation, Prediction, Question, QuestionSeal
@@ -119,11 +121,9 @@ def archive(engine: Engine, evaluation_id: int, to: str = "") -> Moved | None:
             return None
         seal = evaluation.seal
         assert seal is not None
-        description = _description(evaluation)
         part = f"{seal}.{uuid.uuid4().hex[:8]}{PART}"
         try:
-            with store.writing(part) as stream:
-                counts = archive_files.write(stream, _questions(session, evaluation_id), description)
+            counts, description = _written(session, evaluation, (store, part))
             _require_sealed(session, evaluation, (store, part))
             digest, size = store.digest(part)
         except BaseException:
@@ -165,6 +165,21 @@ def archive(engine: Engine, evaluation_id: int, to: str = "") -> Moved | None:
     return Moved(evaluation_id, *counts, store.url_of(file_name(seal)), size)
 
 
+def _written(session: Session, evaluation: Evaluation, to: tuple[Store, str]) -> tuple[tuple[int, int], dict[str, Any]]:
+    """Writes an evaluation's file without what can be computed; returns how much it holds, and what describes it."""
+    store, part = to
+    computed = list(COMPUTED)
+    while True:
+        description = _description(evaluation) | {"computed": computed}
+        left = partial(left_out, session.connection(), evaluation.id, names=tuple(computed))
+        try:
+            with store.writing(part) as stream:
+                rows = _questions(session, evaluation.id)
+                return archive_files.write(stream, rows, description, left), description
+        except StaysError as error:
+            computed.remove(str(error))
+
+
 def restore(engine: Engine, evaluation_id: int) -> Moved | None:
     """Brings an evaluation's predictions and texts back into their tables; None where they are there.
 
@@ -186,7 +201,8 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
         row.state = "restoring"
         session.flush()
         ids = _ids(session, evaluation_id)
-        for table in archive_files.groups(store, name):
+        for group in archive_files.groups(store, name):
+            table = completed(session.connection(), evaluation_id, group)
             numbers = [ids[external_id] for external_id in table.column(QUESTION).to_pylist()]
             keys = [{"evaluation_id": evaluation_id, "question_id": number} for number in numbers]
             values = archive_files.values_of(table, PREDICTION_COLUMNS)

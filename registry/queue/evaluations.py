@@ -17,8 +17,8 @@ from registry.prompting.variants import VariantSetDefinition, parse_variants, st
 from registry.queue import rounds, sampling
 from registry.queue.hints import hint_at
 from registry.queue.planning import SHARD_PROMPTS, plan_questions, plan_shards, require_sample, store_shards
-from registry.queue.shards import prompts_of
 from registry.results.designs import asked_in_part
+from registry.results.prompts import prompts_of
 from registry.results.stopped import read_stopping
 from registry.revisions.endpoints import provider_of
 from registry.revisions.store import model_identity

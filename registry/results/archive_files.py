@@ -2,12 +2,12 @@
 
 One row for each prediction, sorted by `question` (its external id) and `variant`, with the columns of the table
 `prediction` and, named `generation_…`, what the model wrote. Nothing in it but `reused_from_evaluation_id` is a number
-of this registry. Row groups hold whole questions, so that those of one question are found by the groups' statistics and
-read without the rest. Every page has a checksum.
+of this registry. What can be computed again is left out (see `archived_values`). Row groups hold whole questions, so
+that those of one question are found by the groups' statistics and read without the rest. Every page has a checksum.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -29,6 +29,8 @@ PART: Final = ".part"
 """Endings of an archive, of what describes it, and of either until it is whole."""
 
 QUESTION: Final = "question"
+METADATA: Final = "shuffleboard"
+"""The key of the schema's metadata under which the file is described."""
 TEXT: Final = "generation_"
 GROUP: Final = 4096
 """Rows from which on a row group ends with its question: a page of one question reads one group."""
@@ -88,12 +90,18 @@ def table_of(rows: Sequence[Sequence[Any]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 
-def write(stream: Any, questions: Iterable[Sequence[Sequence[Any]]], description: Mapping[str, Any]) -> tuple[int, int]:
+def write(
+    stream: Any,
+    questions: Iterable[Sequence[Sequence[Any]]],
+    description: Mapping[str, Any],
+    left_out: Callable[[pa.Table], pa.Table],
+) -> tuple[int, int]:
     """Writes an archive; returns how many predictions and texts it holds.
 
-    questions: the rows of each question, by external id. description: goes into the schema's metadata.
+    questions: the rows of each question, by external id. description: goes into the schema's metadata. left_out:
+    a table of whole questions without what can be computed again.
     """
-    metadata = {"shuffleboard": json.dumps(description, ensure_ascii=False, sort_keys=True)}
+    metadata = {METADATA: json.dumps(description, ensure_ascii=False, sort_keys=True)}
     predictions = texts = 0
     writer = pq.ParquetWriter(
         stream,
@@ -109,7 +117,7 @@ def write(stream: Any, questions: Iterable[Sequence[Sequence[Any]]], description
     group: list[Sequence[Any]] = []
 
     def flush() -> tuple[int, int]:
-        table = table_of(group)
+        table = left_out(table_of(group))
         writer.write_table(table, row_group_size=max(1, len(group)))
         group.clear()
         column = table.column(f"{TEXT}text")

@@ -11,6 +11,8 @@ A transaction keeps at most KEPT rows: the evaluations that were named first are
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -25,6 +27,7 @@ from registry.errors import ArchiveError
 from registry.files.stores import Store, store_at
 from registry.results import archive_files
 from registry.results.archive_files import ENDING, PREDICTION_COLUMNS, QUESTION, TEXT, TEXT_COLUMNS
+from registry.results.archived_values import COMPUTED, completed
 from registry.schema.views import VIEWS, view_sql
 from registry.tables import Archive, Evaluation, EvaluationQuestion, Generation, Prediction, Question
 
@@ -123,7 +126,11 @@ def archived_rows(
     columns: as in the file. For what must name the questions that are not what they were; all others use `readable`.
     """
     ids = {row.external_id: row.id for row in session.execute(_asked(evaluation_id))}
-    for table in archive_files.salvaged(*place):
+    for group in archive_files.salvaged(*place):
+        table = group
+        # Where a column cannot be computed, its questions are not what was sealed.
+        with suppress(ArchiveError):
+            table = completed(session.connection(), evaluation_id, group, columns)
         for external_id, *values in archive_files.values_of(table, [QUESTION, *columns]):
             if external_id in ids:
                 yield ids[external_id], external_id, *values
@@ -137,21 +144,32 @@ def _asked(evaluation_id: int) -> Select[str, int]:
     )
 
 
+@dataclass
+class _Part:
+    """Some rows of an archive. completed: columns that have all values; written: SQLite has them in its tables."""
+
+    table: pa.Table
+    completed: set[str] = field(default_factory=set)
+    written: bool = False
+
+
 class _Overlay:
     """The archived rows that a connection's transaction has asked for."""
 
     def __init__(self, connection: Connection) -> None:
         self._dialect = connection.dialect.name
-        self._rows: dict[int, list[pa.Table]] = {}
+        self._rows: dict[int, list[_Part]] = {}
         self._known: dict[int, set[int] | None] = {}
         self._sizes: dict[int, int] = {}
         self._documents: dict[tuple[str, ...], str] = {}
         self._hot = "main"
+        self._made = False
 
     def begin_again(self, *_: Any) -> None:
         """Forgets all rows: a table that was made after a savepoint is gone when the transaction goes back to it."""
         for kept in (self._rows, self._known, self._sizes, self._documents):
             kept.clear()
+        self._made = False
 
     def _make_tables(self, connection: Connection) -> None:
         narrowed = connection.exec_driver_sql("SELECT 1 FROM sqlite_temp_master WHERE name = 'prediction'")
@@ -180,8 +198,6 @@ class _Overlay:
             return
         store, name = place_of(archive, seal)
         query = _asked(evaluation_id)
-        if self._dialect == "sqlite" and not self._known:
-            self._make_tables(session.connection())
         if missing is None:
             ids = {row.external_id: row.id for row in session.execute(query)}
             parts = list(archive_files.groups(store, name))
@@ -199,24 +215,37 @@ class _Overlay:
             self._sizes[evaluation_id] = self._sizes.get(evaluation_id, 0) + len(part)
             table = part.append_column("question_id", numbers)
             table = table.append_column("evaluation_id", pa.array([evaluation_id] * len(part), pa.int64()))
-            if self._dialect == "sqlite":
-                self._insert(session, table)
-            else:
-                self._rows.setdefault(evaluation_id, []).append(table)
+            self._rows.setdefault(evaluation_id, []).append(_Part(table))
         self._documents.clear()
 
     def _forget(self, session: Session, evaluation_id: int) -> None:
         for kept in (self._rows, self._known, self._sizes):
             kept.pop(evaluation_id, None)
-        if self._dialect == "sqlite":
+        if self._made:
             for name in TABLES:
                 session.connection().exec_driver_sql(
                     f"DELETE FROM temp.archived_{name} WHERE evaluation_id = ?",  # noqa: S608 - a table of ours
                     (evaluation_id,),
                 )
 
-    def _insert(self, session: Session, table: pa.Table) -> None:
-        connection = session.connection()
+    def _complete(self, connection: Connection, columns: set[str]) -> None:
+        """Computes these columns of all rows, where their files do not hold them, and gives the rows to SQLite."""
+        for evaluation_id, parts in self._rows.items():
+            for part in parts:
+                missing = columns - part.completed
+                if missing:
+                    part.table = completed(connection, evaluation_id, part.table, missing)
+                    part.completed |= missing
+                    part.written = False
+        if self._dialect == "sqlite":
+            if not self._made:
+                self._make_tables(connection)
+                self._made = True
+            for part in [part for parts in self._rows.values() for part in parts if not part.written]:
+                self._insert(connection, part.table)
+                part.written = True
+
+    def _insert(self, connection: Connection, table: pa.Table) -> None:
         for name, of in TABLES.items():
             rows = _rows_of(table, name)
             binds = [
@@ -230,11 +259,11 @@ class _Overlay:
             if listed:
                 marks = ", ".join("?" * len(of.columns))
                 names = ", ".join(column.name for column in of.columns)
-                statement = f"INSERT INTO temp.archived_{name} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours
+                statement = f"INSERT OR REPLACE INTO temp.archived_{name} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours
                 connection.exec_driver_sql(statement, listed)
 
     def rewritten(
-        self, _connection: Any, _cursor: Any, statement: str, parameters: Any, context: Any, executemany: bool
+        self, connection: Connection, _cursor: Any, statement: str, parameters: Any, context: Any, executemany: bool
     ) -> tuple[str, Any]:
         """A statement that finds the archived rows too, where it is a SELECT of what has some."""
         start = statement.lstrip()
@@ -247,6 +276,7 @@ class _Overlay:
         definitions, given = [], {}
         texts = [statement, *(view_sql(name, self._dialect) for name in relations if name not in TABLES)]
         words = {word for text in texts for word in _WORD.findall(text)}
+        self._complete(connection, words.intersection(COMPUTED))
         for name in relations:
             if name not in TABLES:
                 definitions.append(f"{name} AS (\n{view_sql(name, self._dialect)}\n)")
@@ -275,9 +305,9 @@ class _Overlay:
         key = (name, *columns)
         if key not in self._documents:
             parts = []
-            for tables in self._rows.values():
-                for table in tables:
-                    lists = _values(_rows_of(table, name), name, _escaped, columns)
+            for kept in self._rows.values():
+                for part in kept:
+                    lists = _values(_rows_of(part.table, name), name, _escaped, columns)
                     parts += [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
             self._documents[key] = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
         return self._documents[key]

@@ -1,7 +1,7 @@
 """From what an engine or a file says of one prompt to the row that is stored. Positions become options here, once."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ def prediction_row(
     order = variant.order
     right = order.index(answer) if answer in order else None
     values = weights if weights is not None else logprobs
-    probabilities = _probabilities(weights, logprobs)
+    probabilities = probabilities_of(weights, logprobs)
     tied = False
     if not answered and values is not None and (probabilities is not None or weights is None):
         position = highest(values)
@@ -63,7 +63,7 @@ def prediction_row(
         "extraction_rule": extraction_rule,
         "label_logprobs": None if logprobs is None else list(logprobs),
         "label_probabilities": probabilities,
-        "label_mass": _mass(weights, logprobs),
+        "label_mass": mass_of(weights, logprobs),
     }
     if probabilities is not None:
         row["entropy"] = normalised_entropy(probabilities)
@@ -85,18 +85,23 @@ def _with_counterpart(
     return {"logprobs_without_question": list(without), **asdict(choice_scores(logprobs, without, lengths, right))}
 
 
-def _probabilities(weights: Sequence[float] | None, logprobs: Sequence[float] | None) -> list[float] | None:
+def probabilities_of(
+    weights: Sequence[float] | None, logprobs: Sequence[float] | None, exp: Callable[[float], float] = math.exp
+) -> list[float] | None:
     """Probabilities renormalised over the positions; None when there are none or all weights are zero."""
     if weights is not None:
         return renormalise(weights)
     if logprobs is None:
         return None
     top = max(logprobs)
-    return renormalise([math.exp(value - top) for value in logprobs])
+    return renormalise([exp(value - top) for value in logprobs])
 
 
-def _mass(weights: Sequence[float] | None, logprobs: Sequence[float] | None) -> float | None:
-    total = math.fsum(weights if weights is not None else map(math.exp, logprobs or ()))
+def mass_of(
+    weights: Sequence[float] | None, logprobs: Sequence[float] | None, exp: Callable[[float], float] = math.exp
+) -> float | None:
+    """What weights, or the probabilities of logprobs, sum to, in [0, 1]; None where they are no shares of one whole."""
+    total = math.fsum(weights if weights is not None else map(exp, logprobs or ()))
     if (weights is None and logprobs is None) or total > MASS_SLACK:
         return None
     return min(1.0, total)

@@ -14,7 +14,6 @@ from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.prompting.variants import stored_variants
 from registry.proof.seal import interval_columns
-from registry.queue.shards import prompts_of
 from registry.results.archived import archive_of, readable
 from registry.results.asked import asked
 from registry.results.computed import computed_metrics, is_stored
@@ -22,6 +21,7 @@ from registry.results.designs import design_of
 from registry.results.errata import is_of_errata
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
+from registry.results.prompts import prompts_of
 from registry.results.sampled import sampled
 from registry.results.stopped import is_decided, read_stopping
 from registry.studies.comparing import CORA, computed_cora
@@ -52,7 +52,7 @@ def check_prompts(session: Session, evaluation: Evaluation, found: Findings) -> 
     for start in range(0, len(ids), _CHUNK):
         part = ids[start : start + _CHUNK]
         stored: dict[int, dict[int, tuple[str, list[int]]]] = {}
-        readable(session, [evaluation.id], part)
+        readable(session, [evaluation.id], part, alone=True)
         for row in session.execute(
             select(Prediction.question_id, Prediction.variant, Prediction.prompt_digest, Prediction.shown).where(
                 Prediction.evaluation_id == evaluation.id,

@@ -13,7 +13,7 @@ from registry.lookups import find_version
 from registry.prompting.protocols import PRESETS, find_definition, import_protocol, read_protocol_file
 from registry.prompting.protocols.store import known_definitions
 from registry.prompting.variants import VARIANT_KINDS, VariantSetDefinition, parse_variants
-from registry.queue.shards import prompts_of_question
+from registry.results.prompts import prompts_of_question
 from registry.tables import Protocol, Question
 from shuffleboard.cli.common import engine_of, json_option, note, print_json, settings_of
 from shuffleboard.cli.files import require_kind

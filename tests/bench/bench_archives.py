@@ -5,7 +5,11 @@ evaluations that the registry seals, until there are so many predictions; then a
 Printed are bytes per prediction in the database before and after and in Parquet, by column too, how long each step takes,
 and how long the question page and the explorer take of an evaluation before and after.
 
+Predictions are what scoring makes of made-up log-probabilities; with --foreign their other numbers and the digests of
+their prompts are made up too, so that none can be computed again.
+
 Options: --predictions 1000000  --share 1.0 (of the benchmarks' sizes)  --requests 10  --verify (each evaluation after)
+--foreign
 """
 
 import argparse
@@ -19,23 +23,41 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from sqlalchemy import Engine, select, text
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
 from registry.db import get_engine, read_session, write_session
 from registry.operations.archiving import archive, restore
 from registry.operations.migrate import upgrade
 from registry.proof.manifest import compute_seal
 from registry.proof.seal import seal
+from registry.results.prompts import prompts_of
 from registry.settings import Settings
-from registry.tables import Evaluation, EvaluationQuestion
+from registry.tables import Evaluation, EvaluationQuestion, Question
 from registry.verification.derived import check_scores
 from registry.verification.findings import Findings
 from tests.bench.bench_db import BenchServer, Imported, import_one, sizes
-from tests.bench.generate_predictions import Source
+from tests.bench.generate_predictions import Kind, Rows, Source
 from tests.services import postgres_execute
 from web import create_app
 
 MIB = 2**20
+
+
+class Scored(Source):
+    """Predictions as scoring makes them of log-probabilities, with the digests of their prompts."""
+
+    def add(self, session: Session, number: int, kind: Kind) -> int:
+        self._session = session
+        return super().add(session, number, kind)
+
+    def rows(self, number: int, kind: Kind, evaluation_id: int) -> Rows:
+        made_up = super().rows(number, kind, evaluation_id)
+        logprobs = {(row["question_id"], row["variant"]): row["label_logprobs"] for row in made_up}
+        evaluation = self._session.get_one(Evaluation, evaluation_id)
+        asked = select(Question).where(Question.benchmark_version_id == evaluation.benchmark_version_id)
+        questions = self._session.scalars(asked.options(selectinload(Question.options))).all()
+        prompts = prompts_of(self._session, evaluation, list(questions))
+        return [item.row(logprobs[item.question_id, item.variant.ordinal]) for item in prompts]
 
 
 def pages(engine: Engine, evaluation_id: int, requests: int) -> dict[str, tuple[float, float]]:
@@ -86,11 +108,12 @@ def run(
     report: Callable[[str], None],
     *,
     verify: bool,
+    foreign: bool,
 ) -> float:
     """Fills, archives and measures; returns bytes per prediction in Parquet."""
     engine = get_engine(url)
     with write_session(engine) as session:
-        source = Source(session, folder, share)
+        source = (Source if foreign else Scored)(session, folder, share)
     made: list[tuple[int, int]] = []
     for number, kind in source.plan():
         if sum(size for _, size in made) >= predictions:
@@ -156,6 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--requests", type=int, default=10)
     parser.add_argument("--verify", action="store_true")
+    parser.add_argument("--foreign", action="store_true")
     options = parser.parse_args(arguments)
 
     def report(line: str) -> None:
@@ -174,6 +198,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             options.requests,
             report,
             verify=options.verify,
+            foreign=options.foreign,
         )
 
 

@@ -22,8 +22,8 @@ from registry.db import get_engine, read_session, write_session
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
-from registry.queue.shards import prompts_of
 from registry.results.contamination import all_orders, contamination_document
+from registry.results.prompts import prompts_of
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.statistics.original_order import Asked

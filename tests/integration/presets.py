@@ -17,7 +17,7 @@ from registry.operations.migrate import upgrade
 from registry.prompting.prompts import Prompt
 from registry.prompting.protocols import PRESETS
 from registry.queue.evaluations import EvaluationRequest, select_questions, submit
-from registry.queue.shards import prompts_of
+from registry.results.prompts import prompts_of
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from tests.bench.prompts import PEER, ROOT, smollm2

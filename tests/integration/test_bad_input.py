@@ -487,7 +487,11 @@ BAD_COMMANDS: dict[str, tuple[Callable[[Path], tuple[object, ...]], int, tuple[s
         1,
         ("no evaluation 7", "has 0", "evaluations list"),
     ),
-    "an evaluation number that is none": (lambda _: ("verify", "seven"), 2, ("'seven' is not the id of an evaluation",)),
+    "an evaluation number that is none": (
+        lambda _: ("verify", "seven"),
+        2,
+        ("'seven' is not the id of an evaluation",),
+    ),
     "an evaluation number beyond all numbers": (lambda _: ("provenance", "9" * 30), 1, ("no evaluation " + "9" * 30,)),
     "an unknown command": (lambda _: ("evaluate",), 2, ("No such command 'evaluate'",)),
 }

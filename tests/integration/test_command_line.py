@@ -16,7 +16,7 @@ from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import ALL_NAMES
 from registry.queue.evaluations import select_questions
-from registry.queue.shards import prompts_of
+from registry.results.prompts import prompts_of
 from tests.commands import ROOT, shuffleboard, shuffleboard_json, shuffleboard_process
 from tests.population import MMLU, add_benchmark, add_model, question, queue_evaluation, table_counts
 

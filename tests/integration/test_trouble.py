@@ -24,7 +24,7 @@ from registry.errors import DatabaseError
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.queue import claims, stalls
-from registry.queue.shards import ShardPrompt
+from registry.results.prompts import ShardPrompt
 from registry.settings import Settings
 from registry.tables import Shard, Worker
 from registry.tables.accounts import Notice

@@ -19,7 +19,7 @@ from registry.operations.migrate import upgrade
 from registry.proof.manifest import leaves
 from registry.queue import claims
 from registry.queue.evaluations import EvaluationRequest, move, submit
-from registry.queue.shards import ShardPrompt
+from registry.results.prompts import ShardPrompt
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
 from registry.tables import EvaluationMetric, ModelRevision, Prediction, Shard, Worker

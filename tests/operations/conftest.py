@@ -60,7 +60,7 @@ NUMBERS = {"large": 1e22, "minus zero": -0.0, "whole": 3.0, "third": 1 / 3, "sma
 
 
 def fill(engine: Engine, folder: Path) -> None:
-    """Two sealed evaluations, one withdrawn, one in work and one parked; accounts and all that hangs on them."""
+    """Two sealed evaluations, one withdrawn and archived, one in work and one parked; accounts and all that hangs on them."""
     population = populate(engine, folder)
     with write_session(engine) as session:
         withdraw(session, population.source, "its prompts had a typing error: “ä” → 'a'")

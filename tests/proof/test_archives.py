@@ -1,5 +1,6 @@
 """Predictions of sealed evaluations move into files and back, and nothing else notices."""
 
+import decimal
 import hashlib
 import json
 import os
@@ -24,6 +25,7 @@ from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import ExportRequest, select_rows
 from registry.files.stores import Store, store_at
+from registry.metrics.rounding import binary_logarithms, exponentials
 from registry.operations.archiving import archive, orphans, restore
 from registry.operations.doctor import Context, services
 from registry.operations.moving import move
@@ -221,7 +223,7 @@ def test_a_changed_byte_names_the_question_and_a_missing_file_is_named(sqlite_pr
         group = parquet.metadata.row_group(0)
         columns = [group.column(number) for number in range(group.num_columns)]
         place = {column.path_in_schema: column.data_page_offset for column in columns}
-    for path in ("prompt_digest", "label_logprobs.list.element", "generation_text"):
+    for path in ("shown.list.element", "label_logprobs.list.element", "generation_text"):
         at = place[path] + 40
         file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
         with read_session(engine) as session:
@@ -267,6 +269,19 @@ def test_others_read_the_files_as_they_are(sqlite_proof: Proof) -> None:
     assert manifest["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
     assert manifest["columns"].keys() >= {"question", "variant", "shown", "label_logprobs", "generation_text"}
     assert json.loads(pq.read_schema(file).metadata[b"shuffleboard"])["seal"] == seal
+    left_out = pd.read_parquet(file)[manifest["computed"]]
+    assert "prompt_digest" in left_out
+    assert left_out.isna().to_numpy().mean() > 0.9, "what can be computed is not stored"
+
+
+def test_exponentials_and_logarithms_are_the_nearest_numbers() -> None:
+    exact, rng = decimal.Context(prec=60), random.Random(32)
+    values = [-rng.random() * size for size in (1e-9, 1, 20, 600) for _ in range(200)] + [0.0]
+    assert exponentials(values) == {value: float(exact.exp(decimal.Decimal(value))) for value in values}
+    shares = [rng.random() ** power for power in (1, 5, 50) for _ in range(200)] + [1.0, 3.0]
+    two = exact.ln(decimal.Decimal(2))
+    expected = {share: float(exact.divide(exact.ln(decimal.Decimal(share)), two)) for share in shares}
+    assert binary_logarithms(shares) == expected
 
 
 # Killed at any point

@@ -77,9 +77,7 @@ NOT_SEALED: Final = {
     "suite", "board", "board_entry",  # named by their digests, which snapshots hold
     "published_result", "subject_category",  # come with the code
     "chain_signature",  # is checked by its key
-    "archive",  # where rows are; the file is compared with the leaves
-    "board_deprecation", "embargo", "schedule", "schedule_run",  # what is said and planned beside
-    "chain_signature",  # is checked by itself
+    "archive",  # says where predictions are, which are compared with their leaves
     "errata_version", "erratum",  # have a digest and a link of their own, and change no seal
 }  # fmt: skip
 

@@ -29,7 +29,8 @@ from registry.db import write_session
 from registry.proof.seal import seal
 from registry.queue.claims import ShardResult, claim, finish
 from registry.queue.evaluations import EvaluationRequest, submit
-from registry.queue.shards import ShardPrompt, shard_prompts
+from registry.queue.shards import shard_prompts
+from registry.results.prompts import ShardPrompt
 from registry.tables import BenchmarkVersion, Model, ModelRevision, Question, Worker
 
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>{{ 7*7 }}"

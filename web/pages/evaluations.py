@@ -6,7 +6,7 @@ from math import sqrt
 from string import ascii_uppercase
 from typing import Any, Final
 
-from flask import render_template, request
+from flask import current_app, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.errors import ArchiveError
@@ -31,7 +31,7 @@ from web import chart_data, charts, formats, parameters, queries
 from web.axes import axes_of, wordings_of
 from web.cache import OfSealed
 from web.clustered import clustered
-from web.identity import settings_of
+from web.identity import settings_of, viewer
 from web.noise import repeat_noise
 from web.pages import verdicts
 from web.pages.blueprint import blueprint
@@ -39,6 +39,8 @@ from web.paging import MAX_PER_PAGE, QUESTIONS_PER_PAGE, paged
 from web.provenance import provenance_of
 from web.responses import session
 
+READ_UNASKED: Final = 20_000
+"""Archived predictions of one evaluation that its page reads without being asked: more take seconds."""
 PLACES: Final = tuple(ascii_uppercase)
 """Positions as a URL names them."""
 HEADLINES: Final = 5
@@ -69,7 +71,10 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     named = parameters.text(request.args, "noise_from")
     noise_from = None if named is None else parameters.identifier("evaluation", named)
     archived, lost = _archived(row)
-    noise = None if lost else repeat_noise(row["evaluation_id"], noise_from)
+    wanted = parameters.choice(request.args, "answers", ("read",), "")
+    unread = archived and not wanted and not lost and row["prompts"] > READ_UNASKED
+    whole = not lost and not unread
+    noise = repeat_noise(row["evaluation_id"], noise_from) if whole else None
     over_all = by_scope.get("all", {})
     return render_template(
         "evaluation.html",
@@ -78,8 +83,9 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         noise=noise,
         archived=archived,
         lost=lost,
-        axes=None if lost else axes_of(row),
-        wordings=None if lost else wordings_of(row),
+        unread=unread,
+        axes=axes_of(row) if whole else None,
+        wordings=wordings_of(row) if whole else None,
         clustered=clustered(row["evaluation_id"], row["seal"]),
         noise_chart=None if noise is None else charts.noise(noise),
         bmca_chart=charts.bmca_curve(over_all),
@@ -106,7 +112,7 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
         ),
         parts_chart=parts_chart,
         # Prompts that were asked until something was decided are no picture of all of them.
-        **(_effects(row) if row["complete"] and row["stopped_for"] is None and not lost else {}),
+        **(_effects(row) if row["complete"] and row["stopped_for"] is None and whole else {}),
         provenance=provenance,
         scorers=_scorers(provenance["shards"]),
     )
@@ -117,7 +123,10 @@ def _archived(row: Row) -> tuple[bool, str | None]:
     try:
         return archive_of(session(), row["evaluation_id"]) is not None, None
     except ArchiveError as error:
-        return True, str(error)
+        # Where the file is concerns maintainers alone.
+        named = "maintain" in viewer().scopes
+        current_app.logger.warning("%s", error)
+        return True, str(error) if named else "The answers of this evaluation are archived, and their file is missing"
 
 
 def _under_errata(row: Row, scopes: Sequence[Row]) -> Row | None:

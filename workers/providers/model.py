@@ -15,7 +15,7 @@ from registry.prompting.prompts import Prompt
 from registry.providers import budgets, calls
 from registry.providers.prices import Price, load_prices
 from registry.queue.claims import Claim
-from registry.queue.shards import ShardPrompt
+from registry.results.prompts import ShardPrompt
 from registry.revisions.endpoints import Endpoint, canonical_url, find_endpoint, host_of, load_endpoints
 from registry.settings import Settings
 from workers.asking import Scores, ShouldStop, Written, turns_of
