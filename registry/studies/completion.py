@@ -22,7 +22,7 @@ from registry.prompting.labels import letter
 from registry.prompting.prompts import QuestionText
 from registry.prompting.variants import seeded_order
 from registry.queue.evaluations import select_questions
-from registry.queue.shards import question_text
+from registry.results.prompts import question_text
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
 from registry.tables import BenchmarkVersion
