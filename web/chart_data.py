@@ -10,7 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Double, Integer, Select, Subquery, and_, case, cast, func, select, type_coerce
 from sqlalchemy.orm import Session, aliased
 
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.results.selectables import (
     Row,
     adversarial_effects,

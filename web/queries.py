@@ -31,10 +31,10 @@ from registry.prompting.prompts import Prompt
 from registry.prompting.variants import stored_variants
 from registry.queue.evaluations import same_in_full
 from registry.queue.progress import ACTIVE, progress_of_several
-from registry.results.archived import readable
 from registry.results.asked import ASKED
 from registry.results.computed import computed_metrics
 from registry.results.prompts import prompts_of
+from registry.results.readable import readable
 from registry.results.selectables import (
     Row,
     evaluation_metrics,

@@ -19,7 +19,7 @@ from registry.boards.fragility import (
     fewest_orders_of_tiers,
 )
 from registry.metrics import METRICS
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.tables import Evaluation, Prediction, Variant
 
 KINDS: Final = ("cyclic", "full")

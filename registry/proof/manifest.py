@@ -23,7 +23,7 @@ from sqlalchemy.orm import Session
 from registry.digests import specification_digest
 from registry.files.stores import Store
 from registry.results.archive_files import TEXT
-from registry.results.archived import archive_of, archived_rows
+from registry.results.readable import archive_of
 from registry.tables import (
     BenchmarkVersion,
     EngineFingerprint,
@@ -216,6 +216,8 @@ def _rows(
         with session.execute(_predictions(evaluation_id, seal_version)) as streamed:
             yield from streamed
         return
+    from registry.results.archived import archived_rows
+
     columns = [*LEAF_COLUMNS, *(f"{TEXT}{name}" for name in GENERATION_COLUMNS if seal_version > 1)]
     unseen = [2 + LEAF_COLUMNS.index(name) for name in _OLD_POINTERS if seal_version < 3]
     for row in archived_rows(session, evaluation_id, archive, columns):

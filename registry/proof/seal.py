@@ -15,7 +15,6 @@ from registry.errors import SealError
 from registry.metrics import METRICS
 from registry.proof import chain
 from registry.proof.manifest import SEAL_VERSION, Leaf, QuestionRecords, local_labels, manifest, question_leaves
-from registry.results.archived import readable
 from registry.results.asked import asked
 from registry.results.bulk import insert_rows, renew_statistics
 from registry.results.computed import computed_metrics, is_stored
@@ -31,6 +30,7 @@ from registry.results.intervals import (
     resamples_of,
 )
 from registry.results.pride import write_question_pride
+from registry.results.readable import readable
 from registry.results.rescoring import Rescored, rescored
 from registry.results.stopped import open_questions, read_stopping
 from registry.statistics.bootstrap import SEED, Interval

@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session, aliased
 
 from registry.digests import specification_digest
 from registry.lookups import published, stands
-from registry.results.archived import readable
 from registry.results.prompts import ShardPrompt
+from registry.results.readable import readable
 from registry.tables import EngineFingerprint, Evaluation, EvaluationQuestion, Prediction, Shard
 
 _CHUNK: Final = 500

@@ -10,7 +10,7 @@ A transaction keeps at most KEPT rows: the evaluations that were named first are
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,7 +29,7 @@ from registry.results import archive_files
 from registry.results.archive_files import ENDING, PREDICTION_COLUMNS, QUESTION, TEXT, TEXT_COLUMNS
 from registry.results.archived_values import COMPUTED, completed
 from registry.schema.views import VIEWS, view_sql
-from registry.tables import Archive, Evaluation, EvaluationQuestion, Generation, Prediction, Question
+from registry.tables import Archive, EvaluationQuestion, Generation, Prediction, Question
 
 TABLES: Final[dict[str, Table]] = {
     "prediction": Prediction.__table__,  # type: ignore[dict-item]
@@ -67,47 +67,20 @@ def place_of(archive: Archive, seal: str) -> tuple[Store, str]:
     )
 
 
-def archive_of(session: Session, evaluation_id: int) -> tuple[Store, str] | None:
-    """Where the predictions of an evaluation are archived; None: they are in their tables.
-
-    Raises ArchiveError where the file is missing.
-    """
-    row = session.execute(_archives([evaluation_id])).one_or_none()
-    return None if row is None else place_of(row.Archive, row.seal)
-
-
-def _archives(ids: Collection[int]) -> Any:
-    query = select(Archive, Evaluation.seal).join(Evaluation, Evaluation.id == Archive.evaluation_id)
-    return query.where(among(Archive.evaluation_id, ids), Archive.state == "archived")
-
-
-def readable(
-    session: Session,
-    evaluation_ids: Iterable[int],
-    question_ids: Collection[int] | None = None,
-    *,
-    alone: bool = False,
-) -> None:
-    """Makes this transaction's queries find the predictions and texts of these evaluations, archived or not.
-
-    question_ids: those of which they will be asked; None: all. alone: of archived ones no other rows than these, for
-    queries that look at every row for each question. Raises ArchiveError where a file is missing or damaged.
-    """
-    ids = set(evaluation_ids)
-    archives = session.execute(_archives(ids)).all() if ids else ()
-    if not archives:
-        return
+def overlay(session: Session, archives: Sequence[Any], question_ids: Collection[int] | None, *, alone: bool) -> None:
+    """Reads what `readable` asks for. archives: rows (Archive, seal)."""
     connection = session.connection()
-    overlay = _overlays.get(connection)
-    if overlay is None:
-        overlay = _overlays[connection] = _Overlay(connection)
-        event.listen(connection, "before_cursor_execute", overlay.rewritten, retval=True)
-        event.listen(connection, "rollback_savepoint", overlay.begin_again)
-    overlay.make_room(session, ids, sum(archive.predictions for archive, _ in archives))
+    over = _overlays.get(connection)
+    if over is None:
+        over = _overlays[connection] = _Overlay(connection)
+        event.listen(connection, "before_cursor_execute", over.rewritten, retval=True)
+        event.listen(connection, "rollback_savepoint", over.begin_again)
+    wanted = {archive.evaluation_id for archive, _ in archives}
+    over.make_room(session, wanted, sum(archive.predictions for archive, _ in archives))
     if alone:
-        overlay.begin_again()
+        over.begin_again()
     for archive, seal in archives:
-        overlay.add(session, archive, seal, question_ids)
+        over.add(session, archive, seal, question_ids)
 
 
 def reads_predictions(statement: str, dialect: str = "sqlite") -> bool:

@@ -17,9 +17,9 @@ from registry.metrics import METRICS
 from registry.metrics.averaging import Value
 from registry.metrics.axes import REPEATS
 from registry.prompting.variants import QuestionShape, stored_variants
-from registry.results.archived import readable
 from registry.results.designs import has_all_cells, varied_axes
 from registry.results.errata import NOTHING, Correction
+from registry.results.readable import readable
 from registry.statistics.axes import NO_ANSWER, AxisEffect, Decomposition, Estimate, decompose
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RESAMPLES, SEED, Interval
 from registry.tables import Evaluation, Prediction, Question

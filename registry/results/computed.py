@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
 from registry.metrics.entry import Metric
-from registry.results.archived import readable
 from registry.results.designs import design_of, varied_axes
 from registry.results.errata import is_of_errata
+from registry.results.readable import readable
 from registry.tables import Evaluation
 
 

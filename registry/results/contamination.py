@@ -13,7 +13,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from registry.lookups import find_sealed
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.statistics.bootstrap import SEED
 from registry.statistics.original_order import LEVEL, Asked, compare_with_other_orders
 from registry.tables import Prediction, Question

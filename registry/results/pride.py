@@ -11,8 +11,8 @@ from registry.lookups import find_evaluation
 from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, Pride, estimation_set, pride
 from registry.results.analyses import store_analysis
-from registry.results.archived import readable
 from registry.results.errata import NOTHING, Correction
+from registry.results.readable import readable
 from registry.tables import Evaluation, Prediction, Question, QuestionPride, QuestionScore
 
 PRIDE: Final = "pride"

@@ -21,12 +21,12 @@ from registry.metrics.outcome import VariantOutcome
 from registry.metrics.pride import ALPHA, estimation_set
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantShown, stored_variants
-from registry.results.archived import readable
 from registry.results.cells import OfAxes, stored_axes
 from registry.results.designs import design_of
 from registry.results.errata import Correction
 from registry.results.intervals import Array, base_metrics, question_values
 from registry.results.pride import compute_pride
+from registry.results.readable import readable
 from registry.tables import (
     Evaluation,
     EvaluationQuestion,

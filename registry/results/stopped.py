@@ -16,8 +16,8 @@ from registry.lookups import published, stands
 from registry.metrics import METRICS
 from registry.metrics.averaging import MeanOverQuestions
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, VariantShown
-from registry.results.archived import readable
 from registry.results.designs import stopping_of
+from registry.results.readable import readable
 from registry.tables import Evaluation, EvaluationQuestion, ModelRevision, Prediction, Question, QuestionScore
 
 if TYPE_CHECKING:

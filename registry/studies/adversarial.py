@@ -8,7 +8,7 @@ from registry.lookups import find_evaluation
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect, adversarial_effect
 from registry.metrics.outcome import VariantOutcome
 from registry.prompting.variants import inserted_ordinals
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.tables import Prediction, Question, QuestionOption
 
 KIND = "adversarial"

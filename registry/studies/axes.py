@@ -16,8 +16,8 @@ from registry.lookups import find_sealed, replicates_of
 from registry.metrics.axes import REPEATS
 from registry.prompting.products import TIMES
 from registry.prompting.variants import QuestionShape, VariantSetDefinition, stored_variants
-from registry.results.archived import readable
 from registry.results.designs import has_all_cells
+from registry.results.readable import readable
 from registry.tables import Evaluation, Prediction, Question, Variant
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.results.analyses import store_analysis
-from registry.results.archived import readable
 from registry.results.intervals import (
     FUNCTIONS_OF_TWO_MEANS,
     Array,
@@ -20,6 +19,7 @@ from registry.results.intervals import (
     question_values,
     resting_on,
 )
+from registry.results.readable import readable
 from registry.statistics.bootstrap import (
     MINIMUM_QUESTIONS,
     RESAMPLES,

@@ -15,7 +15,7 @@ from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.metrics import METRICS
 from registry.proof.provenance import compare_provenance, provenance_document
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.tables import Evaluation, EvaluationMetric, Generation, Prediction, Question
 
 DECADES: Final = tuple(range(-9, 0))

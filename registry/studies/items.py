@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import stands
 from registry.prompting.labels import letter
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.results.selectables import Row, rows_of
 from registry.studies.choosing import part_label
 from registry.tables import (

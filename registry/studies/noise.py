@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from registry.errors import UsageError
 from registry.lookups import find_evaluation, find_sealed, stands
 from registry.prompting.variants import only_orders
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.tables import Evaluation, EvaluationQuestion, Prediction, QuestionScore, QuestionSeal, VariantSet
 
 if TYPE_CHECKING:

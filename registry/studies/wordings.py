@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from registry.errors import UsageError
 from registry.lookups import find_sealed
 from registry.prompting.variants import move_to
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.studies.axes import Answers, Axis, answers_by_axis
 from registry.tables import Evaluation, Generation, Prediction, Question
 

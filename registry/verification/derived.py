@@ -14,7 +14,6 @@ from registry.metrics import METRICS
 from registry.metrics.pride import ALPHA, PrideAnswer
 from registry.prompting.variants import stored_variants
 from registry.proof.seal import interval_columns
-from registry.results.archived import archive_of, readable
 from registry.results.asked import asked
 from registry.results.computed import computed_metrics, is_stored
 from registry.results.designs import design_of
@@ -22,6 +21,7 @@ from registry.results.errata import is_of_errata
 from registry.results.intervals import evaluation_intervals
 from registry.results.pride import PRIDE, compute_pride, pride_parameters, pride_result
 from registry.results.prompts import prompts_of
+from registry.results.readable import archive_of, readable
 from registry.results.sampled import sampled
 from registry.results.stopped import is_decided, read_stopping
 from registry.studies.comparing import CORA, computed_cora

@@ -7,7 +7,8 @@ from registry.digests import specification_digest
 from registry.errors import ArchiveError
 from registry.proof.manifest import Leaf, manifest, question_leaves
 from registry.proof.seal import copied_from
-from registry.results.archived import place_of, readable
+from registry.results.archived import place_of
+from registry.results.readable import readable
 from registry.tables import Archive, Evaluation, EvaluationSource, Prediction, Question, QuestionSeal
 from registry.verification.findings import Findings, names_of
 

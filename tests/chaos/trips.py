@@ -60,16 +60,16 @@ def set_trip(spec: str, scorer: FakeScorer, loop: WorkerLoop) -> None:
         "sealing": (registry.operations.maintenance, "seal"),
         "reconciling": (claims, "reconcile"),
     }[point]
-    _after(owner, attribute, reached)
+    _after(owner, attribute, reached, always=point == "reconciling")
 
 
-def _after(owner: Any, attribute: str, reached: Callable[[], None]) -> None:
-    """Calls `reached` whenever the function has come to something."""
+def _after(owner: Any, attribute: str, reached: Callable[[], None], *, always: bool) -> None:
+    """Calls `reached` whenever the function has come to something, or always."""
     original = getattr(owner, attribute)
 
     def tripped(*arguments: Any, **options: Any) -> Any:
         result = original(*arguments, **options)
-        if result:
+        if result or always:
             reached()
         return result
 

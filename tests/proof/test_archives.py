@@ -30,10 +30,10 @@ from registry.operations.archiving import archive, orphans, restore
 from registry.operations.doctor import Context, services
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
-from registry.results.archived import archive_of
 from registry.results.computed import computed_metrics
 from registry.results.contamination import contamination_document
 from registry.results.pride import pride_document
+from registry.results.readable import archive_of
 from registry.schema.audiences import audience_engine
 from registry.settings import get_settings
 from registry.studies.axes import axes_document

@@ -13,7 +13,6 @@ from registry.errors import ArchiveError
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.metrics.catalogue import FAMILIES
-from registry.results.archived import archive_of
 from registry.results.asked import one_order
 from registry.results.costs import cost_document
 from registry.results.errata import (
@@ -24,6 +23,7 @@ from registry.results.errata import (
     newest_errata,
     scope_of,
 )
+from registry.results.readable import archive_of
 from registry.results.reports import sample_document
 from registry.results.selectables import Row
 from registry.results.stopped import stopping_document

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 
 from registry.benchmarks.canary import canary
 from registry.exchange.exports.selection import Selection
-from registry.results.archived import readable, reads_predictions
+from registry.results.archived import reads_predictions
+from registry.results.readable import readable
 from registry.schema import documented
 
 BATCH: Final = 10_000

@@ -15,7 +15,7 @@ from registry.errors import NotFoundError, UsageError
 from registry.lookups import stands
 from registry.metrics import METRICS, VariantOutcome
 from registry.metrics.pride import estimation_set
-from registry.results.archived import readable
+from registry.results.readable import readable
 from registry.studies.assessment.correlations import (
     DEFAULT_TOLERANCE,
     TARGETS,
