@@ -12,31 +12,29 @@ from numpy.typing import NDArray
 from statsmodels.api import Logit
 
 from registry.statistics.bootstrap import Floats
-from registry.statistics.items import discriminations, latent_keys, rivals, strongest, suspicion, weighted_votes
-from tests.statistics.test_items import Recorded, planted_among, read_recorded
+from registry.statistics.items import rivals, strongest
+from tests.statistics.test_items import Recorded, among_forty, evidence, planted_among, read_recorded, suspicions
 
 DRAWS = 200
 SEED = 1000
 FITTED = 400
 """Draws that the regression is fitted to; their seeds are others."""
-FIRST = 40
 
 
 def signs(recorded: Recorded) -> Floats:
     """What the answers say of each question's key, shape (questions, signs): what the queue weighs, and more."""
-    letters, keys, options = recorded
+    letters, keys, _ = recorded
+    leads, found, odds = evidence(recorded)
     votes, scores = (letters[:, :, np.newaxis] == np.arange(10)).astype(float), (letters == keys).astype(float)
-    _, leads = rivals(weighted_votes(votes, scores, options), keys)
     _, strong = rivals(votes[strongest(scores)].mean(axis=0), keys)
-    found = np.array([0.0 if one is None else one.value for one in discriminations(scores)])
-    odds = latent_keys(votes, scores, keys, options)[1]
     share = scores.mean(axis=0)
     return np.stack([leads, found, odds, strong, share, share**2, np.tanh(odds / 4), np.ones(len(keys))], axis=1)
 
 
 def queue(recorded: Recorded, *, latent: bool = True) -> Floats:
     """What the queue orders questions by; latent: whether the odds of another key count."""
-    return np.array([suspicion(lead, found, odds if latent else 0.0) for lead, found, odds, *_ in signs(recorded)])
+    leads, found, odds = evidence(recorded)
+    return suspicions(leads, found, odds if latent else np.zeros_like(odds))
 
 
 def regression(recorded: Recorded) -> Floats:
@@ -70,8 +68,7 @@ def main() -> None:
                 ("regression fitted to other draws", signs(questions) @ coefficients),
                 ("the queue without questions that are doubtful as published", others),
             ):
-                first = np.argsort(-order, kind="stable")[:FIRST]
-                found.setdefault(name, []).append(len(set(places) & set(first.tolist())))
+                found.setdefault(name, []).append(among_forty(places, order))
         for name, counts in found.items():
             report(f"{'known' if known else 'any'}, {name}", np.array(counts))
     print(f"questions in which the answers speak against the published key: {doubtful.mean():.1%}")

@@ -12,6 +12,7 @@ from scipy.stats import pearsonr, t
 from statsmodels.stats.proportion import proportion_confint
 
 from registry.errors import MetricInputError
+from registry.statistics.bootstrap import Floats
 from registry.statistics.items import (
     alpha_interval,
     cronbach_alpha,
@@ -141,16 +142,29 @@ def planted_among(recorded: Recorded, seed: int, *, known: bool) -> tuple[Record
     return (letters, keys, options), chosen, planted
 
 
+def evidence(recorded: Recorded) -> tuple[Floats, Floats, Floats]:
+    """What the queue weighs of each question: leads, discriminations (0 for none), log odds of another key."""
+    letters, keys, options = recorded
+    votes, scores = (letters[:, :, np.newaxis] == np.arange(10)).astype(float), (letters == keys).astype(float)
+    _, leads = rivals(weighted_votes(votes, scores, options), keys)
+    found = np.array([0.0 if one is None else one.value for one in discriminations(scores)])
+    return leads, found, latent_keys(votes, scores, keys, options)[1]
+
+
+def suspicions(leads: Floats, found: Floats, odds: Floats) -> Floats:
+    """What the queue orders questions by."""
+    return np.array([suspicion(*one) for one in zip(leads, found, odds, strict=True)])
+
+
+def among_forty(planted: list[int], order: Floats) -> int:
+    """How many of the planted wrong keys are among the first forty of this order."""
+    return len(set(planted) & set(np.argsort(-order, kind="stable")[:40].tolist()))
+
+
 def found_among_forty(recorded, seed, *, known):
     """How many of ten planted wrong keys are among the first forty of 400 questions."""
-    (letters, keys, options), _, planted = planted_among(recorded, seed, known=known)
-    votes = (letters[:, :, np.newaxis] == np.arange(10)).astype(float)
-    scores = (letters == keys).astype(float)
-    _, leads = rivals(weighted_votes(votes, scores, options), keys)
-    found = [None if one is None else one.value for one in discriminations(scores)]
-    odds = latent_keys(votes, scores, keys, options)[1]
-    ranked = sorted(range(400), key=lambda place: -suspicion(leads[place], found[place], odds[place]))
-    return len(set(planted) & set(ranked[:40]))
+    questions, _, planted = planted_among(recorded, seed, known=known)
+    return among_forty(planted, suspicions(*evidence(questions)))
 
 
 def test_wrong_keys_planted_among_real_questions_are_found(recorded):
