@@ -126,6 +126,11 @@ def count(value: float | None) -> str:
     return DASH if value is None else f"{value:,.0f}".replace(",", "\u202f")
 
 
+def roughly(value: int | None) -> str:
+    """A whole number of which two digits are meant, such as 59 000."""
+    return DASH if value is None else count(round(value, 2 - len(str(value))))
+
+
 def scale(value: int | None) -> str:
     """A number of parameters, such as 135 M."""
     if value is None:
@@ -247,6 +252,7 @@ FILTERS: Final = {
     "duration": duration,
     "count": count,
     "plural": plural,
+    "roughly": roughly,
     "scale": scale,
     "excerpt": excerpt,
     "null": null,
