@@ -27,7 +27,7 @@ __all__ = ["own"]
 
 
 MOST_PAGES = 600
-FEW = {"alike": 2, "of_a_route": 6}
+FEW = {"alike": 1, "of_a_route": 4}
 ALL = {"alike": MOST_PAGES, "of_a_route": MOST_PAGES}
 EVERY_DOOR = pytest.mark.parametrize(
     "most", [pytest.param(FEW, id="few"), pytest.param(ALL, id="all", marks=pytest.mark.long)]
