@@ -72,7 +72,17 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
-ON_EITHER_ENGINE = {"assessed", "database", "database_url", "drawn", "filled", "filled_databases", "proof", "site"}
+ON_EITHER_ENGINE = {
+    "asked",
+    "assessed",
+    "database",
+    "database_url",
+    "drawn",
+    "filled",
+    "filled_databases",
+    "proof",
+    "site",
+}
 """Fixtures that give each engine in turn."""
 
 

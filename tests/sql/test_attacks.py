@@ -51,7 +51,10 @@ def unchanged(asked: Asked) -> Iterator[None]:
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize(
     ("asked", "every"),
-    [("sqlite", 1), ("postgresql", 5), pytest.param("postgresql", 1, marks=pytest.mark.long)],
+    [
+        *(("sqlite", 3), ("postgresql", 5)),
+        *(pytest.param(engine, 1, marks=pytest.mark.long) for engine in ("sqlite", "postgresql")),
+    ],
     indirect=["asked"],
 )
 def test_without_the_guard_the_database_refuses_or_ends_it(asked: Asked, every: int) -> None:
@@ -104,6 +107,7 @@ def test_a_cross_join_ends_at_the_time_limit(asked: Asked) -> None:
         run_query(settings, "public", f"SELECT count(*) FROM {joined} WHERE o0.probability IS NULL")
 
 
+@pytest.mark.long_on("postgresql")
 def test_a_sort_of_very_many_rows_ends_at_the_limit_of_memory_or_temporary_files(asked: Asked) -> None:
     joined = ", ".join(f"option_probability AS o{number}" for number in range(5))
     sorted_by = ", ".join(f"o{number}.evaluation_id" for number in range(5))
