@@ -131,14 +131,14 @@ def roughly(value: int | None) -> str:
     return DASH if value is None else count(round(value, 2 - len(str(value))))
 
 
-def scale(value: int | None) -> str:
+def scale(value: float | None) -> str:
     """A number of parameters, such as 135 M."""
     if value is None:
         return DASH
     for unit, size in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("K", 10**3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"
-    return str(value)
+    return f"{value:g}"
 
 
 def excerpt(text: str, length: int = 140) -> str:
