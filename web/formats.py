@@ -126,14 +126,19 @@ def count(value: float | None) -> str:
     return DASH if value is None else f"{value:,.0f}".replace(",", "\u202f")
 
 
-def scale(value: int | None) -> str:
+def roughly(value: int | None) -> str:
+    """A whole number of which two digits are meant, such as 59 000."""
+    return DASH if value is None else count(round(value, 2 - len(str(value))))
+
+
+def scale(value: float | None) -> str:
     """A number of parameters, such as 135 M."""
     if value is None:
         return DASH
     for unit, size in (("T", 10**12), ("B", 10**9), ("M", 10**6), ("K", 10**3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"
-    return str(value)
+    return f"{value:g}"
 
 
 def excerpt(text: str, length: int = 140) -> str:
@@ -247,6 +252,7 @@ FILTERS: Final = {
     "duration": duration,
     "count": count,
     "plural": plural,
+    "roughly": roughly,
     "scale": scale,
     "excerpt": excerpt,
     "null": null,

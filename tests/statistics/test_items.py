@@ -7,10 +7,12 @@ import random
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import pearsonr, t
 from statsmodels.stats.proportion import proportion_confint
 
 from registry.errors import MetricInputError
+from registry.statistics.bootstrap import Floats
 from registry.statistics.items import (
     alpha_interval,
     cronbach_alpha,
@@ -104,8 +106,12 @@ def test_models_that_only_guess_have_no_vote():
     assert weighted_votes(votes, np.array([[0.25], [0.1]]), [4]).tolist() == [[0, 0, 0, 0]]
 
 
-def read_recorded():
-    """The recorded letters of 26 models as (models, questions), and the keys and numbers of options."""
+Recorded = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""Letters as (models, questions), -1 for none; the key and the number of options of each question."""
+
+
+def read_recorded() -> Recorded:
+    """The recorded letters of 26 models on MMLU-Pro."""
     with gzip.open(DATA / "mmlu_pro_predictions.csv.gz", "rt", encoding="utf-8", newline="") as stream:
         rows = list(csv.reader(stream))[1:]
     with gzip.open(DATA / "mmlu_pro.jsonl.gz", "rt", encoding="utf-8") as stream:
@@ -120,11 +126,10 @@ def recorded():
     return read_recorded()
 
 
-def found_among_forty(recorded, seed, *, known, latent=True):
-    """How many of ten planted wrong keys are among the first forty of 400 questions.
+def planted_among(recorded: Recorded, seed: int, *, known: bool) -> tuple[Recorded, list[int], list[int]]:
+    """400 questions with ten planted wrong keys; which questions they are, and the places of the ten among them.
 
-    known: only questions that at least half of the models have right are given a wrong key. latent: whether the odds of
-    another key count.
+    known: only questions that at least half of the models have right are given a wrong key.
     """
     letters, all_keys, all_options = recorded
     draw = random.Random(seed)
@@ -134,13 +139,32 @@ def found_among_forty(recorded, seed, *, known, latent=True):
     planted = draw.sample(easy if known else range(400), 10)
     for place in planted:
         keys[place] = (keys[place] + draw.randrange(1, options[place])) % options[place]
-    votes = (letters[:, :, np.newaxis] == np.arange(10)).astype(float)
-    scores = (letters == keys).astype(float)
+    return (letters, keys, options), chosen, planted
+
+
+def evidence(recorded: Recorded) -> tuple[Floats, Floats, Floats]:
+    """What the queue weighs of each question: leads, discriminations (0 for none), log odds of another key."""
+    letters, keys, options = recorded
+    votes, scores = (letters[:, :, np.newaxis] == np.arange(10)).astype(float), (letters == keys).astype(float)
     _, leads = rivals(weighted_votes(votes, scores, options), keys)
-    found = [None if one is None else one.value for one in discriminations(scores)]
-    odds = latent_keys(votes, scores, keys, options)[1] if latent else np.zeros(400)
-    ranked = sorted(range(400), key=lambda place: -suspicion(leads[place], found[place], odds[place]))
-    return len(set(planted) & set(ranked[:40]))
+    found = np.array([0.0 if one is None else one.value for one in discriminations(scores)])
+    return leads, found, latent_keys(votes, scores, keys, options)[1]
+
+
+def suspicions(leads: Floats, found: Floats, odds: Floats) -> Floats:
+    """What the queue orders questions by."""
+    return np.array([suspicion(*one) for one in zip(leads, found, odds, strict=True)])
+
+
+def among_forty(planted: list[int], order: Floats) -> int:
+    """How many of the planted wrong keys are among the first forty of this order."""
+    return len(set(planted) & set(np.argsort(-order, kind="stable")[:40].tolist()))
+
+
+def found_among_forty(recorded, seed, *, known):
+    """How many of ten planted wrong keys are among the first forty of 400 questions."""
+    questions, _, planted = planted_among(recorded, seed, known=known)
+    return among_forty(planted, suspicions(*evidence(questions)))
 
 
 def test_wrong_keys_planted_among_real_questions_are_found(recorded):

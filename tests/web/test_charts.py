@@ -15,7 +15,8 @@ from tests.web.seed import add_model, evaluate
 from tests.web.seed import right as answered_right
 from tests.web.test_pages import counted, parsed
 from web import chart_data, charts
-from web.charts import board
+from web.charts.ranks import PLOT, SLOPE, ranks_over_time
+from web.charts.scatter import PLOTS, across_board
 
 PAGES = (
     "/benchmarks/mixed",
@@ -530,22 +531,22 @@ def test_names_in_the_scatter_cover_no_point_and_no_name():
         {"model": "squeezed", "accuracy": 0.79, "worst_accuracy": 0.2},
         {"model": "beside", "accuracy": 0.75, "worst_accuracy": 0.2},
     ]
-    points = board.accuracy_and_worst(rows).points
+    points = across_board(PLOTS["order"], rows).points
     # Five stand on each other: one name goes to the right of them, one to the left, and three have no room.
-    assert {point.row["model"]: point.narrow[1] for point in points if point.narrow} == {
+    assert {point.row["model"]: point.names["narrow"][1] for point in points if "narrow" in point.names} == {
         "model-0": False,
         "model-1": True,
         "far": False,
         "beside": True,
     }
-    assert {point.row["model"] for point in points if point.wide} >= {"model-0", "model-1", "far", "beside"}
+    assert {point.row["model"] for point in points if "wide" in point.names} >= {"model-0", "model-1", "far", "beside"}
 
 
 def test_models_that_are_all_alike_still_have_axes():
     for value in (0.0, 0.3, 1.0):
         row = {"model": "m", "accuracy": value, "worst_accuracy": value}
-        scatter = board.accuracy_and_worst([row, row])
-        ticks = [float(text.removesuffix("\u202f%")) / 100 for _, text in scatter.across]
+        scatter = across_board(PLOTS["order"], [row, row])
+        ticks = [float(text.removesuffix("\u202f%")) / 100 for _, text in scatter.x_ticks]
         assert 0 <= ticks[0] < ticks[-1] <= 1
         assert ticks[0] <= value <= ticks[-1]
         # All of it is lost to nothing: the point is on the diagonal.
@@ -557,15 +558,15 @@ def test_accuracy_is_drawn_against_the_logarithm_of_the_cost():
         {"model": model, "accuracy": accuracy, "cost": cost}
         for model, accuracy, cost in (("cheap", 0.4, 0.02), ("middle", 0.5, 0.2), ("dear", 0.6, 2.0))
     ]
-    scatter = board.cost_and_accuracy(rows, "USD")
+    scatter = across_board(PLOTS["cost"], rows, "USD")
     cheap, middle, dear = scatter.points
     assert middle.x - cheap.x == pytest.approx(dear.x - middle.x, abs=0.02)
     assert cheap.y > middle.y > dear.y  # downwards from the top
-    assert [text for _, text in scatter.across] == ["0.01", "0.1", "1", "10"]
+    assert [text for _, text in scatter.x_ticks] == ["0.01", "0.1", "1", "10"]
     assert cheap.words == ["cost 0.02 USD", "accuracy 40.0\u202f%"]
     assert {point.up for point in scatter.points} == {None}
     # One alone has axes, too.
-    assert len(board.cost_and_accuracy(rows[:1], "USD").across) == 2
+    assert len(across_board(PLOTS["cost"], rows[:1], "USD").x_ticks) == 2
 
 
 def test_ranks_are_drawn_over_real_time_and_held_until_they_change():
@@ -573,23 +574,23 @@ def test_ranks_are_drawn_over_real_time_and_held_until_they_change():
     times = [start + timedelta(days=days) for days in (0, 10, 80, 100)]
     ranks = {"falls": (1, 1, 3, 3), "joins": (None, 2, 1, 1), "stays": (2, 3, 3, 3), "leaves": (3, 4, 4, None)}
     rows = [{"model": model, "ranks": list(zip(times, of, strict=True))} for model, of in ranks.items()]
-    drawn = board.ranks_over_time(rows, times[0], times[-1])
+    drawn = ranks_over_time(rows, times[0], times[-1])
     lines = {line.row["model"]: line for line in drawn.lines}
     assert list(lines) == ["joins", "falls", "stays"]
-    left, right_ = board.PLOT
+    left, right_ = PLOT
     at = [round(left + (right_ - left) * days / 100, 2) for days in (0, 10, 80, 100)]
     places = {rank: place for place, rank in drawn.ranks}
     # Held for eighty days, then a short slope: no rank in between was ever held.
-    assert lines["falls"].segments[0] == (at[0], places[1], round(at[2] - board.SLOPE, 2), places[1])
+    assert lines["falls"].segments[0] == (at[0], places[1], round(at[2] - SLOPE, 2), places[1])
     assert lines["falls"].segments[1:] == [
-        (round(at[2] - board.SLOPE, 2), places[1], at[2], places[3]),
+        (round(at[2] - SLOPE, 2), places[1], at[2], places[3]),
         (at[2], places[3], at[3], places[3]),
     ]
     assert lines["joins"].dots[0] == (at[1], places[2])
     # Two share the third rank; their names stand apart.
     assert lines["falls"].end == lines["stays"].end
     assert abs(lines["falls"].name_at - lines["stays"].name_at) >= 16
-    assert board.ranks_over_time(rows, times[0], times[0]) is None
+    assert ranks_over_time(rows, times[0], times[0]) is None
 
 
 @pytest.mark.one_engine

@@ -13,7 +13,7 @@ from registry.studies.published import load_published
 from tests.web.seed import evaluate, first
 from tests.web.test_charts import cells
 from tests.web.test_pages import parsed, text_of
-from web.charts.scatter import SCATTERS
+from web.charts.scatter import PLOTS, beside_leaderboard
 from web.pages import luck
 
 
@@ -174,16 +174,16 @@ def test_a_chart_beside_the_table_leaves_out_by_name_what_it_cannot_draw():
 
     once = {"worst_accuracy": None, "distinct_prompts_min": 1, "distinct_prompts_max": 1, "variants_max": 1}
     rows = [row(1), row(2, parameters=None), row(3, **once)]
-    by_order, by_size = SCATTERS["order"](rows), SCATTERS["size"](rows)
-    assert [point.evaluation_id for point in by_order.points] == [1, 2]
-    assert [point.evaluation_id for point in by_size.points] == [1]
+    by_order, by_size = (beside_leaderboard(PLOTS[name], rows) for name in ("order", "size"))
+    assert [point.row["evaluation_id"] for point in by_order.points] == [1, 2]
+    assert [point.row["evaluation_id"] for point in by_size.points] == [1]
     left_out = {why: [item["model"] for item in found] for why, found in by_size.missing.items()}
     assert left_out == {
         "The registry does not know the number of parameters (shuffleboard models add NAME --parameters N)": ["m2"],
         "Worst accuracy needs two orders or more; asked in one order": ["m3"],
     }
     assert [text for _, text in by_size.x_ticks] == ["3 B", "10 B"]
-    assert SCATTERS["size"]([]).points == []
+    assert beside_leaderboard(PLOTS["size"], []).points == []
 
 
 def test_printed_numbers_stand_apart_with_their_table(own):

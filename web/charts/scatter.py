@@ -1,187 +1,285 @@
-"""The chart beside the leaderboard: a point for each row, drawn by the server, so that its points are links.
+"""Scatter plots: one number of models against another, drawn by the server, so that every point is a link.
 
-What is drawn is geometry: pixels of a picture WIDTH by HEIGHT. A row that has not both numbers is left out by name.
+The picture beside the leaderboard has one size, in pixels. A board's is as wide as its page, which the server does not
+know, so that its places are in percent: docs/decisions/0044-charts-of-links.md.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from registry.results.asked import why_undefined
 from registry.results.selectables import Row
 from web.charts.drawing import tenths_around, tenths_between
-from web.formats import percent, scale, shorten
+from web.formats import percent, points, scale, shorten
 
-WIDTH: Final = 340
-HEIGHT: Final = 310
-LEFT, RIGHT, TOP, BOTTOM = 54, 324, 12, 264
-"""The edges of the plot."""
-COST: Final = "Cost"
-LONGEST_NAME: Final = 36
-"""Letters of a name that fit beside the axis."""
+# What an axis shows
+
+Ticks = list[tuple[float, str]]
+"""Places along an axis, and what is written there."""
 
 
 @dataclass(frozen=True)
-class Point:
-    """One evaluation. name: shortened to fit the picture; title: all that the point says."""
+class Axis:
+    """title; low, high: its ends, as `position` of a value; ticks: shares of the axis."""
 
-    evaluation_id: int
-    x: float
-    y: float
-    name: str
     title: str
+    low: float
+    high: float
+    ticks: Ticks
+    position: Callable[[float], float] = float
+
+    def share(self, value: float) -> float:
+        """Where a value is, from 0 to 1."""
+        return (self.position(value) - self.low) / (self.high - self.low)
+
+
+def _of_tenths(title: str, values: Sequence[float]) -> Axis:
+    low, high = tenths_around(values)
+    ticks = [((tick - low) / (high - low), f"{100 * tick:.0f}\u202f%") for tick in tenths_between(low, high)]
+    return Axis(title, low, high, ticks)
+
+
+def _logarithmic(title: str, ticks: Sequence[float], words: Callable[[float], str]) -> Axis:
+    """From the first tick to the last."""
+    places = [math.log10(tick) for tick in ticks]
+    low, high = places[0], places[-1]
+    shown = [((place - low) / (high - low), words(tick)) for place, tick in zip(places, ticks, strict=True)]
+    return Axis(title, low, high, shown, math.log10)
+
+
+def _of_sizes(title: str, parameters: Sequence[float]) -> Axis:
+    """Round numbers around all of these: 1, 3, 10, …, or only powers of ten where those are many."""
+    steps = [factor * 10**power for power in range(19) for factor in (1, 3)]
+    first = max((place for place, size in enumerate(steps) if size <= min(parameters, default=10**9)), default=0)
+    last = min((place for place, size in enumerate(steps) if size > max(parameters, default=10**9)), default=-1)
+    few = last - first <= 6
+    shown = steps[first : last + 1] if few else [10**power for power in range(first // 2, (last + 1) // 2 + 1)]
+    return _logarithmic(title, shown, scale)
+
+
+def _of_costs(title: str, costs: Sequence[float]) -> Axis:
+    exponents = [math.log10(cost) for cost in costs] or [0.0]
+    powers = range(math.floor(min(exponents)), math.floor(max(exponents)) + 2)
+    return _logarithmic(title, [10.0**power for power in powers], "{:g}".format)
+
+
+# What is drawn against what
 
 
 @dataclass(frozen=True)
-class Scatter:
-    """Points with their axes; ticks: pixel and text. cells: the same numbers for a table, by `evaluation_id`.
+class Measure:
+    """A number of a row. key: what rows call it; words: how it is written; axis: of a title and the numbers."""
 
-    diagonal: whether the line on which both numbers are equal is drawn, from corner to corner. missing: why some rows
-    have no point, and which.
-    """
+    key: str
+    title: str
+    words: Callable[[float], str]
+    axis: Callable[[str, Sequence[float]], Axis]
 
-    x_title: str
-    y_title: str
+    def of(self, row: Row) -> float | None:
+        """None where it is undefined; on a logarithmic axis 0, too, has no place."""
+        value: float | None = row.get(self.key)
+        return value if value or self.axis is _of_tenths else None
+
+
+ACCURACY: Final = Measure("accuracy", "Accuracy", percent, _of_tenths)
+WORST: Final = Measure("worst_accuracy", "Worst accuracy", percent, _of_tenths)
+SIZE: Final = Measure("parameters", "Parameters", scale, _of_sizes)
+COST: Final = Measure("cost", "Cost", "{:.4g}".format, _of_costs)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """What a picture shows. reading: how to read it. On the diagonal, if there is one, both numbers are equal."""
+
+    x: Measure
+    y: Measure
     reading: str
-    x_ticks: list[tuple[float, str]]
-    y_ticks: list[tuple[float, str]]
-    points: list[Point]
-    cells: dict[int, tuple[str, str]]
-    diagonal: bool
-    missing: dict[str, list[Row]]
+    diagonal: bool = False
+
+    def axes(self, rows: Sequence[Row]) -> tuple[Axis, Axis]:
+        """Of rows that have both numbers. With a diagonal both axes have one range."""
+        across, up = ([row[measure.key] for row in rows] for measure in (self.x, self.y))
+        if self.diagonal:
+            across = up = across + up
+        return self.x.axis(self.x.title, across), self.y.axis(self.y.title, up)
 
 
-def accuracy_against_worst(rows: Sequence[Row]) -> Scatter:
-    """Accuracy (x) against worst accuracy (y), on one range, so that the distance from the diagonal is what is lost."""
-    drawn = [row for row in rows if None not in (row["accuracy"], row["worst_accuracy"])]
-    low, high = tenths_around([row[key] for row in drawn for key in ("accuracy", "worst_accuracy")])
-    return _scatter(
-        rows,
-        drawn,
-        ("Accuracy", "Worst accuracy"),
+PLOTS: Final = {
+    "order": Plot(
+        ACCURACY,
+        WORST,
         "On the dashed line the order of the options changes nothing. The further a model is below it, the more of its "
         "accuracy depends on the order.",
-        lambda row: (_share(row["accuracy"], low, high), _share(row["worst_accuracy"], low, high)),
-        lambda row: (percent(row["accuracy"]), percent(row["worst_accuracy"])),
-        [(_share(value, low, high), _tick(value)) for value in tenths_between(low, high)],
-        [(_share(value, low, high), _tick(value)) for value in tenths_between(low, high)],
         diagonal=True,
-    )
-
-
-def size_against_worst(rows: Sequence[Row]) -> Scatter:
-    """Number of parameters (x, logarithmic) against worst accuracy (y)."""
-    drawn = [row for row in rows if row["parameters"] and row["worst_accuracy"] is not None]
-    low, high = tenths_around([row["worst_accuracy"] for row in drawn])
-    sizes = _sizes([row["parameters"] for row in drawn])
-    small, large = math.log10(sizes[0]), math.log10(sizes[-1])
-    return _scatter(
-        rows,
-        drawn,
-        ("Parameters", "Worst accuracy"),
+    ),
+    "size": Plot(
+        SIZE,
+        WORST,
         "Higher is more robust. Of models of one size, the highest depends least on the order of the options.",
-        lambda row: (_share(math.log10(row["parameters"]), small, large), _share(row["worst_accuracy"], low, high)),
-        lambda row: (scale(row["parameters"]), percent(row["worst_accuracy"])),
-        [(_share(math.log10(size), small, large), scale(size)) for size in sizes],
-        [(_share(value, low, high), _tick(value)) for value in tenths_between(low, high)],
-        diagonal=False,
-    )
-
-
-def cost_against_accuracy(rows: Sequence[Row]) -> Scatter:
-    """What a provider charged (x, logarithmic) against accuracy (y)."""
-    drawn = [row for row in rows if row.get("cost") and row["accuracy"] is not None]
-    low, high = tenths_around([row["accuracy"] for row in drawn])
-    exponents = [math.log10(row["cost"]) for row in drawn] or [0.0]
-    small, large = math.floor(min(exponents)), math.floor(max(exponents)) + 1
-    return _scatter(
-        rows,
-        drawn,
-        (COST, "Accuracy"),
-        "Higher and further to the left is better: more right answers for less money.",
-        lambda row: (_share(math.log10(row["cost"]), small, large), _share(row["accuracy"], low, high)),
-        lambda row: (f"{row['cost']:.4g}", percent(row["accuracy"])),
-        [(_share(power, small, large), f"{10.0**power:g}") for power in range(small, large + 1)],
-        [(_share(value, low, high), _tick(value)) for value in tenths_between(low, high)],
-        diagonal=False,
-    )
-
-
-SCATTERS: Final[dict[str, Callable[[Sequence[Row]], Scatter]]] = {
-    "order": accuracy_against_worst,
-    "size": size_against_worst,
-    "cost": cost_against_accuracy,
+    ),
+    "cost": Plot(COST, ACCURACY, "Higher and further to the left is better: more right answers for less money."),
 }
 """By what a URL calls them."""
 
 
-def _scatter(
-    rows: Sequence[Row],
-    drawn: Sequence[Row],
-    titles: tuple[str, str],
-    reading: str,
-    place: Callable[[Row], tuple[float, float]],
-    words: Callable[[Row], tuple[str, str]],
-    x_ticks: Sequence[tuple[float, str]],
-    y_ticks: Sequence[tuple[float, str]],
-    *,
-    diagonal: bool,
-) -> Scatter:
-    points, cells = [], {}
-    for row in drawn:
-        x, y = place(row)
-        one, other = cells[row["evaluation_id"]] = words(row)
-        title = f"{row['model']}: {titles[0].lower()} {one}, {titles[1].lower()} {other}"
-        points.append(Point(row["evaluation_id"], _across(x), _up(y), shorten(row["model"], LONGEST_NAME), title))
-    missing: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["evaluation_id"] not in cells:
-            missing.setdefault(_why(row, titles[0]), []).append(row)
+# Where it is in a picture
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The edges of a plot in its picture, and the decimals of a place in it."""
+
+    left: int
+    right: int
+    top: int
+    bottom: int
+    decimals: int
+
+    def across(self, share: float) -> float:
+        """Where a share of the axis is, from the left of the picture."""
+        return round(self.left + share * (self.right - self.left), self.decimals)
+
+    def up(self, share: float) -> float:
+        """Where a share of the axis is, from the top of the picture."""
+        return round(self.bottom - share * (self.bottom - self.top), self.decimals)
+
+
+BESIDE: Final = Frame(54, 324, 12, 264, 1)
+"""Pixels of a picture 340 by 310."""
+WIDE: Final = Frame(2, 98, 7, 88, 2)
+"""Percent."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A row. x, y: its place; up: that of the diagonal above it; None: there is no diagonal.
+
+    cells: both numbers; words: all that the point says. names: by width of the page, its name where it fits: (text,
+    whether it stands to the left of the point).
+    """
+
+    row: Row
+    x: float
+    y: float
+    up: float | None
+    cells: tuple[str, str]
+    words: list[str]
+    names: dict[str, tuple[str, bool]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """Points in the order of the rows, and ticks of both axes: place and text.
+
+    missing: why some rows have no point, and which.
+    """
+
+    plot: Plot
+    frame: Frame
+    x_title: str
+    y_title: str
+    x_ticks: Ticks
+    y_ticks: Ticks
+    points: list[Point]
+    missing: dict[str, list[Row]]
+
+
+def beside_leaderboard(plot: Plot, rows: Sequence[Row]) -> Scatter:
+    """The picture beside a leaderboard. rows: `evaluation_id`, `model` and what is drawn."""
+    return _drawn(plot, rows, BESIDE)
+
+
+def across_board(plot: Plot, rows: Sequence[Row], currency: str | None = None) -> Scatter:
+    """A board's picture: names are shown where there is room for them, and earlier rows choose first.
+
+    rows: `model` and what is drawn. currency: of costs.
+    """
+    return _drawn(plot, rows, WIDE, f" {currency}" if currency else "", named=True)
+
+
+def _drawn(plot: Plot, rows: Sequence[Row], frame: Frame, unit: str = "", *, named: bool = False) -> Scatter:
+    drawn = [row for row in rows if None not in (plot.x.of(row), plot.y.of(row))]
+    x, y = plot.axes(drawn)
+    shares = [(x.share(row[plot.x.key]), y.share(row[plot.y.key])) for row in drawn]
+    names = {size: _placed(shares, [row["model"] for row in drawn], room) for size, room in ROOMS.items() if named}
+    found = []
+    for place, (row, (across, up)) in enumerate(zip(drawn, shares, strict=True)):
+        cells = (plot.x.words(row[plot.x.key]), plot.y.words(row[plot.y.key]))
+        words = [f"{x.title.lower()} {cells[0]}{unit}", f"{y.title.lower()} {cells[1]}"]
+        if plot.diagonal:
+            words.append(f"{points(row[plot.x.key] - row[plot.y.key])} lost")
+        fitting = {size: of[place] for size, of in names.items() if place in of}
+        diagonal = frame.up(across) if plot.diagonal else None
+        found.append(Point(row, frame.across(across), frame.up(up), diagonal, cells, words, fitting))
     return Scatter(
-        *titles,
-        reading,
-        [(_across(x), text) for x, text in x_ticks],
-        [(_up(y), text) for y, text in y_ticks],
-        points,
-        cells,
-        diagonal,
-        missing,
+        plot,
+        frame,
+        f"{x.title},{unit}" if unit else x.title,
+        y.title,
+        [(frame.across(share), text) for share, text in x.ticks],
+        [(frame.up(share), text) for share, text in y.ticks],
+        found,
+        _missing(plot, rows),
     )
 
 
-def _why(row: Row, first: str) -> str:
-    if first == COST:
+def _missing(plot: Plot, rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        lacking = next((measure for measure in (plot.y, plot.x) if measure.of(row) is None), None)
+        if lacking is not None:
+            found.setdefault(_why(lacking, row), []).append(row)
+    return found
+
+
+def _why(lacking: Measure, row: Row) -> str:
+    if lacking is COST:
         return "No provider charged for its answers, or their cost is unknown"
-    if row["worst_accuracy"] is None:
-        return why_undefined("worst_accuracy", row)
-    if first == "Parameters":
+    if lacking is SIZE:
         return "The registry does not know the number of parameters (shuffleboard models add NAME --parameters N)"
-    return why_undefined("accuracy", row)
+    return why_undefined(lacking.key, row)
 
 
-def _sizes(parameters: Sequence[int]) -> list[int]:
-    """Round numbers of parameters around all of these: 1, 3, 10, …, or only powers of ten where those are many."""
-    steps = [factor * 10**power for power in range(19) for factor in (1, 3)]
-    first = max((place for place, size in enumerate(steps) if size <= min(parameters, default=10**9)), default=0)
-    last = min((place for place, size in enumerate(steps) if size > max(parameters, default=10**9)), default=-1)
-    if last - first <= 6:
-        return steps[first : last + 1]
-    return [10**power for power in range(first // 2, (last + 1) // 2 + 1)]
+# Names of points
 
 
-def _tick(value: float) -> str:
-    """A tenth as a whole percentage."""
-    return f"{100 * value:.0f}\u202f%"
+@dataclass(frozen=True)
+class Room:
+    """A size of the plot that names are placed for: width and height in pixels, and the letters of the longest name."""
+
+    width: int
+    height: int
+    letters: int
 
 
-def _share(value: float, low: float, high: float) -> float:
-    return (value - low) / (high - low)
+ROOMS: Final = {"narrow": Room(300, 280, 20), "wide": Room(880, 420, 40)}
+"""A style sheet shows the names of one or the other, by the width of the window."""
+LETTER: Final = 7.0
+"""Width of a letter of a name, in pixels, on average."""
 
 
-def _across(share: float) -> float:
-    return round(LEFT + share * (RIGHT - LEFT), 1)
+def lines_of(name: str, letters: int = 36) -> list[str]:
+    """A name in lines of at most so many letters."""
+    return [name[start : start + letters] for start in range(0, len(name), letters)]
 
 
-def _up(share: float) -> float:
-    return round(BOTTOM - share * (BOTTOM - TOP), 1)
+def _placed(shares: Sequence[tuple[float, ...]], names: Sequence[str], room: Room) -> dict[int, tuple[str, bool]]:
+    """Place of a row → its name and whether it stands to the left; only where it covers no point and no other name."""
+    taken = [(room.width * x - 6, room.width * x + 6, room.height * y - 6, room.height * y + 6) for x, y in shares]
+    found = {}
+    for place, ((x, y), name) in enumerate(zip(shares, names, strict=True)):
+        text = shorten(name, room.letters)
+        across, up, width = room.width * x, room.height * y, LETTER * len(text)
+        for left, edge in ((False, across + 8), (True, across - 8 - width)):
+            box = (edge, edge + width, up - 8, up + 8)
+            # Ticks stand along the left edge.
+            inside = box[0] >= 36 and box[1] <= room.width
+            if inside and not any(
+                box[0] < other[1] and other[0] < box[1] and box[2] < other[3] and other[2] < box[3] for other in taken
+            ):
+                taken.append(box)
+                found[place] = (text, left)
+                break
+    return found

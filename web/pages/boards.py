@@ -24,7 +24,8 @@ from registry.results.selectables import Row
 from registry.tables import Board, BoardEntry, BoardSnapshot, Evaluation
 from web import parameters, queries
 from web.cache import OfSealed
-from web.charts import board as charts
+from web.charts.ranks import ranks_over_time
+from web.charts.scatter import PLOTS, Scatter, across_board, lines_of
 from web.identity import viewer
 from web.pages import luck
 from web.responses import session
@@ -124,7 +125,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
         scatters=_scatters(document),
         money=_money(document),
-        lines_of=charts.lines_of,
+        lines_of=lines_of,
         lucky=_lucky(document),
         unranked=_unranked(document, sort),
         reasons={(item["model"], item["revision"], item["column"]): item["reason"] for item in document["unranked"]},
@@ -150,7 +151,7 @@ def _listed(known: list[Moment]) -> list[Row]:
 
 _moves: Final[OfSealed[Row]] = OfSealed()
 """A snapshot's history never changes."""
-_plots: Final[OfSealed[charts.Scatter]] = OfSealed()
+_plots: Final[OfSealed[Scatter]] = OfSealed()
 """Nor do its points."""
 
 
@@ -196,7 +197,7 @@ def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
         "begin": begin,
         "end": end,
         "moments": len(known),
-        "chart": charts.ranks_over_time(rows, begin, end),
+        "chart": ranks_over_time(rows, begin, end),
     }
 
 
@@ -272,7 +273,7 @@ def _scatters(document: Row) -> list[Row]:
         if len(points) > 1:
             asked = variants if protocol is None else f"{variants}, {protocol}"
             key = f"{document['digest']}:{asked}"
-            chart = _plots.get(key, lambda drawn=points: charts.accuracy_and_worst(drawn))  # type: ignore[misc]
+            chart = _plots.get(key, lambda drawn=points: across_board(PLOTS["order"], drawn))  # type: ignore[misc]
             found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
     return found
 
@@ -293,7 +294,7 @@ def _money(document: Row) -> Row | None:
         "column": column,
         "rows": sorted(rows, key=lambda row: row["cost"]),
         "left_out": len(named) - len(rows),
-        "chart": charts.cost_and_accuracy(rows, document["currency"]),
+        "chart": across_board(PLOTS["cost"], rows, document["currency"]),
     }
 
 

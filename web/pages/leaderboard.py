@@ -27,7 +27,7 @@ from registry.results.leaderboard import (
 from registry.results.selectables import Row
 from registry.results.selection import Selection
 from web import links, listings, parameters, queries
-from web.charts.scatter import SCATTERS
+from web.charts.scatter import PLOTS, beside_leaderboard
 from web.formats import scale
 from web.pages import luck
 from web.pages.blueprint import blueprint
@@ -46,7 +46,7 @@ def leaderboard() -> ResponseReturnValue:
     page, size = parameters.paging(request.args, per_page=ROWS_PER_PAGE, most=MAX_PER_PAGE)
     published = parameters.choice(request.args, "published", ("yes", "no"), "no") == "yes"
     density = parameters.choice(request.args, "density", ("compact", "details"), "compact")
-    drawn = parameters.choice(request.args, "chart", (*SCATTERS, "none"), next(iter(SCATTERS)))
+    drawn = parameters.choice(request.args, "chart", (*PLOTS, "none"), next(iter(PLOTS)))
     pins = parameters.pinned(request.args)
     choices = _choices(selection)
     shown, total = complete_rows(
@@ -82,8 +82,8 @@ def leaderboard() -> ResponseReturnValue:
         columns=_columns(metrics, pinned, asked.sort),
         kept=_kept(selection),
         drawn=drawn,
-        scatter=SCATTERS[drawn]([row | {"cost": costs.get(row["evaluation_id"])} for row in shown])
-        if shown and drawn in SCATTERS
+        scatter=beside_leaderboard(PLOTS[drawn], [row | {"cost": costs.get(row["evaluation_id"])} for row in shown])
+        if shown and drawn in PLOTS
         else None,
         priced=bool(costs),
         **table_context(shown, incomplete, metrics, grouped=asked.grouped),

@@ -1,0 +1,132 @@
+"""Ranks of a board's models over time.
+
+Drawn as SVG by the server, so that every line is a link that a keyboard reaches, without scripts. Places across are
+percentages of the width, which the server does not know; docs/decisions/0044-charts-of-links.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from registry.results.selectables import Row
+
+MOST_LINES: Final = 30
+"""Lines that can still be told apart; the table has all models."""
+LINE_HEIGHT: Final = 20
+PLOT: Final = (6.0, 61.5)
+"""From where to where lines reach, in percent of the width; ranks stand to the left, names to the right."""
+FIRST_RANK_AT, BELOW = 16, 44
+"""Pixels above the first rank and below the last."""
+SLOPE: Final = 2.0
+"""A rank is held until shortly before the moment at which it changes: percent of the width."""
+
+Segment = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A model's ranks: segments (x1, y1, x2, y2), ends of its line and its name; x in percent, y in pixels.
+
+    dots: where its rank begins or changes.
+    """
+
+    row: Row
+    segments: list[Segment]
+    dots: list[tuple[float, float]]
+    end: float
+    name_at: float
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Lines by their last rank. height: of the picture, pixels; times: ticks in percent; ranks: ticks in pixels."""
+
+    lines: list[Line]
+    height: int
+    bottom: float
+    times: list[tuple[float, datetime]]
+    ranks: list[tuple[float, int]]
+    to_the_minute: bool
+
+
+def ranks_over_time(rows: Sequence[Row], begin: datetime, end: datetime) -> Ranks | None:
+    """A line per model over real time, of those with a rank at the end, the best MOST_LINES; None without any.
+
+    rows: `ranks`: (time, rank or None) at every moment of the board, oldest first.
+    """
+    ranked = sorted((row for row in rows if row["ranks"][-1][1] is not None), key=lambda row: row["ranks"][-1][1])
+    ranked = ranked[:MOST_LINES]
+    if not ranked or end <= begin:
+        return None
+    lowest: int = max(rank for row in ranked for _, rank in row["ranks"] if rank is not None)
+    height = LINE_HEIGHT * max(len(ranked), min(lowest, MOST_LINES), 4) + FIRST_RANK_AT + BELOW
+    bottom = float(height - BELOW)
+
+    def across(moment: datetime) -> float:
+        share: float = (moment - begin) / (end - begin)
+        return round(PLOT[0] + (PLOT[1] - PLOT[0]) * share, 2)
+
+    def down(rank: int) -> float:
+        return round(FIRST_RANK_AT + (bottom - FIRST_RANK_AT) * (rank - 1) / max(1, lowest - 1), 1)
+
+    names = _apart([down(row["ranks"][-1][1]) for row in ranked], bottom)
+    lines = [
+        _line(row, [(across(at), None if rank is None else down(rank)) for at, rank in row["ranks"]], name)
+        for row, name in zip(ranked, names, strict=True)
+    ]
+    step = max(1, math.ceil(lowest / 10))
+    ticks = [1, *range(step if step > 1 else 2, lowest + 1, step)]
+    return Ranks(
+        lines,
+        height,
+        bottom,
+        [(across(at), at) for at in (begin + (end - begin) * third / 3 for third in range(4))],
+        [(down(rank), rank) for rank in ticks],
+        end - begin < timedelta(days=3),
+    )
+
+
+def _line(row: Row, places: Sequence[tuple[float, float | None]], name_at: float) -> Line:
+    """places: (x, y) at every moment, y None where the model has no rank; the last has one."""
+    segments: list[Segment] = []
+    dots: list[tuple[float, float]] = []
+    before: tuple[float, float] | None = None
+    for x, y in places:
+        if y is None:
+            before = None
+            continue
+        if before is None or before[1] != y:
+            dots.append((x, y))
+        if before is not None:
+            held = x if before[1] == y else max(before[0], round(x - SLOPE, 2))
+            _hold(segments, before, held)
+            if before[1] != y:
+                segments.append((held, before[1], x, y))
+        before = (x, y)
+    assert before is not None
+    if dots[-1] != before:
+        dots.append(before)
+    return Line(row, segments, dots, before[1], name_at)
+
+
+def _hold(segments: list[Segment], since: tuple[float, float], until: float) -> None:
+    """Adds a level segment, or lengthens the one that ends where it would begin."""
+    x, y = since
+    if segments and segments[-1][1:] == (y, x, y):
+        segments[-1] = (segments[-1][0], y, until, y)
+    elif until > x:
+        segments.append((x, y, until, y))
+
+
+def _apart(places: Sequence[float], bottom: float, room: float = 16.0) -> list[float]:
+    """Places of names beside these ends of lines, in their order, at least `room` apart and none below `bottom`."""
+    found: list[float] = []
+    for place in places:
+        found.append(max(place, found[-1] + room) if found else place)
+    limit: Any = bottom
+    for number in range(len(found) - 1, -1, -1):
+        found[number] = min(found[number], limit)
+        limit = found[number] - room
+    return [round(place, 1) for place in found]
