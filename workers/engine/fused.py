@@ -116,6 +116,10 @@ class FusedForward:
     def _turn(self, projected: torch.Tensor, turns: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> None:
         """Writes the turned queries and keys of (tokens, heads and key heads, head size)."""
         both = projected[:, : self._heads + self._key_heads]
+        if self._dtype == torch.float32:
+            torch.mul(_complex(both[:, : self._heads]), turns[:, None], out=_complex(query))
+            torch.mul(_complex(both[:, self._heads :]), turns[:, None], out=_complex(key))
+            return
         wide = torch.empty(min(ROWS_AT_ONCE, len(both)), *both.shape[1:])
         parts = (tensor.split(ROWS_AT_ONCE) for tensor in (both, turns[:, None], query, key))
         for some, turns_some, query_some, key_some in zip(*parts, strict=True):
@@ -141,13 +145,16 @@ class FusedForward:
         adding = normed if added is None else added
         parts = (tensor.split(ROWS_AT_ONCE) for tensor in (states, adding, normed))
         for some, added_some, normed_some in zip(*parts, strict=True):
-            scaled = wide[: len(some)]
+            scaled = normed_some if self._dtype == torch.float32 else wide[: len(some)]
             if added is not None:
-                some.add_(scaled.copy_(added_some))
+                some.add_(added_some if self._dtype == torch.float32 else scaled.copy_(added_some))
             norms = torch.linalg.vector_norm(some, dim=-1, keepdim=True)
             factors = norms.square_().div_(states.shape[-1]).add_(self._epsilon).rsqrt_()
             torch.mul(some, factors, out=scaled)
-            normed_some.copy_(scaled if gain is None else scaled.mul_(gain))
+            if gain is not None:  # else it is in the weights
+                scaled.mul_(gain)
+            if scaled is not normed_some:
+                normed_some.copy_(scaled)
         return normed
 
 
