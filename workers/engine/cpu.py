@@ -21,7 +21,7 @@ def attend_on_cpu(
 
     query: (key heads, rows, heads per key head, head size), not scaled yet. keys, values: (key heads, K, head size).
     window: positions that a token sees, None for all. softcap: bends the scores, None for none.
-    Returns (rows, heads × head size).
+    Returns (rows, key heads, heads per key head, head size), in whatever layout it was computed.
     """
     if query.dtype == torch.bfloat16 and softcap is None:
         output = attend_in_tiles(current, query, keys, values, scaling=scaling)
@@ -30,7 +30,7 @@ def attend_on_cpu(
         # Which way a token is computed may depend on its own depth only, not on the pass.
         deep = torch.tensor(current.positions) >= window
         by_window = _attend_wide(current, query, keys, values, scaling, window, softcap)
-        return torch.where(deep[:, None], by_window, output)
+        return torch.where(deep[:, None, None, None], by_window, output)
     return _attend_wide(current, query, keys, values, scaling, window, softcap)
 
 
@@ -50,4 +50,5 @@ def _attend_wide(
         attend = canonical.attend
         scaling *= canonical.LOG2_E if softcap is None else 1
     scaled = query.to(wide).mul(scaling).flatten(1, 2)
-    return attend(current, scaled, keys.to(wide), values.to(wide), window=window, softcap=softcap).to(query.dtype)
+    output = attend(current, scaled, keys.to(wide), values.to(wide), window=window, softcap=softcap)
+    return output.to(query.dtype).unflatten(1, (len(keys), -1, values.shape[-1]))

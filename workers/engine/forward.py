@@ -133,7 +133,9 @@ def _attention(
     else:
         key_heads = key.shape[1]
         heads = query[0].unflatten(0, (key_heads, -1)).transpose(1, 2)  # (key heads, tokens, heads per key head, size)
-        output = attend_on_cpu(current, heads, keys, values, scaling=scaling, window=sliding_window, softcap=softcap)
+        output = attend_on_cpu(
+            current, heads, keys, values, scaling=scaling, window=sliding_window, softcap=softcap
+        ).flatten(1)
     return output.unflatten(1, (query.shape[1], -1))[None], None
 
 

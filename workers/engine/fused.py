@@ -2,8 +2,11 @@
 
 Weights are copied anyway, into the layout that oneDNN reads. On the way the norms' gains go into the products that
 follow them (in float32), the three projections of attention become one, and the rows of queries and keys are reordered
-so that turning them by their position is one multiplication of complex numbers. The last layer is computed only where
-something is read.
+so that turning them by their position is one multiplication of complex numbers. Query heads are reordered, too: heads
+of one group apart, as attention takes and returns them. The last layer is computed only where something is read.
+
+What is done between products walks over some rows at a time, in memory that is used again: a whole pass would be read
+from outside the core's cache by every operator.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,6 +22,9 @@ from workers.engine.cpu import attend_on_cpu
 from workers.engine.products import onednn_serves, pack, product, product_times
 
 FUSED_TYPES: Final = ("llama", "mistral", "qwen2")
+
+ROWS_AT_ONCE: Final = 128
+"""Between products: with 576 to 4096 floats a row, what fits into a core's second cache."""
 
 
 def can_be_fused(model: Any) -> bool:
@@ -64,20 +70,27 @@ class FusedForward:
         turns = self._turns(current.positions)
         states = self._base.embed_tokens(torch.tensor(current.tokens)).float()  # (tokens, hidden size)
         group = self._heads // self._key_heads
-        query = torch.empty(self._key_heads, tokens, group, self._size, dtype=self._dtype)
-        key = torch.empty(self._key_heads, tokens, self._size, dtype=self._dtype)
+        query = torch.empty(tokens, self._heads, self._size, dtype=self._dtype)
+        key = torch.empty(tokens, self._key_heads, self._size, dtype=self._dtype)
+        added = None
         for number, layer in enumerate(self._layers):
-            projected = product(self._normed(states, layer.gain), layer.qkv, layer.qkv_bias).view(
-                tokens, -1, self._size
-            )
+            normed = self._normed(states, added, layer.gain)
+            projected = product(normed, layer.qkv, layer.qkv_bias).view(tokens, -1, self._size)
             self._turn(projected, turns, query, key)
             v = projected[:, self._heads + self._key_heads :]
-            keys, values = current.extended(number, key, v.transpose(0, 1))
+            keys, values = current.extended(number, key.transpose(0, 1), v.transpose(0, 1))
             if number == len(self._layers) - 1 and not wanted:
                 return states[:0]
             attended = attend_on_cpu(
-                current, query, keys, values, scaling=layer.scaling, window=layer.window, softcap=None
-            )  # (tokens, heads × head size)
+                current,
+                query.unflatten(1, (group, -1)).permute(2, 0, 1, 3),
+                keys,
+                values,
+                scaling=layer.scaling,
+                window=layer.window,
+                softcap=None,
+            )
+            attended = attended.transpose(1, 2).flatten(1)  # (tokens, heads × head size), key heads third
             at_once = tokens
             if number == len(self._layers) - 1:
                 at_once = LAST_ROWS if self._dtype == torch.bfloat16 else tokens
@@ -88,29 +101,33 @@ class FusedForward:
                 )
                 rows = torch.tensor([*wanted, *padding])
                 states, attended = states[rows], attended[rows]
-            for some, attended_some in zip(states.split(at_once), attended.split(at_once), strict=True):
-                self._finish(layer, some, attended_some)
-        return self._base.norm(states)[: len(wanted)]
+            added = self._after(layer, states, attended, at_once)
+        return self._base.norm(states.add_(added))[: len(wanted)]
 
-    def _finish(self, layer: "_Layer", states: torch.Tensor, attended: torch.Tensor) -> None:
-        """What follows a layer's attention; changes the states in place."""
-        states.add_(product(attended, layer.output, layer.output_bias))
-        normed = self._normed(states, layer.gain_after)
-        gate = product(normed, layer.gate, activation="swish")
-        states.add_(product(product_times(normed, layer.up, gate), layer.down))
+    def _after(self, layer: "_Layer", states: torch.Tensor, attended: torch.Tensor, at_once: int) -> torch.Tensor:
+        """What a layer's MLP adds to the states, after its attention was added to them in place."""
+        outputs = []
+        for some, attended_some in zip(states.split(at_once), attended.split(at_once), strict=True):
+            normed = self._normed(some, product(attended_some, layer.output, layer.output_bias), layer.gain_after)
+            gate = product(normed, layer.gate, activation="swish")
+            outputs.append(product(product_times(normed, layer.up, gate), layer.down))
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
     def _turn(self, projected: torch.Tensor, turns: torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> None:
         """Writes the turned queries and keys of (tokens, heads and key heads, head size)."""
+        both = projected[:, : self._heads + self._key_heads]
         if self._dtype == torch.float32:
-            q, k, _ = projected.split([self._heads, self._key_heads, self._key_heads], dim=1)
-            q = q.unflatten(1, (self._key_heads, -1))
-            torch.mul(_complex(q), turns[:, None, None], out=_complex(query).transpose(0, 1))
-            torch.mul(_complex(k), turns[:, None], out=_complex(key).transpose(0, 1))
+            torch.mul(_complex(both[:, : self._heads]), turns[:, None], out=_complex(query))
+            torch.mul(_complex(both[:, self._heads :]), turns[:, None], out=_complex(key))
             return
-        wide = projected[:, : self._heads + self._key_heads].float()
-        _complex(wide).mul_(turns[:, None])
-        query.transpose(0, 1).copy_(wide[:, : self._heads].unflatten(1, (self._key_heads, -1)))
-        key.transpose(0, 1).copy_(wide[:, self._heads :])
+        wide = torch.empty(min(ROWS_AT_ONCE, len(both)), *both.shape[1:])
+        parts = (tensor.split(ROWS_AT_ONCE) for tensor in (both, turns[:, None], query, key))
+        for some, turns_some, query_some, key_some in zip(*parts, strict=True):
+            turned = wide[: len(some)]
+            turned.copy_(some)
+            _complex(turned).mul_(turns_some)
+            query_some.copy_(turned[:, : self._heads])
+            key_some.copy_(turned[:, self._heads :])
 
     def _turns(self, positions: Sequence[int]) -> torch.Tensor:
         """The rotation of each position as complex numbers, (tokens, head size / 2)."""
@@ -118,12 +135,27 @@ class FusedForward:
         angles = torch.outer(torch.tensor(positions, dtype=torch.float32), rotary.inv_freq)
         return torch.polar(torch.full_like(angles, rotary.attention_scaling), angles)
 
-    def _normed(self, states: torch.Tensor, gain: torch.Tensor | None) -> torch.Tensor:
-        """RMS norm; gain: None where it is folded into the weights that follow."""
-        norms = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
-        factors = norms.square_().div_(states.shape[-1]).add_(self._epsilon).rsqrt_()
-        normed = states * factors
-        return normed if gain is None else torch.mul(normed, gain, out=torch.empty(states.shape, dtype=self._dtype))
+    def _normed(self, states: torch.Tensor, added: torch.Tensor | None, gain: torch.Tensor | None) -> torch.Tensor:
+        """RMS norm of the states, after something was added to them in place.
+
+        gain: None where it is folded into the weights that follow.
+        """
+        normed = torch.empty(states.shape, dtype=self._dtype)
+        wide = torch.empty(min(ROWS_AT_ONCE, len(states)), states.shape[1])
+        adding = normed if added is None else added
+        parts = (tensor.split(ROWS_AT_ONCE) for tensor in (states, adding, normed))
+        for some, added_some, normed_some in zip(*parts, strict=True):
+            scaled = normed_some if self._dtype == torch.float32 else wide[: len(some)]
+            if added is not None:
+                some.add_(added_some if self._dtype == torch.float32 else scaled.copy_(added_some))
+            norms = torch.linalg.vector_norm(some, dim=-1, keepdim=True)
+            factors = norms.square_().div_(states.shape[-1]).add_(self._epsilon).rsqrt_()
+            torch.mul(some, factors, out=scaled)
+            if gain is not None:  # else it is in the weights
+                scaled.mul_(gain)
+            if scaled is not normed_some:
+                normed_some.copy_(scaled)
+        return normed
 
 
 class _Layer:
@@ -140,8 +172,10 @@ class _Layer:
         gain, gain_after = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
         self.gain = None if folded else gain.float()
         self.gain_after = None if folded else gain_after.float()
+        heads = (-1, attention.num_key_value_groups, attention.head_dim)
+        query, query_bias = _turned(attention.q_proj, attention.head_dim)
         projections = [
-            _turned(attention.q_proj, attention.head_dim),
+            (_groups_apart(query, heads), None if query_bias is None else _groups_apart(query_bias, heads)),
             _turned(attention.k_proj, attention.head_dim),
             (attention.v_proj.weight, attention.v_proj.bias),
         ]
@@ -149,7 +183,8 @@ class _Layer:
         self.qkv = pack(joined * gain if folded else joined, rows)
         biases = [bias for _, bias in projections if bias is not None]
         self.qkv_bias = torch.cat(biases) if biases else None
-        self.output, self.output_bias = pack(attention.o_proj.weight, rows_after), attention.o_proj.bias
+        output = _groups_apart(attention.o_proj.weight.t(), heads).t()
+        self.output, self.output_bias = pack(output, rows_after), attention.o_proj.bias
         gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
         self.gate = pack(gate * gain_after if folded else gate, rows_after)
         self.up = pack(up * gain_after if folded else up, rows_after)
@@ -163,6 +198,14 @@ def _turned(linear: Any, size: int) -> tuple[torch.Tensor, torch.Tensor | None]:
         return rows.unflatten(0, (-1, 2, size // 2)).transpose(1, 2).reshape(rows.shape)
 
     return turned(linear.weight), None if linear.bias is None else turned(linear.bias)
+
+
+def _groups_apart(rows: torch.Tensor, heads: tuple[int, int, int]) -> torch.Tensor:
+    """The rows of all heads, in the order of their places in a group.
+
+    heads: (key heads, heads per key head, head size).
+    """
+    return rows.unflatten(0, heads).transpose(0, 1).reshape(rows.shape)
 
 
 def _complex(pairs: torch.Tensor) -> torch.Tensor:

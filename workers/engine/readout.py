@@ -62,12 +62,13 @@ class Readout:
             return
         multiply = product if onednn_serves(hidden.device, wide) else torch.nn.functional.linear
         bias = getattr(self._head, "bias", None)
+        hidden = hidden.to(wide)
+        widened: torch.Tensor | None = None
         for token in range(0, len(self._head.weight), VOCABULARY_CHUNK):
             some = slice(token, token + VOCABULARY_CHUNK)
-            yield (
-                0,
-                token,
-                multiply(
-                    hidden.to(wide), self._head.weight[some].to(wide), None if bias is None else bias[some].to(wide)
-                ),
-            )
+            weight = self._head.weight[some]
+            if weight.dtype != wide:
+                # The same memory for each slice: new pages would take as long as the conversion.
+                widened = weight.to(wide) if widened is None else widened[: len(weight)].copy_(weight)
+                weight = widened
+            yield 0, token, multiply(hidden, weight, None if bias is None else bias[some].to(wide))

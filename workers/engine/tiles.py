@@ -80,14 +80,16 @@ def attend_in_tiles(
 ) -> torch.Tensor:
     """Attention of a pass without a window.
 
-    query: (key heads, rows, heads per key head, head size). keys, values: (key heads, K, head size).
-    Returns (rows, heads × head size).
+    query: (key heads, rows, heads per key head, head size), best as a view of memory in which the key heads stand
+    third. keys, values: (key heads, K, head size).
+    Returns (rows, key heads, heads per key head, head size), as such a view.
     """
-    key_heads, rows, group, _ = query.shape
+    key_heads, rows, group, size = query.shape
     layout = current.layout(("tiles", query.dtype, group), lambda: _layout(current, query.dtype, group))
+    query = query.permute(1, 2, 0, 3)
     if layout.order is not None:
-        query = query.index_select(1, layout.order[0])
-    query = query.flatten(1, 2)
+        query = query.index_select(0, layout.order[0])
+    query = query.flatten(0, 1).transpose(0, 1)  # (key heads, rows × heads per key head, head size)
     nodes = layout.groups[-1].last
 
     def gathered(parts: list[tuple[torch.Tensor, torch.Tensor]], rest: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -97,7 +99,6 @@ def attend_in_tiles(
         normalisers = [part.t() for _, part in parts] + [torch.full((padding * group, key_heads), rest)]
         return torch.cat(outputs), torch.cat(normalisers)
 
-    size = query.shape[-1]
     near_keys, near_values = keys.index_select(1, layout.near), values.index_select(1, layout.near)
     output, normaliser = gathered(
         [
@@ -126,10 +127,10 @@ def attend_in_tiles(
         above, normaliser_above = gathered(far, -torch.inf)
         shares = normaliser_above.sub_(normaliser).sigmoid_()
         output = torch.lerp(output, above, shares[..., None].to(output.dtype))
-    output = output.view(rows, group, key_heads, size).transpose(1, 2)
+    output = output.view(rows, group, key_heads, size)
     if layout.order is not None:
         output = output.index_select(0, layout.order[1])
-    return output.reshape(rows, -1)
+    return output.transpose(1, 2)
 
 
 def _flash(
