@@ -26,6 +26,7 @@ from registry.errors import ArchiveError, QueryRefusedError, QueueError, UsageEr
 from registry.exchange.crates import export_crate
 from registry.exchange.exports.relations import RELATIONS, batches
 from registry.exchange.exports.selection import ExportRequest, select_rows
+from registry.exchange.proofs.writing import proof_files
 from registry.files.stores import Store, store_at
 from registry.metrics.rounding import binary_logarithms, exponentials
 from registry.operations.archiving import archive, orphans, restore
@@ -47,8 +48,9 @@ from registry.studies.axes import axes_document
 from registry.studies.comparing import compare_evaluations
 from registry.studies.drift import drift_document
 from registry.studies.noise import repeat_noise
+from registry.studies.schedules import compared
 from registry.studies.wordings import consistency_document
-from registry.tables import Archive, Embargo, Evaluation, Generation, Prediction, Question, QuestionSeal
+from registry.tables import Archive, BoardSnapshot, Embargo, Evaluation, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
 from tests.proof.population import Population
 from web import chart_data, queries
@@ -120,6 +122,10 @@ def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]
             "pride": lambda session: pride_document(session, other),
             "contamination": lambda session: contamination_document(session, other),
             "metrics": lambda session: computed_metrics(session, other),
+            "asked again": lambda session: compared(session, one, other),
+            "proof of a board": lambda session: list(
+                proof_files(session, session.scalars(select(BoardSnapshot)).one(), [one, other], folder)
+            ),
         }
         result = {}
         for name, reader in read.items():
