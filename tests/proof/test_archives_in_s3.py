@@ -32,7 +32,9 @@ def server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def in_s3(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """Settings that name the store, with its keys in files."""
+    """Settings that name the store, which is empty, with its keys in files."""
+    for path in server.objects("results").iterdir():
+        path.unlink()
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", URL)
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_ENDPOINT", server.url)
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_REGION", "eu-central-1")
