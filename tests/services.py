@@ -697,6 +697,46 @@ class RedisServer(_Server):
             return False
 
 
+class S3Server(_Server):
+    """An S3-compatible store: rclone's, over folders. It checks signatures."""
+
+    name = "S3"
+    ACCESS_KEY = "archivist"
+    SECRET_KEY = "correct-horse-battery"
+
+    def __init__(self, *buckets: str) -> None:
+        super().__init__()
+        self.buckets = buckets
+        self.program = Path(sys.executable).parent / "rclone"
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def objects(self, bucket: str) -> Path:
+        """The folder that holds the bucket's objects."""
+        assert self.folder is not None
+        return self.folder / "buckets" / bucket
+
+    def _prepare(self, folder: Path) -> None:
+        for bucket in self.buckets:
+            (folder / "buckets" / bucket).mkdir(parents=True)
+
+    def _command(self, folder: Path) -> Command:
+        keys = f"{self.ACCESS_KEY},{self.SECRET_KEY}"
+        options = ["--addr", f"127.0.0.1:{self.port}", "--auth-key", keys, "--config", str(folder / "none.conf")]
+        # What is removed in the folder is gone at once.
+        return [self.program, "serve", "s3", str(folder / "buckets"), *options, "--dir-cache-time", "0s"]
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2):
+                return self._running().poll() is None
+        except OSError:
+            return False
+
+
 class _Outside:
     """A server somebody else runs; only what the tests put there is theirs."""
 

@@ -1434,6 +1434,8 @@ class BoardEvent(TypedDict):
                     "superseded",
                     "rescored",
                     "corrected",
+                    "deprecated",
+                    "reinstated",
                     "moved",
                 ]
             }
@@ -1444,7 +1446,7 @@ class BoardEvent(TypedDict):
 
 
 class BoardChange(TypedDict):
-    """What a snapshot brought. link: its position in the chain; snapshot: null for errata, which change none."""
+    """What a snapshot brought. link: its position in the chain; snapshot: null where none was changed."""
 
     at: Time
     link: int | None

@@ -17,6 +17,7 @@ from registry.lookups import find_board
 from registry.metrics import METRICS
 from registry.tables import (
     Board,
+    BoardDeprecation,
     BoardEntry,
     BoardSnapshot,
     ChainLink,
@@ -33,8 +34,8 @@ NAMED: Final = 5
 class Event:
     """Something that happened.
 
-    kind: published, redefined, added, completed, removed, withdrawn, superseded, rescored, corrected, recomputed or
-    moved. models: those that it is about.
+    kind: published, redefined, added, completed, removed, withdrawn, superseded, rescored, corrected, recomputed,
+    deprecated, reinstated or moved. models: those that it is about.
     """
 
     kind: str
@@ -44,7 +45,7 @@ class Event:
 
 @dataclass
 class Change:
-    """What a snapshot brought, or a version of errata that changed none. link: its position in the chain."""
+    """What a snapshot brought, or errata or a deprecation, which need no snapshot. link: its position in the chain."""
 
     at: datetime
     link: int | None
@@ -80,6 +81,7 @@ def changelog(session: Session, name: str) -> list[Change]:
             found.append(Change(snapshot.as_of, links.get(snapshot.digest), snapshot.digest, events))
         before = after
     found += _errata(session, board.name)
+    found += _deprecations(session, board.name)
     return sorted(found, key=lambda change: (change.at, change.link or 0), reverse=True)
 
 
@@ -141,6 +143,16 @@ def _errata(session: Session, name: str) -> Iterable[Change]:
         note = f": {_sentence(row.note)}" if row.note else "."
         text = f"Reviewers' errata version {row.number} now covers {said}{note}"
         yield Change(row.at, links.get(row.digest), None, [Event("corrected", text)])
+
+
+def _deprecations(session: Session, name: str) -> Iterable[Change]:
+    """When any version of the board was deprecated, and when that was taken back."""
+    query = select(BoardDeprecation).join(Board, Board.id == BoardDeprecation.board_id).where(Board.name == name)
+    for row in session.scalars(query.order_by(BoardDeprecation.id)):
+        text = f"The board was deprecated: {_sentence(row.reason)}"
+        yield Change(row.deprecated_at, None, None, [Event("deprecated", text)])
+        if row.retracted_at is not None:
+            yield Change(row.retracted_at, None, None, [Event("reinstated", "The deprecation was taken back.")])
 
 
 # One snapshot after the other

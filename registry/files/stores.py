@@ -143,6 +143,9 @@ def _s3(access_key: str, secret_key: str, endpoint: str, region: str) -> fs.File
     server = urlsplit(endpoint)
     options: dict[str, Any] = {"connect_timeout": _SECONDS, "request_timeout": _SECONDS}
     if endpoint:
+        # Many stores but Amazon's refuse what is sent with a checksum after it, as Amazon's library does by default.
+        # What is archived is read back and compared in any case.
+        os.environ.setdefault("AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED")
         options |= {"endpoint_override": server.netloc, "scheme": server.scheme}
     if access_key:
         options |= {"access_key": access_key, "secret_key": secret_key}

@@ -25,6 +25,7 @@ from registry.notices import is_public, notify
 from registry.people.accounts import Viewer, record
 from registry.providers.budgets import set_budget
 from registry.queue.evaluations import EvaluationRequest, submit
+from registry.results.readable import readable
 from registry.tables import Embargo, Evaluation, Prediction, Schedule, ScheduleRun
 
 LEVEL: Final = 0.05
@@ -196,6 +197,7 @@ def compared(session: Session, first_id: int, again_id: int) -> Comparison:
     """
     from registry.statistics.comparison import mcnemar  # and numpy, which beat does without
 
+    readable(session, [first_id, again_id])
     again = aliased(Prediction)
     change = func.sum(case((again.correct, 1), else_=0)) - func.sum(case((Prediction.correct, 1), else_=0))
     flipped = case((Prediction.chosen_option.is_distinct_from(again.chosen_option), 1), else_=0)

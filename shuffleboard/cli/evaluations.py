@@ -660,9 +660,9 @@ def archive_command(
 ) -> None:
     """Move the predictions and texts of sealed evaluations from the database into Parquet files.
 
-    Boards, pages, exports and `verify` go on as before; only the SQL page no longer finds these predictions. Give
-    evaluations, or options, which all apply; what is archived already is left as it is. `evaluations restore` brings it
-    back.
+    Boards, pages, exports and `verify` go on as before; only queries of the SQL page must name them to find these
+    predictions. Give evaluations, or options, which all apply; what is archived already is left as it is.
+    `evaluations restore` brings it back.
     """
     from registry.operations.archiving import Policy, archive, chosen, plan
 

@@ -49,6 +49,7 @@ QUESTIONS = 2000
 SHARD_PROMPTS = 32
 POOL = 20
 LOOK_SECONDS = 0.1
+CONNECT_SECONDS = 300
 STEPS = ("claim", "store", "complete", "heartbeat")
 
 
@@ -110,8 +111,10 @@ class Seen:
 def work(url: str, workers: int, seconds: float, shard_seconds: float, home: str, told: Any) -> None:
     """A process of so many workers, for so long."""
     log_to_stderr(logging.ERROR)
-    settings = Settings(database_url=url, home=Path(home))
-    engines = [make_engine(url) for _ in range(workers)]
+    # A busy machine may take long to connect so many: that is waited for before anything is measured.
+    settings = Settings(database_url=url, home=Path(home), database_wait_seconds=CONNECT_SECONDS)
+    patient = f"{url}?connect_timeout={CONNECT_SECONDS}"
+    engines = [make_engine(patient) for _ in range(workers)]
     loops = [Timed(engine, settings, Sleeping(shard_seconds), ["cpu"]) for engine in engines]
     for loop in loops:
         loop.took = defaultdict(list)

@@ -26,6 +26,13 @@ def test_the_guard_refuses(attack: Attack, dialect: str) -> None:
         checked(attack.sql, dialect)
 
 
+def test_the_guard_refuses_them_over_archives_too() -> None:
+    for name, attack in ATTACKS.items():
+        if "numeric" not in name:  # of at most 38 digits there
+            with pytest.raises(QueryRefusedError):
+                checked(attack.sql, "duckdb")
+
+
 def state(asked: Asked) -> object:
     """What an attack could have changed: rows, names, large objects, seals."""
     engine = get_engine(asked.url)

@@ -279,8 +279,8 @@ def test_the_schema_browser_has_every_view_with_its_columns() -> None:
 @pytest.mark.parametrize("dialect", FUNCTIONS)
 def test_the_functions_that_may_be_called_are_documented(dialect: Dialect) -> None:
     section = sections(DOCS / "sql.md")["Queries from anonymous visitors"]
-    heading = {"sqlite": "On SQLite also", "postgresql": "On PostgreSQL also"}[dialect]
-    (common,) = [line for line in section.split("\n\n") if line.startswith("On both engines")]
+    heading = {"sqlite": "On SQLite also", "postgresql": "On PostgreSQL also", "duckdb": "Over archives also"}[dialect]
+    (common,) = [line for line in section.split("\n\n") if line.startswith("Everywhere")]
     (own,) = [line for line in section.split("\n\n") if line.startswith(heading)]
     assert {*code(common), *code(own)} == FUNCTIONS[dialect]
 

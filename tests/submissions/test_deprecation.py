@@ -47,6 +47,9 @@ def test_a_deprecated_board_points_to_its_successor_until_that_is_taken_back(
     answer = client.post("/api/v1/boards/main/reinstate", headers=headers("maintainer"))
     assert (answer.status_code, answer.json) == (200, {"board": "main", "deprecated": None})
     assert "Deprecation" not in client.get("/boards/main").headers
+    said = client.get("/boards/main/changelog").text
+    assert "The board was deprecated: Its questions &lt;leaked&gt;." in said
+    assert "The deprecation was taken back." in said
     ask(engine, settings)
     with write_session(engine) as session, pytest.raises(QueueError, match="board main is not deprecated"):
         reinstate(session, maintainer, "main")

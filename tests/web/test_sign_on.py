@@ -15,6 +15,8 @@ import pytest
 from flask.testing import FlaskClient
 from joserfc.jwk import ECKey
 from sqlalchemy import Engine, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import UsageError
@@ -285,6 +287,22 @@ def test_a_name_or_an_address_never_leads_to_an_account(site: Site) -> None:
     assert answer.status_code == 403
     refused = [event for event in trail(site) if event[1] == "sign-in" and event[3] == "refused"]
     assert [event[4]["subject"] for event in refused] == ["evil", "another person"]
+
+
+def test_two_browsers_of_a_person_who_is_new_sign_in_one_account(shared: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrive = identities.arrive
+
+    def second(session: Session, *who: Any) -> None:
+        """The other browser's account is made between this one's look for it and its own."""
+        monkeypatch.undo()
+        session.rollback()
+        with write_session(shared.engine) as other:
+            arrive(other, *who)
+        raise IntegrityError("INSERT INTO account", {}, Exception("not unique"))
+
+    monkeypatch.setattr(identities, "arrive", second)
+    assert sign_in(shared).status_code == 303
+    assert shared.person["preferred_username"] in page(shared).text
 
 
 def test_a_person_who_changes_the_name_stays_the_same_account(site: Site) -> None:

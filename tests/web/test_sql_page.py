@@ -1,6 +1,7 @@
 """The SQL page: who may ask, what they see, what is kept, and what is refused."""
 
 import csv
+import html
 import io
 
 import pytest
@@ -8,12 +9,16 @@ from flask import Flask
 from sqlalchemy import Engine, select, text
 
 from registry.db import get_engine, read_session
+from registry.operations.archiving import archive
+from registry.settings import get_settings
 from registry.tables.accounts import Account, SavedQuery
+from tests.proof.conftest import sqlite_proof
+from tests.proof.population import Population
 from tests.sql.conftest import Asked, asked, postgresql_asked, sqlite_asked
-from tests.web.accounts import add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
+from tests.web.accounts import add_account, add_one_of_each_role, bearer, csrf_of, refusals, signed_in, token_of
 from web import create_app
 
-__all__ = ["asked", "postgresql_asked", "sqlite_asked"]
+__all__ = ["asked", "postgresql_asked", "sqlite_asked", "sqlite_proof"]
 
 BENCHMARKS = "SELECT DISTINCT benchmark FROM leaderboard ORDER BY benchmark"
 
@@ -160,3 +165,43 @@ def test_postgresql_without_a_reader_says_what_to_do(asked: Asked, engine: Engin
     settings = asked.settings.model_copy(update={"reader_url": "", "anonymous_sql": True})
     answer = create_app(settings).test_client().get("/sql", query_string={"q": BENCHMARKS})
     assert answer.status_code == (200 if engine.dialect.name == "sqlite" else 503)
+
+
+def test_archived_predictions_are_asked_of_duckdb(
+    sqlite_proof: tuple[Engine, Population],
+) -> None:
+    engine, found = sqlite_proof
+    url = engine.url.render_as_string(hide_password=False)
+    settings = get_settings().model_copy(update={"database_url": url, "anonymous_sql": True, "sql_at_once": 4})
+    client = create_app(settings).test_client()
+
+    def rows(query: str, archives: str = "") -> list[list[object]]:
+        answer = client.get("/sql.json", query_string={"q": query, "archives": archives})
+        assert answer.status_code == 200, answer.text
+        return answer.get_json()["rows"]
+
+    query = "SELECT count(*) AS n FROM prediction_detail"
+    assert "archives" not in client.get("/sql").text
+    (total,), (hot,) = rows(query), rows(f"{query} WHERE evaluation_id <> {found.evaluation}")
+    archive(engine, found.evaluation)
+    page = client.get("/sql", query_string={"q": query}).text
+    assert "The predictions of 1 archived evaluation are in files and not counted here" in page
+    assert "not counted here" not in client.get("/sql", query_string={"q": "SELECT model FROM leaderboard"}).text
+    assert rows(query) == [hot]
+    assert rows(query, archives=str(found.evaluation)) == [[total[0] - hot[0]]]
+    answer = client.post("/sql", data={"csrf_token": csrf_of(client, "/sql"), "q": query, "archives": "2"})
+    assert answer.status_code == 303
+    assert 'value="2"' in client.get(answer.headers["Location"]).text
+    link = client.get(f"/evaluations/{found.evaluation}").text.split('which <a rel="nofollow" href="')[1].split('"')[0]
+    assert client.get(html.unescape(link)).status_code == 200
+    assert client.get("/sql", query_string={"q": query, "archives": "x"}).status_code == 400
+    assert client.get("/sql", query_string={"q": query, "archives": "1"}).status_code == 400
+    add_account(engine, "reader", "reader")
+    token = bearer(token_of(engine, "reader"))
+    answer = client.post("/api/v1/sql", json={"query": query, "archives": [found.evaluation]}, headers=token)
+    assert answer.get_json()["rows"] == [[total[0] - hot[0]]]
+    for path in (settings.home / "archives").glob("*.parquet"):
+        path.unlink()
+    answer = client.get("/sql", query_string={"q": query, "archives": "2"})
+    assert answer.status_code == 503
+    assert "missing or damaged" in answer.text

@@ -226,15 +226,19 @@ class WebhookBody(_Body):
     kinds: Annotated[list[Word] | None, Field(min_length=1, max_length=50)] = None
 
 
-class QueryBody(_Body):
-    """A question in SQL: one SELECT over the documented views."""
-
-    model_config = _such_as(query="SELECT model, accuracy, worst_accuracy FROM leaderboard")
-
+class _Query(_Body):
     query: Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
-class SavedQueryBody(QueryBody):
+class QueryBody(_Query):
+    """A question in SQL: one SELECT over the documented views. archives: archived evaluations that it is asked of."""
+
+    model_config = _such_as(query="SELECT model, accuracy, worst_accuracy FROM leaderboard")
+
+    archives: Annotated[list[Annotated[int, Between(1, MAX_ROW_ID)]] | None, Field(max_length=100)] = None
+
+
+class SavedQueryBody(_Query):
     """A query to keep. public: everyone who may ask the SQL page may open it."""
 
     model_config = _such_as(query="SELECT model, accuracy FROM leaderboard", name="Accuracies", public=True)

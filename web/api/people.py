@@ -33,9 +33,12 @@ from web.parameters import OneOf, Paged, Text
     statuses={200: "The rows."},
 )
 def query(body: bodies.QueryBody) -> Response:
-    """Asks one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page."""
+    """Asks one SELECT over the documented views, as the viewer's audience, within the limits of the SQL page.
+
+    With `archives` it is asked of the predictions of these archived evaluations.
+    """
     # Through its own writer, which knows what JSON cannot hold.
-    return answer(json.loads(as_json(sql.run(body.query))))
+    return answer(json.loads(as_json(sql.run(body.query, body.archives or ()))))
 
 
 @get("/queries", documents.SavedQueryList, tag="sql", scope="sql")

@@ -1,11 +1,13 @@
 """Signing in through the OpenID Connect provider of the settings, and linking an account with a person there."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from http import HTTPStatus
 from typing import Any, Final
 
 from flask import Blueprint, current_app, redirect, request, session, url_for
 from flask.typing import ResponseReturnValue
+from sqlalchemy.exc import IntegrityError
 
 from registry.db import write_session
 from registry.errors import AuthenticationError, UsageError
@@ -61,12 +63,22 @@ def callback() -> ResponseReturnValue:
             return _unavailable(error)
     if kept["link"] is not None:
         return _link(identity, kept["link"])
+    try:
+        came = _arrive(identity, claims)
+    except IntegrityError:
+        # Another browser was first to make the account, of this person or of this name.
+        came = _arrive(identity, claims)
+    return _arrived(identity, *came, kept["next"])
+
+
+def _arrive(identity: Identity, claims: Mapping[str, Any]) -> tuple[Arrival, str | None, str | None, SignedIn | None]:
+    """The arrival, the account's name and role, and the new session, if there is one."""
     with write_session(engine()) as database:
         arrival = identities.arrive(database, identity, claims, provider().rules)
         account = arrival.account
         name, role = (None, None) if account is None else (account.name, account.role)
         signed_in = None if account is None or arrival.refusal is not None else signing.begin(database, account)
-    return _arrived(identity, arrival, name, role, signed_in, kept["next"])
+        return arrival, name, role, signed_in
 
 
 def _arrived(

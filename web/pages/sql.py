@@ -1,28 +1,31 @@
-"""The SQL page: read-only queries over the documented views, and saved queries with permanent links.
+"""The SQL page: read-only queries over the documented views or archives, and saved queries with permanent links.
 
 Queries see what the viewer's audience sees; maintainers on PostgreSQL query as members, since no reader role sees
 hidden data. The form is a POST, which redirects to a URL with the query in it if that is short enough.
 """
 
 import secrets
+from collections.abc import Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Final
 
 from flask import Blueprint, Response, current_app, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from registry.db import database_now, read_session, write_session
-from registry.errors import DatabaseError, ForbiddenError, NotFoundError, QueryRefusedError, UsageError
+from registry.errors import ArchiveError, DatabaseError, ForbiddenError, NotFoundError, QueryRefusedError, UsageError
 from registry.people.accounts import Viewer
-from registry.schema.audiences import Audience
+from registry.schema.audiences import Audience, audience_engine
 from registry.schema.public_sql import QueryResult, as_csv, as_json, checked, documented_views, run_query
 from registry.schema.public_sql.runner import dialect_of
+from registry.tables import Archive
 from registry.tables.accounts import Account, SavedQuery
 from web import parameters
 from web.identity import QUERIES, engine, limited, record, settings_of, viewer
-from web.reading import read_primary_instead, readers
+from web.reading import read_primary_instead, readers, reading
 
 blueprint = Blueprint("sql", __name__)
 
@@ -30,11 +33,14 @@ MAX_QUERY: Final = 20_000
 """Characters of a query."""
 MAX_ADDRESS: Final = 3000
 """Characters of a URL that servers and proxies accept by default."""
+MAX_DIGITS: Final = 18
+"""Digits of an evaluation's number."""
 MOST_SHOWN: Final = 500
 """Rows on the page; the files have as many as the settings allow."""
 NOT_SET_UP: Final = (
     "Queries cannot be answered here yet; the server's log has the reason for this registry's administrators."
 )
+LOST: Final = "An archive that is asked of is missing or damaged; the server's log has the reason."
 EXAMPLES: Final = {
     "Who loses most when options move": """\
 SELECT model, benchmark, variants, accuracy, worst_accuracy, accuracy - worst_accuracy AS lost
@@ -77,13 +83,25 @@ def asked_query() -> str:
     return text.replace("\r\n", "\n").strip()
 
 
-def run(text: str) -> QueryResult:
-    """Runs the query as the viewer, within their limits; refusals are recorded."""
+def asked_archives() -> list[int]:
+    """The archived evaluations that a request asks of. Raises UsageError for what are no numbers."""
+    listed = request.values.get("archives", "").replace(",", " ").split()
+    if not all(one.isascii() and one.isdecimal() and len(one) <= MAX_DIGITS for one in listed):
+        raise UsageError("archives: give numbers of archived evaluations, such as 12, 15")
+    return [int(one) for one in listed]
+
+
+def run(text: str, archives: Sequence[int] = ()) -> QueryResult:
+    """Runs the query as the viewer, within their limits; refusals are recorded.
+
+    archives: the archived evaluations that it is asked of; none: it is asked of the database.
+    """
     asking = viewer()
     asking.require("sql")
+    audience = audience_of(asking)
     with limited(QUERIES, "sql"):
         try:
-            return _asked(audience_of(asking), text)
+            return _asked_of_archives(audience, text, archives) if archives else _asked(audience, text)
         except QueryRefusedError as error:
             record("sql", text[:500], outcome="refused", reason=str(error)[:500])
             raise
@@ -92,32 +110,69 @@ def run(text: str) -> QueryResult:
 def _asked(audience: Audience, text: str) -> QueryResult:
     """Asks the replica, where this request reads from it and its readers can be reached."""
     try:
-        return run_query(readers(settings_of()), audience, text)
+        result = run_query(readers(settings_of()), audience, text)
     except DatabaseError as error:
         if not read_primary_instead(error):
             raise
-    return run_query(settings_of(), audience, text)
+        result = run_query(settings_of(), audience, text)
+    missing = _archived(audience)
+    if not missing or not _reads_predictions(text):
+        return result
+    note = (
+        f"The predictions of {missing} archived evaluation{'' if missing == 1 else 's'} are in files and not counted "
+        "here; query them by giving the evaluations' numbers as archives."
+    )
+    return replace(result, notes=(*result.notes, note))
+
+
+def _reads_predictions(text: str) -> bool:
+    from registry.results.archived import reads_predictions  # and pyarrow
+
+    return reads_predictions(text)
+
+
+def _archived(audience: Audience) -> int:
+    """How many archived evaluations an audience sees."""
+    with read_session(audience_engine(reading(), audience)) as database:
+        return database.scalar(select(func.count()).select_from(Archive)) or 0
+
+
+def _asked_of_archives(audience: Audience, text: str, archives: Sequence[int]) -> QueryResult:
+    from registry.results.archived_sql import ask_archives  # and pyarrow
+
+    try:
+        with read_session(audience_engine(reading(), audience)) as database:
+            return ask_archives(database, readers(settings_of()), audience, text, archives)
+    except DatabaseError as error:
+        if not read_primary_instead(error):
+            raise
+    with read_session(audience_engine(reading(), audience)) as database:
+        return ask_archives(database, settings_of(), audience, text, archives)
 
 
 @blueprint.route("/sql", methods=["GET", "POST"])
 def page() -> ResponseReturnValue:
     """The editor, the schema, and the rows of the query."""
     viewer().require("sql")
-    text = asked_query()
+    text, archives = asked_query(), asked_archives()
     if request.method == "POST":
-        address = url_for("sql.page", q=text)
+        address = url_for("sql.page", q=text, archives=", ".join(map(str, archives)) or None)
         if len(address) <= MAX_ADDRESS:
             return redirect(address, 303)
-    return _page(text)
+    return _page(text, archives=archives)
 
 
-def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
+def _page(text: str, saved: SavedQuery | None = None, archives: Sequence[int] = ()) -> ResponseReturnValue:
     result, error, status = None, None, HTTPStatus.OK
     if text:
         try:
-            result = run(text)
+            result = run(text, archives)
         except QueryRefusedError as refused:
             error, status = str(refused), HTTPStatus.BAD_REQUEST
+        except ArchiveError as lost:
+            # Where the file is concerns maintainers alone.
+            current_app.logger.warning("%s", lost)
+            error, status = LOST, HTTPStatus.SERVICE_UNAVAILABLE
         except DatabaseError as missing:
             # The message names settings and roles: for the log.
             current_app.logger.error("%s", missing)  # noqa: TRY400 - a line, not a traceback
@@ -128,6 +183,8 @@ def _page(text: str, saved: SavedQuery | None = None) -> ResponseReturnValue:
         render_template(
             "sql.html",
             text=text,
+            archives=archives,
+            archived=_archived(audience_of(viewer())),
             result=result,
             shown=() if result is None else result.rows[:MOST_SHOWN],
             error=error,
@@ -159,7 +216,7 @@ def download(kind: str) -> ResponseReturnValue:
     text = asked_query()
     if not text:
         raise UsageError("q: give a query")
-    return file_of(run(text), kind)
+    return file_of(run(text, asked_archives()), kind)
 
 
 # Saved queries

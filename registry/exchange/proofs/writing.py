@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from registry.exchange.crates.writing import evaluation_document
 from registry.proof.signing import signed_chain
+from registry.results.readable import readable
 from registry.tables import (
     BoardSnapshot,
     Evaluation,
@@ -113,6 +114,7 @@ def _leaves(session: Session, evaluation_id: int) -> Iterable[dict[str, Any]]:
 
 def _copies(session: Session, evaluation_id: int) -> Iterable[dict[str, Any]]:
     """What a seal covers of a prediction and the table of predictions does not have: where it was copied from."""
+    readable(session, [evaluation_id])
     query = (
         select(Question.external_id, Prediction.variant, Prediction.reused_from_variant, Prediction.reused_from_seal)
         .join(Question, Question.id == Prediction.question_id)

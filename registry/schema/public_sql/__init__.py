@@ -1,4 +1,4 @@
-"""Untrusted SQL: read-only queries over the documented views, on both engines.
+"""Untrusted SQL: read-only queries over the documented views, on both engines, and over archives by DuckDB.
 
     guard.py       what may be asked: one SELECT over the documented views, with functions that are on a list
     runner.py      runs it, with no other rights, within limits

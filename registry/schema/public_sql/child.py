@@ -28,6 +28,8 @@ SQLITE_HEAP_BYTES: Final = 128 * 2**20
 """What SQLite may hold, sorting included, since nothing is spilled to files."""
 SQLITE_VALUE_BYTES: Final = 4 * 2**20
 """The longest text or row that SQLite makes."""
+DUCKDB_BYTES: Final = 256 * 2**20
+"""What DuckDB may hold; nothing is spilled to files."""
 FILE_BYTES: Final = 64 * 2**20
 """SQLite keeps a shared index beside its write-ahead log, also for readers; nothing else is written."""
 INSTRUCTIONS: Final = 20_000
@@ -41,7 +43,7 @@ class Question(TypedDict):
     """The query, the database, and the limits."""
 
     engine: str
-    address: str  # SQLite: path of the file; PostgreSQL: how a reader connects, as libpq writes it
+    address: str  # SQLite: path of the file; PostgreSQL: how a reader connects, as libpq writes it; DuckDB: nothing
     sql: str
     rows: int
     seconds: float
@@ -57,6 +59,8 @@ class Question(TypedDict):
     # PostgreSQL
     schema: str
     settings: dict[str, str]  # limits of the session, whatever the role's are
+    # DuckDB, with `statements` as they are
+    files: list[str]  # what it may read
 
 
 class RefusedError(Exception):
@@ -366,6 +370,65 @@ def _end(connection: Any) -> None:
     connection.cancel_safe(timeout=1.0)
 
 
+# DuckDB
+
+
+def ask_duckdb(question: Question, answer: Answer) -> None:
+    """Asks files of predictions, in a database in memory that can read these files and reach nothing else."""
+    import duckdb
+
+    limits: dict[str, str | bool | int | float | list[str]] = {
+        "threads": 1,
+        "memory_limit": f"{DUCKDB_BYTES >> 20}MiB",
+        "temp_directory": "",
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+        "allow_community_extensions": False,
+        "allow_persistent_secrets": False,
+    }
+    connection = duckdb.connect(":memory:", config=limits)
+    try:
+        connection.execute("SET allowed_paths = ?", [question["files"]])
+        connection.execute("SET enable_external_access = false")
+        for statement in question["statements"]:
+            connection.execute(statement)
+        connection.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        raise RefusedError("set-up", _said(error)) from None
+    watchdog = threading.Timer(question["seconds"], connection.interrupt)
+    watchdog.daemon = True
+    watchdog.start()
+    answer.begun = time.monotonic()
+    try:
+        statements = duckdb.extract_statements(question["sql"])
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise RefusedError("refused", "only one SELECT is allowed")
+        connection.execute(statements[0])
+        answer.columns = [column[0] for column in connection.description or ()]
+        while rows := connection.fetchmany(BATCH):
+            if not answer.add(rows):
+                break
+    except duckdb.InterruptException:
+        raise RefusedError("time", "interrupted") from None
+    except (duckdb.OutOfMemoryException, MemoryError):
+        raise RefusedError("size", f"the query needs more than {DUCKDB_BYTES >> 20} MiB of memory") from None
+    except duckdb.Error as error:
+        said = _said(error)
+        if "pytz" in said:
+            said = "a time with its zone cannot be given"
+        raise RefusedError("refused", said) from None
+    finally:
+        watchdog.cancel()
+
+
+def _said(error: Exception) -> str:
+    """The first line of an error of DuckDB, without its kind."""
+    return str(error).split("\n")[0].partition(": ")[2] or "the query cannot be answered"
+
+
+_ENGINES: Final = {"sqlite": ask_sqlite, "postgresql": ask_postgresql, "duckdb": ask_duckdb}
+
+
 # The process
 
 
@@ -383,7 +446,7 @@ def main() -> None:
     os.nice(5)
     answer = Answer(question)
     try:
-        (ask_sqlite if question["engine"] == "sqlite" else ask_postgresql)(question, answer)
+        _ENGINES[question["engine"]](question, answer)
         text = answer.document()
     except RefusedError as error:
         text = json.dumps({"error": str(error), "kind": error.kind})

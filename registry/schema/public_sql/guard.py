@@ -28,7 +28,11 @@ from registry.schema.views import VIEWS
 # It warns of texts that it cannot read, with the text; they are refused, and a visitor's text belongs in no log.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
-Dialect = Literal["sqlite", "postgresql"]
+Dialect = Literal["sqlite", "postgresql", "duckdb"]
+"""How queries are read: those of the two databases, and those over archived predictions."""
+
+_READ_AS: Final[dict[Dialect, str]] = {"sqlite": "sqlite", "postgresql": "postgres", "duckdb": "duckdb"}
+_ENGINES: Final[dict[Dialect, str]] = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "duckdb": "DuckDB"}
 
 MAX_PATTERN: Final = 200
 """Characters of a text that is looked for. PostgreSQL cannot be stopped while it compares two texts."""
@@ -46,7 +50,7 @@ BOTH: Final = frozenset(
     rank replace round row_number rtrim sign sin sqrt substr substring sum tan trim trunc upper
     """.split()
 )
-"""Functions of both engines."""
+"""Functions of all engines."""
 
 FUNCTIONS: Final[dict[Dialect, frozenset[str]]] = {
     "sqlite": BOTH
@@ -67,6 +71,15 @@ FUNCTIONS: Final[dict[Dialect, frozenset[str]]] = {
         percentile_cont percentile_disc position regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
         regr_sxx regr_sxy regr_syy reverse right scale split_part starts_with stddev stddev_pop stddev_samp strpos
         to_char to_date to_number to_timestamp translate trim_scale unnest var_pop var_samp variance width_bucket
+        """.split()
+    ),
+    "duckdb": BOTH
+    | frozenset(
+        """
+        arg_max arg_min ascii bool_and bool_or cbrt corr count_if covar_pop covar_samp entropy greatest isfinite isnan
+        kurtosis least len list_contains list_max list_min list_position list_product list_sum log2 mad median mode pow
+        quantile_cont quantile_disc regr_intercept regr_r2 regr_slope skewness starts_with stddev stddev_pop
+        stddev_samp unnest var_pop var_samp variance
         """.split()
     ),
 }
@@ -172,6 +185,12 @@ def checked(sql: str, dialect: Dialect) -> str:
     return text
 
 
+def named_views(text: str, dialect: Dialect) -> list[str]:
+    """The documented views that a checked query reads, in the order of VIEWS."""
+    named = {table.name.lower() for table in _parsed(text, dialect).find_all(exp.Table)}
+    return [name for name in VIEWS if name in named]
+
+
 def _check_text(text: str, dialect: Dialect) -> None:
     found = tokens(text)
     _check_statement(found, dialect)
@@ -214,7 +233,7 @@ def _check_nesting(found: list[Token]) -> None:
 
 def _parsed(text: str, dialect: Dialect) -> exp.Expr:
     try:
-        statements = sqlglot.parse(text, read="postgres" if dialect == "postgresql" else dialect)
+        statements = sqlglot.parse(text, read=_READ_AS[dialect])
     except SqlglotError as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise QueryRefusedError(f"the query cannot be parsed: {reason}; correct it there") from None
@@ -244,8 +263,7 @@ def _check_names(found: list[Token], tree: exp.Expr, dialect: Dialect) -> None:
 
 def _not_listed(name: str, dialect: Dialect) -> QueryRefusedError:
     remedy = _REMEDIES.get(name, "docs/sql.md lists the allowed functions")
-    engine = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}[dialect]
-    return QueryRefusedError(f"function {name} is not allowed here, on {engine}; {remedy}")
+    return QueryRefusedError(f"function {name} is not allowed here, on {_ENGINES[dialect]}; {remedy}")
 
 
 def _check_node(node: exp.Expr, dialect: Dialect) -> None:

@@ -1,0 +1,106 @@
+"""Archives in an S3-compatible store, over the protocol."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Engine
+
+from registry.db import read_session
+from registry.errors import ArchiveError
+from registry.files.stores import store_at
+from registry.operations.archiving import archive, orphans, restore
+from registry.results.archived_sql import ask_archives
+from registry.settings import get_settings
+from registry.tables import Archive, Evaluation
+from registry.verification import verify_all
+from tests.proof.population import Population
+from tests.proof.test_archives import archived, documents, rows
+from tests.services import S3Server
+
+pytestmark = pytest.mark.long
+
+URL = "s3://results"
+"""Without a prefix: rclone has folders for prefixes, and refuses the objects named like them that Arrow writes."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with S3Server("results") as started:
+        yield started
+
+
+@pytest.fixture
+def in_s3(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """Settings that name the store, which is empty, with its keys in files."""
+    for path in server.objects("results").iterdir():
+        path.unlink()
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", URL)
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_ENDPOINT", server.url)
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_REGION", "eu-central-1")
+    for name, key in (("ACCESS_KEY", server.ACCESS_KEY), ("SECRET_KEY", server.SECRET_KEY)):
+        (tmp_path / name).write_text(f"{key}\n")
+        monkeypatch.setenv(f"SHUFFLEBOARD_ARCHIVES_{name}_FILE", str(tmp_path / name))
+    return server
+
+
+def objects(server: S3Server) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in server.objects("results").glob("*")}
+
+
+def test_predictions_move_into_a_store_are_read_there_and_come_back(
+    proof: tuple[Engine, Population], in_s3: S3Server, tmp_path: Path
+) -> None:
+    engine, found = proof
+    before, read = rows(engine), documents(engine, found, tmp_path / "before")
+    folder = archive(engine, found.evaluation, str(tmp_path / "folder"))
+    assert folder is not None
+    in_folder = {path.name: path.read_bytes() for path in (tmp_path / "folder").iterdir()}
+    assert restore(engine, found.evaluation) is not None
+    ids = archived(engine)
+    assert rows(engine) == {"prediction": [], "generation": []}
+    stored = objects(in_s3)
+    assert {name: stored[name] for name in in_folder} == in_folder, "the same bytes, wherever they are"
+    assert len(stored) == 2 * len(ids), "a file and its description each, and no part of one"
+    assert documents(engine, found, tmp_path / "after") == read
+    with read_session(engine) as session:
+        report = verify_all(session)
+        assert report["ok"], report["problems"]
+        assert orphans(session, store_at()) == ([], [])
+        row = session.get_one(Archive, found.evaluation)
+        assert (row.location, row.digest) == (
+            URL,
+            store_at().digest(f"{session.get_one(Evaluation, 2).seal}.parquet")[0],
+        )
+        url = engine.url.render_as_string(hide_password=False)
+        settings = get_settings().model_copy(update={"database_url": url, "sql_seconds": 60.0})
+        answer = ask_archives(session, settings, "public", "SELECT count(*) FROM prediction_detail", ids)
+        assert answer.rows == ((len(before["prediction"]),),)
+    for evaluation_id in ids:
+        assert restore(engine, evaluation_id) is not None
+    assert rows(engine) == before
+    assert objects(in_s3) == stored, "an older backup may refer to them"
+
+
+@pytest.mark.one_engine
+def test_what_a_store_refuses_is_said_and_nothing_is_lost(
+    sqlite_proof: tuple[Engine, Population], in_s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engine, found = sqlite_proof
+    before = rows(engine)
+    with pytest.raises(ArchiveError, match=r"s3://nowhere/archives/\w+.*cannot be read or written \(.*(?i:bucket)"):
+        archive(engine, found.evaluation, "s3://nowhere/archives")
+    (tmp_path / "another").write_text("another")
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_SECRET_KEY_FILE", str(tmp_path / "another"))
+    with pytest.raises(ArchiveError, match=r"s3://results/\w+.*cannot be read or written \(.*(?i:denied|signature)"):
+        archive(engine, found.evaluation)
+    assert rows(engine) == before
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_SECRET_KEY_FILE", str(tmp_path / "SECRET_KEY"))
+    archived(engine)
+    for path in in_s3.objects("results").glob("*.parquet"):
+        path.unlink()
+    with pytest.raises(ArchiveError, match=r"is archived, but s3://results/\w+\.parquet is missing"):
+        restore(engine, found.evaluation)
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(ArchiveError, match="cannot be read or written"):
+        restore(engine, found.evaluation)
