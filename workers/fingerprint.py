@@ -37,10 +37,9 @@ def driver_version(path: Path = DRIVER) -> str | None:
 def promises_same_bits(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two fingerprints promise that a prompt of one model revision has the same bits under both.
 
-    True for two of the canonical mode that agree in everything but the commit and the number of threads. Never in
-    bfloat16, where a prompt in a hundred was seen to have other bits in other passes (docs/performance.md).
+    True for two of the canonical mode that agree in everything but the commit and the number of threads.
     """
-    if one.get("canonical") is not True or one.get("bfloat16") is not None:
+    if one.get("canonical") is not True:
         return False
     return _without(one) == _without(other)
 

@@ -1,15 +1,17 @@
 """How far a model's probabilities are from those in float64: `python -m tests.bench.bench_error [MODEL ...]`.
 
-Each precision is compared with the same weights in float64, one prompt at a time: SmolLM2-135M on questions of MMLU's
-sample by default, or `tiny:TYPE` for a random model of a type on random prompts. In bfloat16 the plain forward pass of
-transformers is measured, too. A first choice counts as changed whenever it differs, ties included.
+Every precision has the same weights, rounded to bfloat16: SmolLM2-135M on questions of MMLU's sample by default, or
+`tiny:TYPE`, a random model of a type on random prompts. transformers' own forward pass, one prompt after the other, is
+compared, too. The numbers in float64 are those of the token trie, of which a few are compared with transformers'.
+
+A first choice counts as changed whenever it differs, ties included. SmolLM2 takes about 2 GiB.
 
 Options: --prompts 500  --dtypes float32,bfloat16
 """
 
 import argparse
-import copy
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,16 +19,59 @@ import torch
 
 from tests.bench.figures import probabilities
 from tests.bench.prompts import ROOT, SAMPLES, make_case, read_questions, smollm2
-from tests.engine.tiny import as_loaded, random_model, random_prompts, reference
+from tests.engine.tiny import as_loaded, largest_difference, random_model, random_prompts
 from workers.engine import LoadedModel, TrieEngine, load_model
 from workers.tokens import ScoringPrompt, TokenisedPrompt, encoder, tokenise
+
+MEMORY_BYTES = 2 << 30
+"""What the token trie may use beside the model."""
+
+CHECKED = 5
+"""Prompts whose numbers in float64 are computed in two ways."""
 
 Numbers = Sequence[Sequence[float]]
 
 
-def in_float64(loaded: LoadedModel) -> LoadedModel:
-    """The same weights, wider."""
-    return replace(loaded, model=copy.deepcopy(loaded.model).double(), dtype="float64")
+def opened(name: str, dtype: str) -> LoadedModel:
+    """A model with weights rounded to bfloat16 that computes in some precision."""
+    if name.startswith("tiny:"):
+        loaded = as_loaded(random_model(name.removeprefix("tiny:"), torch.bfloat16))
+    else:
+        folder = smollm2(ROOT / "build" / "bench" / "smollm2") if name == "smollm2" else Path(name)
+        loaded = load_model(folder, dtype="bfloat16", device="cpu")
+    loaded.model.to(getattr(torch, dtype))  # in place
+    return replace(loaded, dtype=dtype)
+
+
+def prompts_for(name: str, number: int) -> list[TokenisedPrompt]:
+    """Random ones, or questions of every subject of the sample in their four rotations, without examples."""
+    if name.startswith("tiny:"):
+        return random_prompts(0, number, tokens=60)
+    questions, pool = read_questions(SAMPLES / "mmlu.jsonl", None, None)
+    spread = questions[:: max(1, 4 * len(questions) // number)]
+    listed = make_case("MMLU", spread, pool, 0, "cyclic").prompts[:number]
+    encode = encoder(opened(name, "bfloat16").tokenizer)
+    return [tokenise(encode, ScoringPrompt(text, tuple(labels), question)) for text, labels, question in listed]
+
+
+def by_transformers(loaded: LoadedModel, prompts: Sequence[TokenisedPrompt]) -> list[list[float]]:
+    """Log-probabilities from one forward pass per prompt, which computes logits of the last token only."""
+    found = []
+    for prompt in prompts:
+        with torch.no_grad():
+            logits = loaded.model(torch.tensor([prompt.context]), use_cache=False, logits_to_keep=1).logits
+        found.append(logits[0, -1].double().log_softmax(dim=-1)[list(prompt.labels)].tolist())
+    return found
+
+
+def in_float64(name: str, prompts: Sequence[TokenisedPrompt]) -> Numbers:
+    """Numbers without rounding to speak of."""
+    loaded = opened(name, "float64")
+    exact = TrieEngine(loaded, memory_bytes=MEMORY_BYTES).score_tokens(prompts).logprobs
+    difference = largest_difference(exact[:CHECKED], by_transformers(loaded, prompts[:CHECKED]))
+    if difference > 1e-9:
+        raise SystemExit(f"{name}: the token trie in float64 differs from transformers by {difference:.1e}")
+    return exact
 
 
 def error(found: Numbers, exact: Numbers) -> tuple[float, float, int]:
@@ -41,15 +86,6 @@ def error(found: Numbers, exact: Numbers) -> tuple[float, float, int]:
     return largest, (squares / number) ** 0.5, changed
 
 
-def sampled_prompts(loaded: LoadedModel, number: int) -> list[TokenisedPrompt]:
-    """Questions of every subject of the sample in their four rotations, without examples, as tokens."""
-    questions, pool = read_questions(SAMPLES / "mmlu.jsonl", None, None)
-    spread = questions[:: max(1, 4 * len(questions) // number)]
-    listed = make_case("MMLU", spread, pool, 0, "cyclic").prompts[:number]
-    encode = encoder(loaded.tokenizer)
-    return [tokenise(encode, ScoringPrompt(text, tuple(labels), question)) for text, labels, question in listed]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", default=["smollm2"], help="smollm2, tiny:TYPE or folders")
@@ -58,28 +94,27 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print(
-        "| model | precision | engine | prompts | largest difference of a probability | root mean square | first choices changed |"
+        "| model | precision | engine | prompts | largest difference of a probability | root mean square "
+        "| first choices changed | CPU, s |"
     )
-    print("|---" * 7 + "|")
+    print("|---" * 8 + "|", flush=True)
     for name in arguments.models:
+        prompts = prompts_for(name, arguments.prompts)
+        exact = in_float64(name, prompts)
         for dtype in arguments.dtypes.split(","):
-            if name.startswith("tiny:"):
-                loaded = as_loaded(random_model(name.removeprefix("tiny:"), getattr(torch, dtype)))
-                prompts = random_prompts(0, arguments.prompts, tokens=60)
-            else:
-                folder = smollm2(ROOT / "build" / "bench" / "smollm2") if name == "smollm2" else Path(name)
-                loaded = load_model(folder, dtype=dtype, device="cpu")
-                prompts = sampled_prompts(loaded, arguments.prompts)
-            engine = TrieEngine(loaded)
-            exact = reference(in_float64(loaded), prompts)
-            ways: dict[str, Callable[[], Numbers]] = {
-                f"token trie, {engine.settings()['strategy']}": lambda e=engine, p=prompts: e.score_tokens(p).logprobs,
-                "transformers": lambda m=loaded, p=prompts: reference(m, p),
+            loaded = opened(name, dtype)
+            engine = TrieEngine(loaded, memory_bytes=MEMORY_BYTES)
+            started = time.process_time()
+            by_trie = engine.score_tokens(prompts).logprobs
+            between = time.process_time()
+            ways = {
+                f"token trie, {engine.settings()['strategy']}": (by_trie, between - started),
+                "transformers": (by_transformers(loaded, prompts), time.process_time() - between),
             }
-            for engine_name, score in ways.items():
-                largest, typical, changed = error(score(), exact)
+            for way, (found, taken) in ways.items():
+                largest, typical, changed = error(found, exact)
                 print(
-                    f"| {name} | {dtype} | {engine_name} | {len(prompts)} | {largest:.1e} | {typical:.1e} | {changed} |",
+                    f"| {name} | {dtype} | {way} | {len(prompts)} | {largest:.1e} | {typical:.1e} | {changed} | {taken:.0f} |",
                     flush=True,
                 )
 

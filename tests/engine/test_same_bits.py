@@ -297,17 +297,27 @@ def test_sums_of_several_runs_are_found(monkeypatch: pytest.MonkeyPatch) -> None
         open_engine(tiny_model("llama"), canonical=True)
 
 
-def test_attention_that_depends_on_columns_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("depends_on", "found"),
+    [
+        ("keys", "attention to 1 keys depends on the tiles between them"),
+        ("queries", "attention to 128 keys depends on how many queries there are"),
+    ],
+)
+def test_attention_that_depends_on_what_else_is_computed_is_found(
+    depends_on: str, found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if promises_nothing_in_bfloat16():
         return
 
-    def by_columns(query: torch.Tensor, keys: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def altered(query: torch.Tensor, keys: torch.Tensor, *others: Any) -> tuple[torch.Tensor, torch.Tensor]:
         output, normaliser = flash(query, keys, *others)
-        return output, normaliser + 1e-4 * (keys.shape[1] > 300)
+        wrong = keys.shape[1] > 300 if depends_on == "keys" else query.shape[1] == 33
+        return output, normaliser + 1e-4 * wrong
 
     flash = tiles._flash
-    monkeypatch.setattr(tiles, "_flash", by_columns)
-    with pytest.raises(EngineError, match="attention to 1 keys depends on the tiles between them"):
+    monkeypatch.setattr(tiles, "_flash", altered)
+    with pytest.raises(EngineError, match=found):
         open_engine(tiny_model("llama", torch.bfloat16), canonical=True)
 
 

@@ -75,7 +75,7 @@ Random = Callable[..., torch.Tensor]
 
 
 @torch.no_grad()
-def check_products(weights: Sequence[torch.Tensor], heads: int, size: int) -> str | None:
+def check_products(weights: Sequence[torch.Tensor], key_heads: int, heads: int, size: int) -> str | None:
     """What products do here that the canonical mode does not allow; None when nothing was found.
 
     weights: one of each shape, (outputs, inputs). heads: of queries for each head of keys. size: of a head.
@@ -89,7 +89,7 @@ def check_products(weights: Sequence[torch.Tensor], heads: int, size: int) -> st
         return _check_numbers_of_rows(weights, random) or _check_attention(heads, size, random)
     return (
         _check_places(weights, random)
-        or check_tiles(heads, size, random, torch.bfloat16)
+        or check_tiles(key_heads, heads, size, random, torch.bfloat16)
         or _check_attention(heads, size, random)
     )
 

@@ -10,6 +10,7 @@ depends on their columns, so a key's column must not depend on other prompts:
 - The *near* keys stand in tiles of 32 positions. Within a tile processors add the terms by rules of their own; a tile
   of weights that are all 0 adds exactly 0. So paths that part within a tile each have a copy of it, from its first
   position on, and a query sees the copies of its own path. At most 512 columns, up to which the kernel runs once.
+- Queries are padded to a multiple of 32 rows, since the kernel computes a single row that is left over by other means.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,18 +27,25 @@ CUT: Final = 128
 QUERIES: Final = 64
 """Nodes of a block at most: of more, each would pass more tiles that it does not see."""
 
+MOST_QUERIES: Final = 512
+"""Nodes of a group at most: those of a pass."""
+
 TILE: Final = 32
 """Columns that processors may add by rules of their own: AMX takes 32 at once, AVX-512 pairs."""
 
 MOST_TILES: Final = 16
 """Of one call for near keys. The kernel takes keys in runs of 512."""
 
+ROWS: Final = 32
+"""Queries times heads per key head are padded to a multiple of this. The kernel takes 32, 64 or 256 of them at a time;
+a single one that is left over is multiplied by another routine, and has other bits."""
+
 
 @dataclass(frozen=True)
 class Block:
     """Rows `first` to `last - 1`, in the layout's order, and their near keys: a part of the layout's.
 
-    mask: 0 or minus infinity, shape (1, 1, rows × heads per key head, last_key - first_key).
+    mask: 0 or minus infinity, shape (1, 1, rows × heads per key head, padded, last_key - first_key).
     """
 
     first: int
@@ -136,11 +144,21 @@ def attend_in_tiles(
 def _flash(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None, scaling: float = 1.0
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention (key heads, queries, head size) and the logarithms of its normalisers (key heads, queries)."""
+    """Attention (key heads, queries, head size) and the logarithms of its normalisers (key heads, queries).
+
+    mask: of the queries padded to a multiple of `ROWS`.
+    """
+    rows = query.shape[1]
     output, normaliser = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001
-        query[None], keys[None], values[None], attn_mask=mask, scale=scaling
+        _padded_rows(query)[None], keys[None], values[None], attn_mask=mask, scale=scaling
     )
-    return output[0], normaliser[0]
+    return output[0, :, :rows], normaliser[0, :, :rows]
+
+
+def _padded_rows(rows: torch.Tensor) -> torch.Tensor:
+    """(…, rows, columns) with rows of zeros below, up to a multiple of `ROWS`."""
+    padding = -rows.shape[-2] % ROWS
+    return torch.nn.functional.pad(rows, (0, 0, 0, padding)) if padding else rows
 
 
 def _layout(current: Pass, dtype: torch.dtype, heads: int) -> Layout:
@@ -168,7 +186,8 @@ def _layout(current: Pass, dtype: torch.dtype, heads: int) -> Layout:
         for some, columns, visible in _in_tiles(current, nodes, trie.depth[above] + 1 if above >= 0 else 0):
             mask = torch.zeros(visible.shape, dtype=dtype).masked_fill_(~visible, -torch.inf)
             last, last_key = first + len(some), first_key + len(columns)
-            blocks.append(Block(first, last, first_key, last_key, mask.repeat_interleave(heads, dim=0)[None, None]))
+            mask = _padded_rows(mask.repeat_interleave(heads, dim=0))[None, None]
+            blocks.append(Block(first, last, first_key, last_key, mask))
             near.append(columns)
             first, first_key = last, last_key
     order = [node - current.first for nodes in below.values() for node in nodes]
@@ -260,18 +279,24 @@ def _slice_if_consecutive(rows: list[int]) -> slice | torch.Tensor:
     return torch.tensor(rows)
 
 
-def check_tiles(heads: int, size: int, random: Callable[..., torch.Tensor], dtype: torch.dtype) -> str | None:
+def check_tiles(
+    key_heads: int, heads: int, size: int, random: Callable[..., torch.Tensor], dtype: torch.dtype
+) -> str | None:
     """What the kernel does here that the canonical mode does not allow; None when nothing was found.
 
     heads: of queries for each head of keys. size: of a head. random: gives random numbers of a shape.
     """
     most = MOST_TILES * TILE
-    query, keys, values = (random(1, number, size).to(dtype) for number in (heads * TILE, 2 * most, 2 * most))
+    query = random(key_heads, heads * MOST_QUERIES, size).to(dtype)
+    keys, values = (random(key_heads, 2 * most, size).to(dtype) for _ in range(2))
     for length in (CUT, 3 * CUT, 2 * most):
         whole = _flash(query, keys[:, :length], values[:, :length], None)
-        few = _flash(query[:, heads : 2 * heads], keys[:, :length], values[:, :length], None)
-        if not all(torch.equal(one[:, heads : 2 * heads], other) for one, other in zip(whole, few, strict=True)):
-            return f"attention to {length} keys depends on how many queries there are"
+        for rows in (*range(1, 2 * QUERIES), heads * MOST_QUERIES // 2):
+            some = slice(heads, heads + rows)
+            few = _flash(query[:, some], keys[:, :length], values[:, :length], None)
+            if not all(torch.equal(one[:, some], other) for one, other in zip(whole, few, strict=True)):
+                return f"attention to {length} keys depends on how many queries there are"
+    query, keys, values = query[:, : heads * TILE], keys[:, :most], values[:, :most]
     for length in range(1, 2 * CUT, 21):
         tiles = -(-length // TILE)
         alone = _spread(query, keys[:, :length], values[:, :length], range(tiles), tiles)
@@ -289,6 +314,6 @@ def _spread(
     columns = torch.tensor([place * TILE + slot for place in places for slot in range(TILE)])[: keys.shape[1]]
     mask = torch.full((query.shape[1], tiles * TILE), -torch.inf, dtype=query.dtype)
     mask[:, columns] = 0
-    spread_keys, spread_values = (torch.ones(1, tiles * TILE, query.shape[2], dtype=query.dtype) for _ in range(2))
+    spread_keys, spread_values = (query.new_ones(len(query), tiles * TILE, query.shape[2]) for _ in range(2))
     spread_keys[:, columns], spread_values[:, columns] = keys, values
     return _flash(query, spread_keys, spread_values, mask[None, None])

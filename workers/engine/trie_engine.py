@@ -8,6 +8,7 @@ from typing import Final
 import torch
 
 from workers.engine import canonical as canonical_mode
+from workers.engine import tiles
 from workers.engine.attention import BLOCK, KEY_MULTIPLE, ROW_MULTIPLE, Pass
 from workers.engine.encoding import encode_all
 from workers.engine.forward import HostedForward, refusal
@@ -50,6 +51,9 @@ UNPLANNED_LANE_BYTES: Final = 16 << 20
 """What is taken whatever is computed, and by each thread: products compiled for their shapes, tries, masks."""
 
 MIN_PASS_TOKENS: Final = 32
+
+CHECKED_PASS_TOKENS: Final = 331
+"""Of a pass in which an engine scores its test prompts alone: they take two, cut where nothing else is."""
 
 GOOD_PASS_TOKENS: Final = 256
 """Shorter passes use a core badly: memory is first shared among fewer threads."""
@@ -116,23 +120,27 @@ class TrieEngine:
         if reason is None:
             heads, key_heads, size = self._shape()
             weights = weight_of_each_shape(model)
-            check = self._pool_of(1, 1).submit(canonical_mode.check_products, weights, heads // key_heads, size)
-            reason = check.result()
+            shape = key_heads, heads // key_heads, size
+            reason = self._pool_of(1, 1).submit(canonical_mode.check_products, weights, *shape).result()
         if reason is not None:
             return reason
         self._forward = self._choose_forward()
         prompts = canonical_mode.made_up_prompts(
             model.config.get_text_config().vocab_size, self._loaded.max_length, model.dtype
         )
+        budget = self.budget_tokens
         try:
             together = self.score_tokens(prompts).logprobs
             self.forget()
             alone = []
+            self.budget_tokens = min(budget, CHECKED_PASS_TOKENS)
             for prompt in prompts:
                 alone += self.score_tokens([prompt]).logprobs
                 self.forget()
         except EngineError as error:
             return str(error)
+        finally:
+            self.budget_tokens = budget
         self._arithmetic = canonical_mode.digest(together)
         return None if alone == together else "test prompts have different bits alone than together"
 
@@ -160,7 +168,7 @@ class TrieEngine:
             "strategy": self._forward.name,
         }
         if self._on_cpu and self._loaded.model.dtype == torch.bfloat16:
-            own["bfloat16"] = bfloat16_by()
+            own |= {"bfloat16": bfloat16_by(), "query_rows": tiles.ROWS}
         if self.canonical:
             # How passes are cut is not among it, nor the memory they may take.
             return own | {
