@@ -58,7 +58,7 @@ def records(table: pa.Table, names: Sequence[tuple[bytes, str]]) -> pa.Array:
     columns = [(before, column(table, name)) for before, name in names]
     # One that is NULL throughout is in no record.
     present = [(before, values) for before, values in columns if values.null_count < len(values)]
-    counts = sum(np.asarray(pc.is_valid(values), np.int64) for _, values in present)
+    counts = sum((np.asarray(pc.is_valid(values), np.int64) for _, values in present), np.zeros(len(table), np.int64))
     head = big_endian(pa.array(counts, pa.int32()), b"R")
     return joined([binaries(head), *(_named(before, values) for before, values in present)])
 

@@ -94,8 +94,13 @@ def read(connection: Connection, query: Select[Any], schema: pa.Schema) -> pa.Ta
     with sqlalchemy_errors(connection, statement), driver.copy(statement) as copy:  # type: ignore[attr-defined]
         # The driver's own way to each row takes longer than all that is done with it.
         received = driver.connection.pgconn.get_copy_data  # type: ignore[attr-defined]
-        while (row := bytes(received(0)[1]).removeprefix(b"" if rows else SIGNATURE)) != END:
+        while True:
+            size, content = received(0)
+            row = bytes(content).removeprefix(b"" if rows else SIGNATURE)
+            if size < 0 or row == END:
+                break
             rows.append(row)
+        # Takes the statement's result, and raises what went wrong.
         copy.read()
     return decoded(rows, schema)
 
