@@ -32,8 +32,7 @@ class Hook(BuildHookInterface[Any]):
         if version == "editable":
             return
         root, self.made = Path(self.root), Path(tempfile.mkdtemp())
-        given = root / BUILD_FILE  # of a source archive
-        built = given.read_text(encoding="utf-8") if given.is_file() else json.dumps(build_of(root))
+        built = json.dumps(build_of(root))
         if self.target_name == "sdist":
             (self.made / "build.json").write_text(built, encoding="utf-8")
             build_data["force_include"][str(self.made / "build.json")] = BUILD_FILE
@@ -79,7 +78,13 @@ def _replace(lines: list[str], node: ast.stmt, old: str, new: str) -> None:
 
 
 def build_of(root: Path) -> dict[str, Any]:
-    """The commit that is built, and whether it was changed since; both None where neither checkout nor builder says."""
+    """The commit that is built, and whether it was changed since; both None where nobody says.
+
+    A source archive has it in a file; else the builder says it, or the checkout.
+    """
+    if (root / BUILD_FILE).is_file():
+        found: dict[str, Any] = json.loads((root / BUILD_FILE).read_text(encoding="utf-8"))
+        return found
     said = os.environ.get(REVISION, "")
     if not said and (root / ".git").exists():
         command = ["git", "-C", str(root), "describe", "--always", "--abbrev=40", "--exclude", "*", "--dirty"]

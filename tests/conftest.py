@@ -8,6 +8,7 @@ Databases: ask for the narrowest that will do.
     database                              both of them in turn, with the schema at head
     lasting_sqlite, lasting_postgresql    make databases that many tests share
     filled_databases                      a copy of one that a function filled once for all tests of the process
+    filled_once                           one for many tests, on SQLite, that was filled once for all processes
     redis_url                             an empty Redis database
     private_postgres_server, private_redis_server    a server of the test's own, to kill and restart
 """
@@ -17,6 +18,7 @@ import fcntl
 import gc
 import json
 import os
+import pickle
 import shutil
 import sqlite3
 import subprocess
@@ -70,7 +72,17 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
-ON_EITHER_ENGINE = {"assessed", "database", "database_url", "drawn", "filled", "filled_databases", "proof", "site"}
+ON_EITHER_ENGINE = {
+    "asked",
+    "assessed",
+    "database",
+    "database_url",
+    "drawn",
+    "filled",
+    "filled_databases",
+    "proof",
+    "site",
+}
 """Fixtures that give each engine in turn."""
 
 
@@ -215,6 +227,25 @@ def compiled_templates() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def compiled_routes() -> Iterator[None]:
+    """Has what writes a route's addresses compiled once for all applications: that is nine tenths of making one."""
+    from werkzeug.routing import Rule
+
+    compiled: dict[object, Any] = {}
+    compile_route = Rule._compile_builder
+
+    def compile_once(rule: Rule, append_unknown: bool = True) -> Any:
+        key = rule.rule, tuple(rule._trace), repr(rule.defaults), append_unknown  # the converters are the rule's own
+        if key not in compiled:
+            compiled[key] = compile_route(rule, append_unknown)
+        return compiled[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Rule, "_compile_builder", compile_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def compiled_statements() -> Iterator[None]:
     """Has each statement compiled once for all databases of an engine: each test has one of its own, and an Engine too."""
     from sqlalchemy import Engine
@@ -320,16 +351,19 @@ def sqlite_url(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sqlite_template(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
     """A file with the schema at head, to be copied."""
-    from registry.operations.migrate import upgrade
 
-    path = tmp_path_factory.mktemp("template") / "template.db"
-    url = f"sqlite:///{path}"
-    upgrade(url)
-    _close_engine(url)
-    _checkpoint(path)
-    return path
+    def make(folder: Path) -> None:
+        from registry.operations.migrate import upgrade
+
+        folder.mkdir(parents=True)
+        url = f"sqlite:///{folder / 'template.db'}"
+        upgrade(url)
+        _close_engine(url)
+        _checkpoint(folder / "template.db")
+
+    return made_once("template", make) / "template.db"
 
 
 def _checkpoint(path: Path) -> None:
@@ -349,6 +383,35 @@ def lasting_sqlite(sqlite_template: Path, tmp_path_factory: pytest.TempPathFacto
     make = contextmanager(_sqlite_database)
     with ExitStack() as made:
         yield lambda: made.enter_context(make(tmp_path_factory.mktemp("lasting"), sqlite_template))
+
+
+@pytest.fixture(scope="session")
+def filled_once(
+    sqlite_template: Path,
+    made_once: Callable[[str, Callable[[Path], None]], Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[str, Callable[["Engine", Path], T]], tuple[str, T]]]:
+    """filled_once(name, fill) returns the URL of a SQLite database for many tests, and what `fill(engine, folder)` did.
+
+    One process of the run fills it; each has a copy.
+    """
+    copies = contextmanager(_sqlite_database)
+
+    def filled(name: str, fill: Callable[["Engine", Path], T]) -> tuple[str, T]:
+        def make(folder: Path) -> None:
+            from registry.db import get_engine
+
+            folder.mkdir(parents=True)
+            with copies(folder, sqlite_template) as url:
+                (folder / "returned").write_bytes(pickle.dumps(fill(get_engine(url), folder)))
+            _checkpoint(folder / "test.db")
+
+        folder = made_once(name, make)
+        url = made.enter_context(copies(tmp_path_factory.mktemp(name), folder / "test.db"))
+        return url, pickle.loads((folder / "returned").read_bytes())
+
+    with ExitStack() as made:
+        yield filled
 
 
 def _sqlite_database(folder: Path, template: Path | None) -> Iterator[str]:
@@ -504,7 +567,11 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
         with (folder / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (folder / "models" / name).is_dir():
-                make(folder / "models" / name)
+                try:
+                    make(folder / "models" / name)
+                except BaseException:
+                    shutil.rmtree(folder / "models" / name, ignore_errors=True)  # whole, or not there
+                    raise
         return folder / "models" / name
 
     return made

@@ -177,32 +177,45 @@ OF_PAIRS = {"drift"}
 """Answer of two evaluations that asked the same of one model, which the seeded registry does not have."""
 
 
+TIMES = pytest.mark.parametrize("times", [1, pytest.param(5, marks=pytest.mark.long)])
+"""How many times as much is asked as suffices to see a fault that shows often."""
+
+
 def names(operations: list[Operation]) -> list[str]:
     return [operation.name for operation in operations]
 
 
+@TIMES
 @pytest.mark.parametrize("operation", READS, ids=names(READS))
-def test_what_the_document_allows_is_answered_as_it_says(api: Any, operation: Operation) -> None:
+def test_what_the_document_allows_is_answered_as_it_says(api: Any, operation: Operation, times: int) -> None:
     role = WEAKEST.get(operation.scope, ANONYMOUS)
-    answered = _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 8)
+    answered = _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 8 * times)
     if 200 not in answered:  # where several parameters have to exist
-        answered |= _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 60)
+        answered |= _ask(api, operation, role, schemathesis.GenerationMode.POSITIVE, 120)
     assert 200 in answered or operation.name in OF_PAIRS
 
 
+@TIMES
 @pytest.mark.parametrize("operation", WRITES, ids=names(WRITES))
-def test_what_is_sent_as_the_document_says_is_answered_so(changing_api: Any, operation: Operation) -> None:
-    answered = _ask(changing_api, operation, WEAKEST[operation.scope], schemathesis.GenerationMode.POSITIVE, 6)
+def test_what_is_sent_as_the_document_says_is_answered_so(changing_api: Any, operation: Operation, times: int) -> None:
+    answered = _ask(changing_api, operation, WEAKEST[operation.scope], schemathesis.GenerationMode.POSITIVE, 4 * times)
     assert not answered & {401, 403, 415}
 
 
+@TIMES
 @pytest.mark.parametrize("operation", WITH_PARAMETERS, ids=names(WITH_PARAMETERS))
-def test_what_the_document_forbids_is_a_documented_problem(changing_api: Any, operation: Operation) -> None:
+def test_what_the_document_forbids_is_a_documented_problem(changing_api: Any, operation: Operation, times: int) -> None:
     role = WEAKEST.get(operation.scope, ANONYMOUS)
-    assert _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 10) & {400, 404, 415, 422}
+    refusals = {400, 404, 415, 422}
+    answered = _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 5 * times)
+    if not answered & refusals:  # where most of what is made up may be sent
+        answered |= _ask(changing_api, operation, role, schemathesis.GenerationMode.NEGATIVE, 40)
+    assert answered & refusals
 
 
-@pytest.mark.parametrize("role", [ANONYMOUS, *ROLES])
+@pytest.mark.parametrize(
+    "role", [ANONYMOUS, *(pytest.param(role, marks=[pytest.mark.long] * (role != "reader")) for role in ROLES)]
+)
 def test_no_role_meets_what_is_not_documented(changing_api: Any, role: str) -> None:
     scopes = {"read"} if role == ANONYMOUS else scopes_of(role)
     for operation in OPERATIONS:

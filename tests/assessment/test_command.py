@@ -1,12 +1,13 @@
 """`shuffleboard assess`."""
 
 import json
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
 from tests.assessment.outputs import MODELS
-from tests.commands import shuffleboard
+from tests.commands import shuffleboard, shuffleboard_json
 from tests.integration.test_command_line import run
 
 SUBSETS = ["original", "original-inverse", "cyclic", "random2", "randomL"]
@@ -16,12 +17,12 @@ def of(engine: Engine) -> str:
     return engine.url.render_as_string(hide_password=False)
 
 
-@pytest.mark.one_engine
-def test_json_is_one_document_with_every_table(
-    assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(assessed))
-    document = json.loads(run(capsys, monkeypatch, "assess", "--json"))
+@pytest.fixture(scope="module")
+def document(sqlite_assessed: Engine) -> Any:
+    return shuffleboard_json("assess", database_url=of(sqlite_assessed))
+
+
+def test_json_is_one_document_with_every_table(document: Any) -> None:
     assert set(document) == {
         "points",
         "subsets",
@@ -84,17 +85,6 @@ def test_text_shows_tables_and_recommendations(
         assert item["caveats"][0] in shown
 
 
-def test_what_asking_less_would_have_cost_is_replayed_and_the_cheapest_plan_is_named(assessed: Engine) -> None:
-    plans = json.loads(shuffleboard("assess", "--json", database_url=of(assessed)).stdout)["plans"]
-    shares = {(one["metric"], one["plan"]): one["share"] for one in plans}
-    for metric in ("worst_accuracy", "fluctuation_rate"):
-        assert shares[metric, "everything"] == 1.0 > shares[metric, "until decided"]
-        (cheapest,) = (one for one in plans if one["metric"] == metric and one["recommended"])
-        assert cheapest["share"] == min(one["share"] for one in plans if one["metric"] == metric)
-        assert cheapest["error"] == 0.0  # too few questions for a sample
-        assert (cheapest["plan"], cheapest["covered"]) == ("until decided", None)
-
-
 def test_text_says_why_nothing_is_recommended(
     sqlite_assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -110,12 +100,7 @@ def test_an_empty_registry_is_told_what_to_queue(sqlite_database: str) -> None:
     assert "Traceback" not in outcome.stderr
 
 
-@pytest.mark.one_engine
-def test_the_old_name_does_the_same_and_says_the_new_one(
-    assessed: Engine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SHUFFLEBOARD_DATABASE_URL", of(assessed))
-    document = run(capsys, monkeypatch, "assess", "--json")
-    outcome = shuffleboard("protocol", "--json", database_url=of(assessed))
-    assert outcome.stdout == document
+def test_the_old_name_does_the_same_and_says_the_new_one(sqlite_assessed: Engine, document: Any) -> None:
+    outcome = shuffleboard("protocol", "--json", database_url=of(sqlite_assessed))
+    assert json.loads(outcome.stdout) == document
     assert outcome.stderr == "shuffleboard protocol is now called: shuffleboard assess\n"

@@ -27,7 +27,7 @@ from tests.boards.outputs import HEADLINE, KINDS, import_all
 from tests.conftest import FilledDatabases
 from tests.outputs.conftest import Registry, four_options
 
-FIRST = four_options(80)
+FIRST = four_options(40)
 SECOND = [
     {
         "id": f"s{q}",
@@ -36,9 +36,11 @@ SECOND = [
         "options": list("abc"),
         "answer": q % 3,
     }
-    for q in range(60)
+    for q in range(30)
 ]
 BOARD = BoardDefinition(name="main", suite="robustness-core", benchmarks=("first", "second"), columns=HEADLINE)
+
+ORDERS = SuiteDefinition.model_validate({"name": "orders", "variants": ["cyclic"], "tasks": [{"benchmark": "*"}]})
 
 
 def fill(registry: Registry, models: Sequence[str] = ("strong", "weak")) -> dict[str, list[int]]:
@@ -109,7 +111,7 @@ def test_a_board_joins_five_metrics_from_three_variant_sets_alike_on_both_engine
                     of_kind = [metrics[place][metric] for place in (KINDS.index(kind), 3 + KINDS.index(kind))]
                     value = row["values"][column]
                     assert value["value"] == pytest.approx(sum(of_kind) / 2, abs=1e-9)
-                    assert value["n"] == 140
+                    assert value["n"] == 70
                     low, high = value["interval"]
                     assert low < value["value"] < high
                     assert value["rank_interval"][0] <= value["rank"] <= value["rank_interval"][1]
@@ -128,16 +130,19 @@ def test_models_that_cannot_be_told_apart_share_a_tier(registry: Registry) -> No
     registry.benchmark("first", FIRST)
     for name, seed in (("one", 1), ("two", 2)):
         registry.model(name)
-        import_all(registry, name, "first", FIRST, skill=0.6, liking=0.5, seed=seed)
-    load(registry, BOARD.model_copy(update={"benchmarks": ("first",)}))
-    values = [row["values"]["average_accuracy@cyclic"] for row in rows_with(registry, "average_accuracy@cyclic")]
+        import_all(registry, name, "first", FIRST, ["cyclic"], skill=0.6, liking=0.5, seed=seed)
+    with write_session(registry.engine) as session:
+        import_suite(session, ORDERS)
+    column = "average_accuracy@cyclic"
+    load(registry, BoardDefinition(name="other", suite="orders", benchmarks=("first",), columns=(column,)))
+    values = [row["values"][column] for row in rows_of(registry, "other").values()]
     assert [value["tier"] for value in values] == [1, 1]
     assert [value["rank_interval"] for value in values] == [[1, 2], [1, 2]]
 
 
 @pytest.mark.one_engine
 def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ranks(registry: Registry) -> None:
-    # Forty passages of two questions each; the questions of "named" say themselves what they belong to.
+    # Twenty passages of two questions each; the questions of "named" say themselves what they belong to.
     passages = [question | {"context": f"Passage {number // 2}"} for number, question in enumerate(FIRST)]
     named = [
         question | {"cluster": number // 2, "context": "The same for all."} for number, question in enumerate(FIRST)
@@ -148,15 +153,18 @@ def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ran
     for model, seed in (("one", 1), ("two", 2)):
         registry.model(model)
         for name in ("first", "named", "alone"):
-            found = import_all(registry, model, name, FIRST, skill=0.6, liking=0.5, seed=seed)
+            found = import_all(registry, model, name, FIRST, ["cyclic"], skill=0.6, liking=0.5, seed=seed)
+    with write_session(registry.engine) as session:
+        import_suite(session, ORDERS)
     values = {}
     for name in ("first", "named", "alone"):
         columns = ("accuracy@cyclic", "accuracy_mean_all@cyclic")
-        load(registry, BoardDefinition(name=name, suite="robustness-core", benchmarks=(name,), columns=columns))
+        load(registry, BoardDefinition(name=name, suite="orders", benchmarks=(name,), columns=columns))
         values[name] = rows_of(registry, name)["one"]["values"]
     first, named_value, by_itself = (values[name]["accuracy@cyclic"] for name in ("first", "named", "alone"))
     assert first == named_value
-    assert first["clusters"] == 40
+    assert first["rank_interval"] == [1, 2]
+    assert first["clusters"] == 20
     assert first["interval"] == by_itself["interval"] != first["cluster_interval"]
     assert first["design_effect"] > 0
     assert "clusters" not in by_itself
@@ -164,12 +172,7 @@ def test_questions_that_belong_together_are_drawn_together_for_intervals_and_ran
     with read_session(registry.engine) as session:
         assert clustered_intervals(session, found[0]) is None
         by_subject = clustered_intervals(session, found[0], by_subject=True)
-        assert by_subject["questions"] == 80 > by_subject["clusters"]
-
-
-def rows_with(registry: Registry, column: str) -> list[dict[str, Any]]:
-    load(registry, BoardDefinition(name="other", suite="robustness-core", benchmarks=("first",), columns=(column,)))
-    return list(rows_of(registry, "other").values())
+        assert by_subject["questions"] == 40 > by_subject["clusters"]
 
 
 @pytest.mark.one_engine
@@ -214,6 +217,7 @@ def test_a_board_as_of_a_date_is_what_it_showed_then(strong: Registry) -> None:
         assert listed[-1].id == before.id
 
 
+@pytest.mark.one_engine
 def test_refreshing_twice_makes_one_snapshot(strong: Registry) -> None:
     load(strong)
     assert refresh_boards(strong.engine) == []
@@ -231,6 +235,7 @@ def test_a_newer_definition_of_a_metric_makes_a_snapshot(strong: Registry, monke
     assert refresh_boards(strong.engine) == []
 
 
+@pytest.mark.one_engine
 def test_a_board_left_behind_by_a_killed_worker_is_found(strong: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     load(strong)
     strong.model("later")
@@ -278,6 +283,7 @@ def test_snapshots_and_boards_cannot_be_changed(strong: Registry) -> None:
             session.execute(text(statement))
 
 
+@pytest.mark.one_engine
 def test_a_part_of_a_benchmark_counts_from_an_evaluation_of_all_of_it(strong: Registry) -> None:
     suite = SuiteDefinition.model_validate(
         {

@@ -7,16 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
+from tests.forks import FORKS
 from tests.worker_process import run_command, run_worker
-
-# A server that has the modules loaded forks the workers: they are at work at once, and as real as any other process.
-# Nothing of torch is among them.
-_FORKS: Final = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    ["tests.worker_process", "shuffleboard.cli.database", "workers.app", "registry.proof.seal", "redis"]
-)
 
 
 @dataclass
@@ -85,6 +79,6 @@ def fork_command(
 
 
 def _fork(target: Callable[..., None], *arguments: object) -> "multiprocessing.context.ForkServerProcess":
-    process = _FORKS.Process(target=target, args=arguments)
+    process = FORKS.Process(target=target, args=arguments)
     process.start()
     return process

@@ -26,6 +26,7 @@ from tests.engine.tiny import (
     tiny_model,
 )
 from tests.engine.tokenizers import letters
+from tests.marks import long_but
 from workers.engine import (
     EngineError,
     ScoredPrompts,
@@ -44,6 +45,8 @@ from workers.engine.products import product as onednn_product
 from workers.engine.tiles import cut_above
 
 EXPERTS = {"mixtral", "qwen3_moe"}
+ALWAYS = {"gemma2", "gemma3_text", "gpt2", "llama", "mistral", "stablelm"}
+"""Among them: the fused forward pass and the hosted one, windows, capped scores, learned positions, a partial rotation."""
 ROUNDED = 1e-4
 Numbers = Sequence[Sequence[float]]
 
@@ -85,7 +88,7 @@ def in_parts(engine: TrieEngine, prompts: Sequence[TokenisedPrompt], rng: Random
     return numbers
 
 
-@pytest.mark.parametrize("model_type", sorted(set(TRIE_TYPES) - EXPERTS))
+@pytest.mark.parametrize("model_type", long_but(ALWAYS, sorted(set(TRIE_TYPES) - EXPERTS)))
 def test_alone_together_and_in_parts_every_type_of_model_gives_the_same_bits(model_type: str) -> None:
     loaded = tiny_model(model_type)
     engine = TrieEngine(loaded, canonical=True)

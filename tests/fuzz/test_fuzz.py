@@ -7,18 +7,26 @@ import pytest
 from tests.conftest import FilledDatabases
 from tests.fuzz.doors import Fault, Fuzz, fill, site
 
-REQUESTS = 150
+FEW = 75
+MANY = 600
 
 
 @pytest.mark.parametrize(
-    ("filled_databases", "seed"), [("sqlite", 1), ("postgresql", 2)], indirect=["filled_databases"]
+    ("filled_databases", "seed", "requests"),
+    [
+        ("sqlite", 1, FEW),
+        ("postgresql", 2, FEW),
+        pytest.param("sqlite", 3, MANY, marks=pytest.mark.long),
+        pytest.param("postgresql", 4, MANY, marks=pytest.mark.long),
+    ],
+    indirect=["filled_databases"],
 )
 def test_no_door_answers_a_hostile_value_with_a_server_error(
-    filled_databases: FilledDatabases, seed: int, tmp_path: Path
+    filled_databases: FilledDatabases, seed: int, requests: int, tmp_path: Path
 ) -> None:
     with filled_databases.copy(fill, tmp_path) as (url, right):
         fuzz = Fuzz(site(url, tmp_path), right, seed)
-        assert [str(fault) for fault in fuzz.run(REQUESTS) if not _asked_of_no_reader(fault, url)] == []
+        assert [str(fault) for fault in fuzz.run(requests) if not _asked_of_no_reader(fault, url)] == []
 
 
 def _asked_of_no_reader(fault: Fault, url: str) -> bool:

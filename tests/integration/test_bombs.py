@@ -31,6 +31,7 @@ def test_a_bomb_is_refused_with_its_size_and_the_limit(database: str, tmp_path: 
     assert table_counts(get_engine(database)) == before
 
 
+@pytest.mark.long
 def test_none_of_them_takes_a_gibibyte(tmp_path: Path) -> None:
     names = ("repeated_text", "packed_lines", "packed_table", *bombs.LOGS)
     paths = [ALL[name](tmp_path, 1280) for name in names]

@@ -23,7 +23,10 @@ from tests.population import MMLU, add_benchmark, add_model, question, queue_eva
 LIMIT = 4
 
 
-def test_the_whole_path_with_a_worker_of_its_own(clean_environment: Path, tiny_folder: Path) -> None:
+def test_the_whole_path_with_a_worker_of_its_own(
+    clean_environment: Path, tiny_folder: Path, shuffleboard_programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(shuffleboard_programs / "python"))  # its worker has torch loaded
     imported = shuffleboard_json("benchmarks", "import", MMLU, "--name", "mmlu", "--licence", "MIT")
     assert (imported["benchmark"], imported["imported"]) == ("mmlu", True)
     assert imported["questions"] + imported["few_shot_examples"] == len(MMLU.read_text("utf-8").splitlines())
@@ -162,6 +165,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *ar
     return capsys.readouterr().out
 
 
+@pytest.mark.long_on("postgresql")
 @pytest.mark.parametrize("command", REPORTS, ids=" ".join)
 def test_reports_are_one_json_document_or_text(
     evaluation_id: int,
@@ -199,6 +203,7 @@ def test_an_incomplete_evaluation_reports_every_metric_as_null(
     }
 
 
+@pytest.mark.one_engine
 def test_verifying_an_evaluation_that_is_not_sealed_says_so(
     evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -222,6 +227,7 @@ def test_importing_and_adding_the_same_again_stores_nothing(
     assert table_counts(engine) == before
 
 
+@pytest.mark.one_engine
 def test_cells_that_a_spreadsheet_would_run_are_disarmed(
     database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,6 +256,7 @@ def test_the_prompt_shown_beforehand_is_the_one_that_is_asked(
     assert run(capsys, monkeypatch, *command[:-1]) == f"{asked[first].text}\n"
 
 
+@pytest.mark.one_engine
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
@@ -271,6 +278,7 @@ def test_a_prompt_that_cannot_be_shown_says_why(
     assert problem in capsys.readouterr().err
 
 
+@pytest.mark.one_engine
 def test_the_table_of_the_leaderboard_says_how_each_row_was_asked(
     evaluation_id: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -296,18 +304,15 @@ def test_a_misspelt_command_is_answered_with_the_likeliest() -> None:
 
 
 LOADED = """
-import json, os, sys
+import json, sys
 for statement in json.loads(sys.argv[1]):
-    if os.fork() == 0:
-        exec(statement)
-        print("loaded", *sorted({name.partition(".")[0] for name in sys.modules}), flush=True)
-        os._exit(0)
-    os.wait()
+    exec(statement)
+    print("loaded", *sorted({name.partition(".")[0] for name in sys.modules}), flush=True)
 """
 
 
 def modules_after(*statements: str) -> list[set[str]]:
-    """Top-level names of what each of the statements imports, in a process in which nothing else was."""
+    """Top-level names of what is imported after each statement of a process that runs one after the other."""
     outcome = subprocess.run(
         [sys.executable, "-c", LOADED, json.dumps(statements)], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -341,8 +346,9 @@ def test_a_command_that_shows_rows_loads_nothing_that_computes_or_serves(evaluat
         assert modules & HEAVY == set(), command
 
 
-def test_web_and_registry_do_without_torch() -> None:
-    names = ("web", "shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "registry.results.reports")
+def test_all_but_a_worker_that_scores_does_without_torch() -> None:
+    commands = ("shuffleboard.cli.evaluations", "shuffleboard.cli.demo", "shuffleboard.cli.beat")
+    names = ("web", *commands, "registry.results.reports", "workers.loop", "workers.app", "workers.scorer")
     for name, modules in zip(names, modules_after(*(f"import {name}" for name in names)), strict=True):
         assert modules & {"torch", "transformers", "sentence_transformers"} == set(), name
 
@@ -354,8 +360,8 @@ def test_help_answers_within_half_a_second_of_computing() -> None:
         after = os.times()
         return after.children_user + after.children_system - before.children_user - before.children_system
 
-    # The best of several: other processes slow even the computing down, and never speed it up.
-    assert min(seconds() for _ in range(3)) < 0.5
+    # One of several: other processes slow even the computing down, and never speed it up.
+    assert any(seconds() < 0.5 for _ in range(5))
 
 
 @pytest.mark.parametrize(

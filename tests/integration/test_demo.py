@@ -1,8 +1,11 @@
 """`shuffleboard demo`, as far as it needs no model."""
 
+import gzip
+import json
 import re
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -12,30 +15,17 @@ from registry.benchmarks import read_benchmark
 from registry.db import get_engine, read_session
 from registry.settings import Settings
 from registry.tables import ChainLink
+from shuffleboard import recorded
 from shuffleboard.cli import demo
-from shuffleboard.recorded import FOLDER, import_recorded
+from shuffleboard.recorded import BENCHMARKS, FOLDER, TABLE, import_recorded
 from tests.commands import shuffleboard
 from tests.docs.pages import DOCS, blocks
 from web import create_app
 
 
-def test_recorded_answers_tell_the_story_without_torch_and_are_imported_once(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    refused = tmp_path / "without"
-    for name in ("torch", "transformers", "gguf"):
-        (refused / name).mkdir(parents=True)
-        (refused / name / "__init__.py").write_text("raise ModuleNotFoundError('not here', name=__name__)\n")
-    command = [sys.executable, "-m", "shuffleboard.cli", "demo", "--recorded", "--exit"]
-    environment = {"PYTHONPATH": f"{refused}:{Path(__file__).parents[2]}", "SHUFFLEBOARD_HOME": str(home)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, timeout=600)
-    said = " ".join(done.stdout.split())
-    (shown,) = (block.text for block in blocks(DOCS / "installation.md") if block.text.startswith("Mistral-7B"))
-    assert " ".join(shown.partition("…")[0].split()) in said
-    assert "30.6 % of MedQA's 1,273 questions right as printed, and 4.3 % right under the original order and 11" in said
-    assert "Asked 11 times without moving anything, it is right every time on 13.6 %" in said
-    assert "26 more models were asked 502 questions of MMLU-Pro once each: from 66.1 %" in said
-    assert "shuffleboard evaluations import answers.csv --benchmark mmlu-pro-sample" in said
-    links = re.findall(r"http://127\.0\.0\.1:8000(/\S+)", done.stdout)
+def check_links(said: str, home: Path) -> None:
+    """What is printed leads to pages that show it, and importing all of it again adds nothing."""
+    links = re.findall(r"http://127\.0\.0\.1:8000(/\S+)", said)
     assert [re.sub(r"\d+", "N", link).partition("?")[0] for link in links] == [
         "/boards/demo",
         "/evaluations/N/questions/N",
@@ -57,6 +47,58 @@ def test_recorded_answers_tell_the_story_without_torch_and_are_imported_once(tmp
     before = links_of_the_chain()
     assert import_recorded(engine).question
     assert links_of_the_chain() == before
+
+
+FEW = 60
+
+
+@pytest.fixture
+def few_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorded answers to the first questions alone: all of them take a quarter of a minute."""
+    folder = tmp_path / "recorded"
+    folder.mkdir()
+    kept = set()
+    for _, file, *_ in BENCHMARKS:
+        lines = gzip.decompress((FOLDER / file).read_bytes()).splitlines(keepends=True)[:FEW]
+        (folder / file).write_bytes(gzip.compress(b"".join(lines)))
+        kept |= {json.loads(line)["id"] for line in lines}
+    for file in {path.name for path in FOLDER.glob("*.gz")} - {path.name for path in folder.iterdir()}:
+        lines = gzip.decompress((FOLDER / file).read_bytes()).splitlines(keepends=True)
+        if file == TABLE:
+            few = [lines[0], *(line for line in lines if line.partition(b",")[0].decode() in kept)]
+        else:
+            few = list(takewhile(lambda line: json.loads(line)["question_id"] in kept, lines))
+        (folder / file).write_bytes(gzip.compress(b"".join(few)))
+    monkeypatch.setattr(recorded, "FOLDER", folder)
+
+
+@pytest.mark.usefixtures("few_questions")
+def test_recorded_answers_are_imported_once_and_lead_to_their_pages(tmp_path: Path) -> None:
+    said = shuffleboard("demo", "--recorded", "--exit", home=tmp_path / "home").stdout
+    words = " ".join(said.split())
+    assert f"of MedQA's {FEW} questions right as printed" in words
+    assert f"26 more models were asked {FEW} questions of MMLU-Pro once each" in words
+    check_links(said, tmp_path / "home")
+
+
+@pytest.mark.long
+def test_recorded_answers_tell_the_story_without_torch(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    refused = tmp_path / "without"
+    for name in ("torch", "transformers", "gguf"):
+        (refused / name).mkdir(parents=True)
+        (refused / name / "__init__.py").write_text("raise ModuleNotFoundError('not here', name=__name__)\n")
+    command = [sys.executable, "-m", "shuffleboard.cli", "demo", "--recorded", "--exit"]
+    environment = {"PYTHONPATH": f"{refused}:{Path(__file__).parents[2]}", "SHUFFLEBOARD_HOME": str(home)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True, timeout=600)
+    said = " ".join(done.stdout.split())
+    (shown,) = (block.text for block in blocks(DOCS / "installation.md") if block.text.startswith("Mistral-7B"))
+    assert " ".join(shown.partition("…")[0].split()) in said
+    assert "30.6 % of MedQA's 1,273 questions right as printed, and 4.3 % right under the original order and 11" in said
+    assert "Asked 11 times without moving anything, it is right every time on 13.6 %" in said
+    assert "26 more models were asked 502 questions of MMLU-Pro once each: from 66.1 %" in said
+    assert "shuffleboard evaluations import answers.csv --benchmark mmlu-pro-sample" in said
+    check_links(done.stdout, home)
 
 
 def test_without_the_worker_s_packages_it_says_what_to_install_before_it_does_anything(

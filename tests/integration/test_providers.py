@@ -1,7 +1,6 @@
 """Models that providers serve: what is asked, what it costs, and what is left when a worker is killed."""
 
 import json
-import multiprocessing
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -33,6 +32,7 @@ from registry.tables.accounts import Submission, SubmissionEvaluation
 from registry.tables.providers import Budget, ProviderCall
 from tests import provider_worker
 from tests.commands import shuffleboard, shuffleboard_json
+from tests.forks import FORKS
 from tests.population import add_benchmark, question
 from tests.provider_stand_in import (
     COST,
@@ -55,17 +55,6 @@ from workers.providers.asked import Attempts
 
 NO_FILES = ModelFiles(None, None, None)
 KEY = "sk-a-secret-of-the-tests-9876543210"
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    [
-        "tests.provider_worker",
-        "workers.providers.openai_api",
-        "openai.resources.batches",
-        "openai.resources.chat",
-        "registry.proof.seal",
-        "transformers",
-    ]
-)
 
 
 class Registry:
@@ -111,7 +100,7 @@ class Registry:
     def start(self, trip: str | None = None) -> Any:
         """A worker in a process of its own."""
         arguments = (self.environment, trip, self.folder / "log")
-        process = _FORKS.Process(target=provider_worker.main, args=arguments)
+        process = FORKS.Process(target=provider_worker.main, args=arguments)
         process.start()
         return process
 
@@ -548,8 +537,15 @@ def test_a_batch_without_a_tag_is_told_from_others_of_its_size(opened: Open) -> 
 
 
 @pytest.mark.one_engine
-@pytest.mark.parametrize("batch", [False, True])
-@pytest.mark.parametrize("kind", ["submission", "account"])
+@pytest.mark.parametrize(
+    ("kind", "batch"),
+    [
+        ("submission", False),
+        ("account", True),
+        pytest.param("submission", True, marks=pytest.mark.long),
+        pytest.param("account", False, marks=pytest.mark.long),
+    ],
+)
 def test_budgets_of_submissions_and_accounts_are_kept_over_their_evaluations(
     opened: Open, kind: str, batch: bool
 ) -> None:

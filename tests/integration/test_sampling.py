@@ -83,6 +83,7 @@ def test_all_questions_asked_are_an_exact_value(engine: Engine, tmp_path: Path) 
     assert (last.questions, last.interval.low, last.interval.high) == (105, last.value, last.value)
 
 
+@pytest.mark.long_on("sqlite")
 def test_failures_lost_workers_and_another_order_change_no_decision(engine: Engine, tmp_path: Path) -> None:
     calm = queue_sampled(engine, tmp_path)
     score_all(engine, calm)

@@ -32,7 +32,7 @@ from workers.loop import WorkerLoop
 from workers.scorer import TransformersScorer
 from workers.tokens import checked_logprobs
 
-QUESTIONS = 6
+QUESTIONS = 3
 REFERENCE_TOLERANCE = 1e-4
 HARNESS_TOLERANCE = 1e-3
 
@@ -56,7 +56,7 @@ def loaded(smollm2_folder: Path) -> LoadedModel:
 def scored(
     smollm2_gguf: Path, put_smollm2: Callable[[Path], None], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Scored]:
-    """Six questions of MMLU under cyclic, through the queue and the worker's loop."""
+    """Three questions of MMLU under cyclic, through the queue and the worker's loop."""
     home = tmp_path_factory.mktemp("scored")
     url = f"sqlite:///{home / 'shuffleboard.db'}"
     upgrade(url)

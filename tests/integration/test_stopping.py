@@ -52,7 +52,7 @@ def stored(engine: Engine, evaluation_id: int) -> dict[tuple[str, str], tuple[An
 @pytest.mark.parametrize(
     ("metric", "decided"),
     [
-        ("worst_accuracy", {"worst_accuracy", "bmca_100"}),
+        pytest.param("worst_accuracy", {"worst_accuracy", "bmca_100"}, marks=pytest.mark.long),
         ("fluctuation_rate", {"fluctuation_rate", "worst_accuracy", "bmca_100"}),
     ],
 )
@@ -93,6 +93,7 @@ def test_what_is_decided_is_that_of_every_order_to_the_bit_and_the_rest_is_undef
     assert "needs every order" in report["undefined"]["strong_accuracy"]
 
 
+@pytest.mark.long_on("sqlite")
 def test_failures_lost_workers_and_another_order_change_no_decision(engine: Engine, tmp_path: Path) -> None:
     calm = queue_stopped(engine, tmp_path, "fluctuation_rate")
     score_all(engine, calm, Knowing())

@@ -1,9 +1,6 @@
 """The worker loop, in this process and as real processes that are stopped and killed."""
 
-import json
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -412,9 +409,3 @@ def test_a_worker_lives_through_a_restart_of_postgresql(
             assert terminate(worker) == 0
     finally:
         engine.dispose()
-
-
-def test_the_worker_loop_needs_no_torch() -> None:
-    script = "import json, sys, workers.loop, workers.app, workers.scorer; print(json.dumps('torch' in sys.modules))"
-    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert json.loads(outcome.stdout) is False

@@ -74,14 +74,18 @@ def numbers_of(html: str) -> list[list[str]]:
     return [row for row in rows if row]
 
 
+def seals_of(engine: Engine) -> dict[int, str]:
+    """The seal of each sealed evaluation, by its number."""
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT id, seal FROM evaluation WHERE seal IS NOT NULL ORDER BY id")).all()
+    return {number: seal.hex() if isinstance(seal, bytes) else str(seal) for number, seal in rows}
+
+
 def stated(url: str) -> dict[str, Any]:
     """Everything that is compared, of the registry in the database at `url`."""
     engine = get_engine(url)
+    seals = seals_of(engine)
     with engine.connect() as connection:
-        seals = dict(
-            connection.execute(text("SELECT id, seal FROM evaluation WHERE seal IS NOT NULL ORDER BY id")).all()
-        )
-        seals = {number: seal.hex() if isinstance(seal, bytes) else str(seal) for number, seal in seals.items()}
         questions = {
             f"/questions/{row.name}/{row.external_id}": f"/questions/{row.id}"
             for row in connection.execute(
@@ -103,7 +107,7 @@ def stated(url: str) -> dict[str, Any]:
         }
     client = create_app(database_url=url).test_client()
     return {
-        "evaluations": {seal: _of_evaluation(engine, number) for number, seal in seals.items()},
+        "evaluations": stated_of_evaluations(engine),
         "leaderboard": [
             {"seal": seals.get(row["evaluation_id"]), **_lasting(row)}
             for row in run(engine, "leaderboard", "--json").document["rows"]
@@ -116,6 +120,11 @@ def stated(url: str) -> dict[str, Any]:
             for number, seal in seals.items()
         },
     }
+
+
+def stated_of_evaluations(engine: Engine) -> dict[str, Any]:
+    """What is stated of each evaluation, by its seal."""
+    return {seal: _of_evaluation(engine, number) for number, seal in seals_of(engine).items()}
 
 
 def _of_evaluation(engine: Engine, number: int) -> dict[str, Any]:

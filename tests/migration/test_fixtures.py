@@ -31,6 +31,7 @@ from registry.tables import Evaluation, EvaluationMetric, Shard
 from registry.verification import verify_evaluation
 from tests.conftest import FilledDatabases
 from tests.fake_scorer import FakeScorer
+from tests.marks import long_but
 from tests.migration.make_fixture import FIXTURES, fixture_path
 from tests.migration.next_revision import NEXT
 from tests.migration.test_migrations import definitions, revisions
@@ -38,6 +39,11 @@ from workers.loop import WorkerLoop
 
 ENGINES = ("sqlite", "postgresql")
 AVAILABLE = [(path.name.partition(".")[0], path.name.split(".")[1]) for path in sorted(FIXTURES.glob("*.sql.gz"))]
+RELEASED = sorted({revision for revision, _ in AVAILABLE})
+ALWAYS = {(revision, engine) for revision in (*RELEASED[:1], *RELEASED[-1:]) for engine in ENGINES} | {
+    (revision, "sqlite") for revision in RELEASED[len(RELEASED) // 2 :][:1]
+}
+"""The oldest, from which every revision is gone through, the newest, which has rows in most tables, and one between."""
 
 
 def test_every_revision_but_one_that_is_new_has_its_fixtures() -> None:
@@ -101,7 +107,7 @@ def upgrade_of(revision: str) -> Callable[[Engine, Path], Contents]:
 UPGRADES = {revision: upgrade_of(revision) for revision, _ in AVAILABLE}
 
 
-@pytest.fixture(params=AVAILABLE, ids=" ".join)
+@pytest.fixture(params=long_but(ALWAYS, AVAILABLE), ids=" ".join)
 def upgraded(request: pytest.FixtureRequest, next_schema: Path, tmp_path: Path) -> Iterator[tuple[Engine, Contents]]:
     """A fixture's database at the drafted revision, and what it held before."""
     revision, engine_name = request.param

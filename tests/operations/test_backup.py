@@ -298,7 +298,10 @@ def other_engine(filled: Engine, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def test_a_registry_moves_between_engines_with_ids_and_seals(filled: Engine, other_engine: str) -> None:
+def test_a_registry_moves_between_engines_with_ids_and_seals(
+    filled: Engine, other_engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "BATCH", 7)
     expected, sealed = contents(filled), seals(filled)
     said: list[str] = []
     moved = move(url_of(filled), other_engine, said.append)
@@ -321,17 +324,6 @@ def test_work_goes_on_after_a_move_with_new_ids(sqlite_filled: Engine, elsewhere
         assert session.scalars(select(Question.id).order_by(Question.id.desc()).limit(1)).one() == 7
 
 
-def test_there_and_back_again_in_small_batches_is_the_same_registry(
-    sqlite_filled: Engine, postgresql_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(moving, "BATCH", 7)
-    move(url_of(sqlite_filled), postgresql_url)
-    back = f"sqlite:///{tmp_path / 'back.db'}"
-    move(postgresql_url, back)
-    assert contents(get_engine(back)) == contents(sqlite_filled)
-    get_engine(back).dispose()
-
-
 def test_ids_that_were_given_away_are_not_given_again(postgresql_filled: Engine, postgresql_url: str) -> None:
     """The newest model is gone from the source; its id may still stand in somebody's notes."""
     with postgresql_filled.begin() as connection:
@@ -344,6 +336,7 @@ def test_ids_that_were_given_away_are_not_given_again(postgresql_filled: Engine,
         assert model.id == 5001
 
 
+@pytest.mark.long_on("sqlite")
 def test_a_move_into_what_db_upgrade_has_made(sqlite_filled: Engine, database: str) -> None:
     """It ships with suites, printed results, roles of accounts and categories, which the registry brings along."""
     expected = contents(sqlite_filled)
@@ -352,7 +345,10 @@ def test_a_move_into_what_db_upgrade_has_made(sqlite_filled: Engine, database: s
 
 
 @pytest.mark.usefixtures("next_schema")
-@pytest.mark.parametrize(("engine_name", "other"), [("sqlite", "postgresql"), ("postgresql", "sqlite")])
+@pytest.mark.parametrize(
+    ("engine_name", "other"),
+    [("sqlite", "postgresql"), pytest.param("postgresql", "sqlite", marks=pytest.mark.long)],
+)
 def test_an_old_registry_moves_after_its_upgrade(engine_name: str, other: str, request: pytest.FixtureRequest) -> None:
     url, elsewhere = (request.getfixturevalue(f"{name}_url") for name in (engine_name, other))
     revision = max(path.name.split(".")[0] for path in FIXTURES.glob(f"*.{engine_name}.*"))

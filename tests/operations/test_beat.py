@@ -3,12 +3,8 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,7 +22,7 @@ from registry.tables import Shard, Worker
 from registry.tables.accounts import Notice
 from registry.verification import verify_evaluation
 from shuffleboard.cli.beat import alive
-from tests.commands import eventually, shuffleboard_process, terminate
+from tests.commands import command_process, eventually, shuffleboard, terminate
 from tests.fake_scorer import FakeScorer
 from tests.population import queue_evaluation
 from workers.loop import WorkerLoop
@@ -49,23 +45,6 @@ def scored_and_not_sealed(engine: Engine, folder: Path) -> tuple[int, str]:
     return evaluation_id, loop.id
 
 
-@contextmanager
-def beating(**settings: object) -> Iterator[subprocess.Popen[str]]:
-    """`shuffleboard beat` as a process, killed at the end if it still runs."""
-    environment = {f"SHUFFLEBOARD_{name.upper()}": str(value) for name, value in settings.items()}
-    with subprocess.Popen(
-        [sys.executable, "-m", "shuffleboard.cli", "beat"],
-        env=os.environ | environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
     database: str, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +53,7 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
     with write_session(engine) as session:
         held = claims.claim(session, dead, queues=["cpu"], lease_seconds=0.05)
     assert held is not None
-    with beating(database_url=database, reconcile_seconds=0.2, home=tmp_path / "home") as process:
+    with command_process("beat", database_url=database, reconcile_seconds=0.2, home=tmp_path / "home") as process:
 
         def done() -> bool:
             with read_session(engine) as session:
@@ -89,8 +68,7 @@ def test_beat_seals_and_frees_what_the_dead_left_and_ends_well(
         shown = CliRunner().invoke(alive, ["beat"])
         assert shown.exit_code == 0, shown.output
         assert terminate(process) == 0
-        assert process.stderr is not None
-        assert [json.loads(line)["event"] for line in process.stderr][-1] == "beat_stopped"
+        assert json.loads(process.log.read_text().splitlines()[-1])["event"] == "beat_stopped"
     long_ago = time.time() - 1000
     os.utime(tmp_path / "home" / "beat", (long_ago, long_ago))
     silent = CliRunner().invoke(alive, ["beat", "--seconds", "500"])
@@ -161,12 +139,6 @@ def test_a_worker_is_alive_from_its_first_sign_until_it_signs_off(
 
 
 def test_once_says_what_is_wrong_in_one_line(sqlite_database: str, tmp_path: Path) -> None:
-    shuffleboard_process("beat", "--once", database_url=sqlite_database)
-    nowhere = shuffleboard_process("beat", "--once", database_url="postgresql://nobody@127.0.0.1:1/none", status=1)
+    shuffleboard("beat", "--once", database_url=sqlite_database)
+    nowhere = shuffleboard("beat", "--once", database_url="postgresql://nobody@127.0.0.1:1/none", status=1)
     assert (nowhere.stderr.count("\n"), nowhere.stderr.startswith("Error: ")) == (1, True)
-
-
-def test_it_needs_no_torch() -> None:
-    script = "import json, sys, shuffleboard.cli.beat; print(json.dumps('torch' in sys.modules))"
-    outcome = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert json.loads(outcome.stdout) is False

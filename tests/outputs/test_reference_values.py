@@ -75,13 +75,10 @@ def _check_noise(registry: Registry, shuffles: int) -> None:
     assert set(metrics.values()) == {None}  # letters alone: all other metrics compare orders, or need probabilities
     # Page, JSON and command line state one document.
     client = create_app(database_url=registry.url).test_client()
-    stated = {}
-    for evaluation in (repeats, shuffles):
-        stated[evaluation] = client.get(f"/api/v1/evaluations/{evaluation}").json["noise"]
-        assert client.get(f"/api/v1/evaluations/{evaluation}/metrics").json["noise"] == stated[evaluation]
-        for command in ("metrics", evaluation), ("statistics", "noise", evaluation):
-            document = run(registry.engine, *command, "--json").document
-            assert document.get("noise", document) == stated[evaluation]
+    stated = {number: client.get(f"/api/v1/evaluations/{number}").json["noise"] for number in (repeats, shuffles)}
+    assert client.get(f"/api/v1/evaluations/{shuffles}/metrics").json["noise"] == stated[shuffles]
+    assert run(registry.engine, "metrics", shuffles, "--json").document["noise"] == stated[shuffles]
+    assert run(registry.engine, "statistics", "noise", repeats, "--json").document == stated[repeats]
     named = client.get(f"/api/v1/evaluations/{shuffles}?noise_from={repeats}").json["noise"]
     assert named == stated[shuffles]
     expected = independent_noise.noise(CAT)
@@ -107,6 +104,7 @@ def _check_noise(registry: Registry, shuffles: int) -> None:
     assert shown[net + 1] == f"  the repeats are those of evaluation {repeats}"
 
 
+@pytest.mark.long
 @pytest.mark.one_engine
 def test_eleven_shuffles_give_the_reference_values(registry: Registry) -> None:
     # Their reference accuracy is that of the unshuffled prompt, which is not among these eleven.
@@ -136,6 +134,7 @@ def test_the_original_and_eleven_shuffles_give_the_reference_values_and_one_seal
     assert None not in seals
 
 
+@pytest.mark.long
 @pytest.mark.one_engine
 def test_the_papers_26_variants_give_the_reference_values(registry: Registry) -> None:
     # Hits of each question over the first prompt, the first shuffle and all altered prompts, from the lines themselves.

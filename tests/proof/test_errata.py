@@ -152,6 +152,7 @@ def test_what_the_corrected_file_would_have_asked_otherwise_is_undefined_with_a_
     assert all((undisputed[name][0] is None) == (all_of[name][0] is None) for name in STORED)
 
 
+@pytest.mark.long_on("sqlite")
 def test_errata_are_versions_in_the_chain_and_whatever_is_sealed_later_has_them(registry):
     registry.benchmark("b", QUESTIONS)
     outputs = lines("original", QUESTIONS, skill=0.7, liking=0.4, seed=3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.spec.tables import INSERTED, Case, Prompt
 
 SPEC: Final = settings(
-    derandomize=True, deadline=None, max_examples=25, database=None, phases=(Phase.explicit, Phase.generate)
+    derandomize=True, deadline=None, max_examples=10, database=None, phases=(Phase.explicit, Phase.generate)
 )
 """The same tables on every run and on every machine.
 

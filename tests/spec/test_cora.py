@@ -31,47 +31,51 @@ def test_the_example_of_the_contract(spec):
     )
 
 
-@pytest.mark.parametrize(
-    ("right", "of", "reached"),
-    [
-        # The threshold is reached by the exact share: 7/10 is .7, although .7 has no exact float.
-        (5, 10, 50),
-        (6, 10, 60),
-        (3, 5, 60),
-        (7, 10, 70),
-        (14, 20, 70),
-        (4, 5, 80),
-        (9, 10, 90),
-        (10, 10, 100),
-        # 26 variants, five options: 13/26 = .5, 16/26 = .615, 18/26 = .692, 19/26 = .731, 21/26 = .808, 24/26 = .923
-        (13, 26, 50),
-        (15, 26, 50),
-        (16, 26, 60),
-        (18, 26, 60),
-        (19, 26, 70),
-        (20, 26, 70),
-        (21, 26, 80),
-        (23, 26, 80),
-        (24, 26, 90),
-        (25, 26, 90),
-        (26, 26, 100),
-    ],
+REACHED = (
+    # The threshold is reached by the exact share: 7/10 is .7, although .7 has no exact float.
+    (5, 10, 50),
+    (6, 10, 60),
+    (3, 5, 60),
+    (7, 10, 70),
+    (14, 20, 70),
+    (4, 5, 80),
+    (9, 10, 90),
+    (10, 10, 100),
+    # 26 variants, five options: 13/26 = .5, 16/26 = .615, 18/26 = .692, 19/26 = .731, 21/26 = .808, 24/26 = .923
+    (13, 26, 50),
+    (15, 26, 50),
+    (16, 26, 60),
+    (18, 26, 60),
+    (19, 26, 70),
+    (20, 26, 70),
+    (21, 26, 80),
+    (23, 26, 80),
+    (24, 26, 90),
+    (25, 26, 90),
+    (26, 26, 100),
 )
-def test_thresholds_are_reached_at_exact_fractions(spec, right, of, reached):
-    expected = {f"bmca_{percent}": float(percent <= reached) for percent in CURVE}
-    assert expected == {f"bmca_{percent}": float(Fraction(right, of) >= Fraction(percent, 100)) for percent in CURVE}
+"""Right answers, variants, and the highest percentage that they reach."""
+
+
+def test_thresholds_are_reached_at_exact_fractions(spec):
+    expected = {}
+    for right, of, reached in REACHED:
+        curve = {f"bmca_{percent}": float(percent <= reached) for percent in CURVE}
+        assert curve == {f"bmca_{percent}": float(Fraction(right, of) >= Fraction(percent, 100)) for percent in CURVE}
+        majority = {"mcqa_plus": right / of, "majority_vote": float(2 * right > of)}
+        expected[f"{right} of {of}"] = curve | majority
     spec(
-        hits(q1="1" * right + "0" * (of - right)),
-        expected | {"mcqa_plus": right / of, "majority_vote": float(2 * right > of)},
+        hits(**{f"{right} of {of}": "1" * right + "0" * (of - right) for right, of, _ in REACHED}),
+        per_question=expected,
     )
 
 
 @pytest.mark.parametrize("of", range(2, 75))
 def test_no_number_of_variants_blurs_a_threshold(of):
     # TruthfulQA's 13 options make 2 + 6·12 = 74 variants.
-    for percent in CURVE:
-        for right in range(of + 1):
-            outcomes = hits(q="1" * right + "0" * (of - right))[0].outcomes()
+    for right in range(of + 1):
+        outcomes = hits(q="1" * right + "0" * (of - right))[0].outcomes()
+        for percent in CURVE:
             assert bmca(percent)(outcomes) == float(Fraction(right, of) >= Fraction(percent, 100))
 
 

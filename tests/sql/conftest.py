@@ -19,6 +19,8 @@ from tests.population import add_benchmark, question, write_lines
 
 VISIBILITIES = {"open": "public", "club": "members", "secret": "hidden"}
 PASSWORD = "correct horse"  # in a URL it is quoted
+PATIENCE_S = 600.0
+"""The time limit of queries where none is tested: the machine may be busy."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def sqlite_asked(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
     shutil.copyfile(sqlite_template, folder / "asked.db")
     url = f"sqlite:///{folder / 'asked.db'}"
     fill(get_engine(url), folder)
-    yield Asked("sqlite", Settings(database_url=url, home=folder, sql_at_once=4), url)
+    yield Asked("sqlite", Settings(database_url=url, home=folder, sql_at_once=4, sql_seconds=PATIENCE_S), url)
     get_engine(url).dispose()
 
 
@@ -87,6 +89,7 @@ def postgresql_asked(
         reader_url=role_url(url, names.reader),
         member_reader_url=role_url(url, names.member_reader),
         sql_at_once=4,
+        sql_seconds=PATIENCE_S,
     )
     yield Asked("postgresql", settings, url, names)
     engine.dispose()

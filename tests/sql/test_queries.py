@@ -5,6 +5,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -14,6 +15,7 @@ from registry.errors import DatabaseError, QueryRefusedError
 from registry.schema.audiences import Audience
 from registry.schema.public_sql import as_csv, as_json, checked, documented_views, run_query
 from registry.schema.public_sql.bounds import NUMERIC_SUMS
+from registry.schema.public_sql.child import Answer, Question, ask_postgresql
 from registry.schema.public_sql.guard import FUNCTIONS, Dialect
 from registry.schema.public_sql.results import QueryResult
 from registry.schema.views import VIEWS
@@ -118,7 +120,16 @@ def test_the_guard_lets_honest_questions_pass_on_both_engines(query: str) -> Non
         assert checked(query, dialect)
 
 
-def test_honest_questions_are_answered(asked: Asked) -> None:
+def asked_here(question: Question) -> dict[str, Any]:
+    """What the process that a query has answers, from this one: loading the driver takes longer than the query."""
+    answer = Answer(question)
+    ask_postgresql(question, answer)
+    return json.loads(answer.document())
+
+
+def test_honest_questions_are_answered(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    if asked.engine == "postgresql":
+        monkeypatch.setattr("registry.schema.public_sql.runner._asked", asked_here)
     queries = [*COMMON.values(), *ONLY[asked.engine].values()]
     with ThreadPoolExecutor(3) as pool:
         results = list(pool.map(lambda query: run_query(asked.settings, "public", query), queries))

@@ -9,11 +9,12 @@ import pytest
 
 from registry.statistics.bootstrap import percentile_interval
 from tests.bench.coverage import METHODS, exact, resampled, study
+from tests.marks import long_but
 
 SIMULATIONS = 200
 
 
-@pytest.mark.parametrize("accuracy", [0.1, 0.6, 0.95])
+@pytest.mark.parametrize("accuracy", long_but([0.6], [0.1, 0.6, 0.95]))
 def test_simulated_evaluations_of_200_questions_are_covered(accuracy):
     found = study(200, accuracy, SIMULATIONS, seed=1)
     claimed = ["accuracy", "average_accuracy", "prob_mass", "cora", "difference"]

@@ -7,6 +7,7 @@ import pytest
 
 from registry.statistics.original_order import DRAWS, FIRST_DRAWS, Asked, compare_with_other_orders
 from tests.contaminated import LIKES_FIRST, MOSTLY_FIRST, is_outlier, is_outlier_of_any_order, made_up
+from tests.marks import long_but
 
 
 def asked(values, key, others=0):
@@ -40,7 +41,7 @@ def test_nothing_is_said_where_nothing_else_could_be_drawn_or_everything_is_alik
     assert (same.p_value, same.measures[0].p_value) == (None, None)
 
 
-@pytest.mark.parametrize("others", [1, 6])
+@pytest.mark.parametrize("others", long_but([1], [1, 6]))
 def test_a_model_that_likes_a_position_is_no_outlier_though_the_keys_stand_there_and_one_that_saw_the_order_is(others):
     generator = np.random.default_rng(0)
     untouched = [made_up(generator, others=others, shares=MOSTLY_FIRST) for _ in range(100)]

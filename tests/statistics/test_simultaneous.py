@@ -50,6 +50,7 @@ def test_pairs_are_told_apart_step_by_step_by_the_largest_ratio_of_what_is_left(
     assert (mirrored.beats == found.beats).all()
 
 
+@pytest.mark.long
 def test_all_rank_intervals_hold_at_once_where_the_marginal_ones_do_not():
     # A standard error is 4 points here; tests/bench/bench_ranks.py has it to .3.
     equal, spread, groups = (study(SETTINGS[number], 30, seed=3) for number in (0, 2, 3))

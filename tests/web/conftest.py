@@ -3,9 +3,11 @@
 The web only reads, so all tests share one seeded database per engine; a test that adds to it asks for `own`.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask import Flask
@@ -17,6 +19,8 @@ from tests.conftest import FilledDatabases
 from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
 from web import create_app, pictures
+
+FilledOnce = Callable[[str, Callable[[Engine, Path], Any]], tuple[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,14 @@ class Site:
     client: FlaskClient
 
 
-def _site(url: str, folder: Path) -> Site:
-    engine = get_engine(url)
-    return Site(engine, seed(engine, folder), create_app(database_url=url).test_client())
+def _site(url: str, seeded: Seeded) -> Site:
+    return Site(get_engine(url), seeded, create_app(database_url=url).test_client())
 
 
 @pytest.fixture(scope="session")
-def sqlite_site(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
+def sqlite_site(filled_once: FilledOnce) -> Site:
     """The shared site on SQLite."""
-    return _site(lasting_sqlite(), tmp_path_factory.mktemp("site"))
+    return _site(*filled_once("site", seed))
 
 
 @dataclass(frozen=True)
@@ -51,21 +54,21 @@ class Drawn:
     client: FlaskClient
 
 
-def _drawn(url: str, folder: Path) -> Drawn:
-    engine = get_engine(url)
-    return Drawn(engine, fill(engine, folder), create_app(database_url=url).test_client())
+def _drawn(url: str, outputs: Outputs) -> Drawn:
+    return Drawn(get_engine(url), outputs, create_app(database_url=url).test_client())
 
 
 @pytest.fixture(scope="session")
-def sqlite_drawn(lasting_sqlite: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Drawn:
+def sqlite_drawn(filled_once: FilledOnce) -> Drawn:
     """The shared site of imported outputs on SQLite."""
-    return _drawn(lasting_sqlite(), tmp_path_factory.mktemp("drawn"))
+    return _drawn(*filled_once("drawn", fill))
 
 
 @pytest.fixture(scope="session")
 def postgresql_drawn(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Drawn:
     """The shared site of imported outputs on PostgreSQL."""
-    return _drawn(lasting_postgresql(), tmp_path_factory.mktemp("drawn"))
+    url = lasting_postgresql()
+    return _drawn(url, fill(get_engine(url), tmp_path_factory.mktemp("drawn")))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -77,7 +80,8 @@ def drawn(request: pytest.FixtureRequest) -> Drawn:
 @pytest.fixture(scope="session")
 def postgresql_site(lasting_postgresql: Callable[[], str], tmp_path_factory: pytest.TempPathFactory) -> Site:
     """The shared site on PostgreSQL."""
-    return _site(lasting_postgresql(), tmp_path_factory.mktemp("site"))
+    url = lasting_postgresql()
+    return _site(url, seed(get_engine(url), tmp_path_factory.mktemp("site")))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -121,6 +125,24 @@ def leads_to() -> Callable[[FlaskClient, str], int]:
         return known[key]
 
     return status
+
+
+@pytest.fixture(params=["one of each kind", pytest.param("all", marks=pytest.mark.long)])
+def chosen(request: pytest.FixtureRequest) -> Callable[[Iterable[str]], list[str]]:
+    """chosen(links) returns those to follow: one of each kind, or all of them.
+
+    Links are of one kind if they differ in numbers and in the values of parameters alone.
+    """
+
+    def kind(link: str) -> object:
+        path, _, query = link.partition("?")
+        return re.sub(r"\d+", "0", path), tuple(sorted(item.partition("=")[0] for item in query.split("&")))
+
+    def choose(links: Iterable[str]) -> list[str]:
+        every = sorted(set(links))
+        return every if request.param == "all" else list({kind(link): link for link in every}.values())
+
+    return choose
 
 
 @pytest.fixture

@@ -63,9 +63,20 @@ def drawn(opened, address):
     draw_charts(opened)
 
 
-def test_every_chart_is_drawn_and_the_policy_is_never_broken(chromium, drawn_address):
+def check_colours(opened, path):
+    """Texts can be read, and none in a chart keeps the black that SVG begins with."""
+    if "/evaluations/" not in path:  # thousands of texts, which test_browser_barriers.py looks at
+        assert opened.evaluate(CONTRAST) == [], path
+    fills = opened.evaluate(
+        "[...document.querySelectorAll('.chart svg text')].map((text) => getComputedStyle(text).fill)"
+    )
+    assert fills, path
+    assert [fill for fill in fills if fill == "rgb(0, 0, 0)"] == [], path
+
+
+def test_every_chart_is_drawn_in_light_colours_and_the_policy_is_never_broken(chromium, drawn_address):
     base, outputs = drawn_address
-    with page(chromium) as opened:
+    with page(chromium, color_scheme="light") as opened:
         opened.add_init_script(VIOLATIONS)
         for path, charts in paths(outputs).items():
             drawn(opened, base + path)
@@ -73,12 +84,13 @@ def test_every_chart_is_drawn_and_the_policy_is_never_broken(chromium, drawn_add
             assert figures.count() == charts, path
             for number in range(charts):
                 assert figures.nth(number).locator(MARKS).count() > 3, path
+            check_colours(opened, path)
             assert opened.evaluate("window.violations") == [], path
 
 
-def test_charts_fit_a_narrow_screen_and_nothing_in_them_is_cut(chromium, drawn_address):
+def test_charts_fit_a_narrow_screen_and_nothing_in_them_is_cut_or_black_in_the_dark(chromium, drawn_address):
     base, outputs = drawn_address
-    with page(chromium, viewport={"width": 390, "height": 800}) as opened:
+    with page(chromium, viewport={"width": 390, "height": 800}, color_scheme="dark") as opened:
         for path in paths(outputs):
             drawn(opened, base + path)
             assert opened.evaluate("document.documentElement.scrollWidth") <= 390, path
@@ -94,6 +106,7 @@ def test_charts_fit_a_narrow_screen_and_nothing_in_them_is_cut(chromium, drawn_a
                 })"""
             )
             assert cut == [], path
+            check_colours(opened, path)
 
 
 def test_without_scripts_the_tables_stand_for_the_charts(chromium, drawn_address):
@@ -107,22 +120,6 @@ def test_without_scripts_the_tables_stand_for_the_charts(chromium, drawn_address
                 figures.nth(number).locator("summary").first.click()
                 expect(figures.nth(number).locator("table").first).to_be_visible()
             assert opened.locator(".chart svg").count() == 0
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_texts_and_marks_take_their_colours_from_the_scheme(chromium, drawn_address, scheme):
-    base, outputs = drawn_address
-    with page(chromium, color_scheme=scheme) as opened:
-        for path in paths(outputs):
-            drawn(opened, base + path)
-            if "/evaluations/" not in path:  # thousands of texts, which test_browser_barriers.py looks at
-                assert opened.evaluate(CONTRAST) == [], path
-            fills = opened.evaluate(
-                "[...document.querySelectorAll('.chart svg text')].map((text) => getComputedStyle(text).fill)"
-            )
-            dark = [fill for fill in fills if fill == "rgb(0, 0, 0)"]
-            assert fills, path
-            assert dark == [], path
 
 
 def test_a_chart_that_arrives_without_a_reload_is_drawn_as_well(chromium, drawn_address):

@@ -1,9 +1,8 @@
 """What is kept of sealed evaluations, and of pages while the database has not changed."""
 
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import Engine, event, update
@@ -12,12 +11,13 @@ from sqlalchemy.orm import Session
 from registry.db import write_session
 from registry.results.selectables import Row
 from registry.tables import BenchmarkVersion
+from tests.commands import PATIENCE_S, eventually
 from tests.web.accounts import add_one_of_each_role, signed_in, token_of
 from tests.web.conftest import Site
 from tests.web.seed import add_model
 from web import listings
 from web.cache import OfSealed
-from web.kept import Kept, Pages, State
+from web.kept import Kept, Pages, State, Turns
 
 PAGES = ("/models/alpha", "/models", "/benchmarks", "/compare?a=alpha&b=beta", "/api/v1/models", "/metrics-guide")
 
@@ -128,16 +128,21 @@ def test_work_in_progress_and_failures_are_not_kept(site: Site) -> None:
 @pytest.mark.one_engine
 def test_many_who_ask_at_once_have_a_page_made_once(own: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     app = own.client.application
-    made, all_ask = [], threading.Barrier(6)
-    listed = listings.models
+    asked: list[object] = []
+    made = []
+    take, listed = Turns.take, listings.models
+
+    def noted(turns: Turns, key: tuple[str, ...]) -> bool:
+        asked.append(key)
+        return take(turns, key)
 
     def slowly(session: Session) -> list[Row]:
         made.append(1)
-        if len(made) == 1:
-            with suppress(threading.BrokenBarrierError):
-                all_ask.wait(1)  # the others cannot come this far
+        eventually(lambda: len(asked) == 6, "all have asked")
         return listed(session)
 
+    monkeypatch.setattr("web.kept.PATIENCE_SECONDS", PATIENCE_S)
+    monkeypatch.setattr(Turns, "take", noted)
     monkeypatch.setattr(listings, "models", slowly)
     with ThreadPoolExecutor(6) as threads:
         answers = list(threads.map(lambda _: app.test_client().get("/models"), range(6)))

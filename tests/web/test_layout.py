@@ -229,7 +229,7 @@ def test_no_page_overflows_or_cuts_text_off_at_any_width(chromium, population, r
         for address in [address for addresses in site.pages.values() for address in addresses]:
             opened.goto(base + address)
             draw_charts(opened)
-            for width in WIDTHS if population == "full" else WIDTHS[::2]:
+            for width in WIDTHS if population == "full" else WIDTHS[:1]:
                 opened.set_viewport_size({"width": width, "height": HEIGHTS.get(width, 900)})
                 if measured := opened.evaluate(MEASURE):
                     found[re.sub(re.escape(LONG), "LONG-", address), width] = measured

@@ -1,0 +1,22 @@
+"""What processes have loaded that tests fork: all that workers with the fake scorer or with a provider need, but torch."""
+
+import gc
+from importlib import import_module
+
+from sqlalchemy.orm import configure_mappers
+
+for name in (
+    "tests.worker_process",
+    "shuffleboard.cli.database",
+    "workers.app",
+    "registry.proof.seal",
+    "redis",
+    "tests.provider_worker",
+    "workers.providers.openai_api",
+    "openai.resources.batches",
+    "openai.resources.chat",
+    "transformers",
+):
+    import_module(name)
+configure_mappers()
+gc.freeze()  # what is loaded stays as it is: nothing is copied for a fork that looks for garbage
