@@ -91,9 +91,9 @@ def read(connection: Connection, query: Select[Any], schema: pa.Schema) -> pa.Ta
     # Percent signs are doubled for a driver that is given parameters.
     statement = f"COPY ({written}) TO STDOUT (FORMAT BINARY)".replace("%%", "%")
     rows: list[bytes] = []
-    with sqlalchemy_errors(connection, statement), driver.copy(statement) as copy:  # type: ignore[attr-defined]
+    with sqlalchemy_errors(connection, statement), driver.copy(statement) as copy:
         # The driver's own way to each row takes longer than all that is done with it.
-        received = driver.connection.pgconn.get_copy_data  # type: ignore[attr-defined]
+        received = driver.connection.pgconn.get_copy_data
         while True:
             size, content = received(0)
             row = bytes(content).removeprefix(b"" if rows else SIGNATURE)
@@ -127,7 +127,8 @@ def _integers(data: Bytes, places: Places) -> NDArray[np.int32]:
 
 def _taken(data: Bytes, places: Places, width: int) -> Bytes:
     """So many bytes from each place, (places, width)."""
-    return data[places[:, None] + np.arange(width)]
+    found: Bytes = data[places[:, None] + np.arange(width)]
+    return found
 
 
 def _strings(data: Bytes, places: Places, sizes: Places) -> tuple[Bytes, Places]:
@@ -187,7 +188,7 @@ def write(connection: Connection, name: str, columns: Mapping[str, pa.Array]) ->
     statement = f"COPY {name} ({listed}) FROM STDIN (FORMAT BINARY)"
     content = memoryview(_joined_rows(list(columns.values())))
     driver = connection.connection.cursor()
-    with sqlalchemy_errors(connection, statement), driver.copy(statement) as copy:  # type: ignore[attr-defined]
+    with sqlalchemy_errors(connection, statement), driver.copy(statement) as copy:
         copy.write(SIGNATURE)
         for start in range(0, len(content), _SENT):
             copy.write(content[start : start + _SENT])
