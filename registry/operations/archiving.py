@@ -292,8 +292,9 @@ def _tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
     names: list[str] = []
     ids: list[int] = []
     rows = 0
-    for external_id, question_id, variants in [*sorted(map(tuple, session.execute(query))), (None, 0, 0)]:
-        if ids and (external_id is None or rows >= GROUP):
+    asked = sorted((row[0], row[1], row[2]) for row in session.execute(query))
+    for external_id, question_id, variants in [*asked, ("", 0, GROUP)]:
+        if ids and (question_id == 0 or rows >= GROUP):
             table = _table(session, evaluation_id, names, ids)
             if len(table):
                 yield table

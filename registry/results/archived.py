@@ -263,7 +263,8 @@ class _Overlay:
         relations = _behind({name.lower() for name in _MENTIONED.findall(statement)}, self._dialect)
         if not relations:
             return statement, parameters
-        definitions, given = [], {}
+        definitions: list[str] = []
+        given: dict[str, str] = {}
         texts = [statement, *(view_sql(name, self._dialect) for name in relations if name not in TABLES)]
         words = {word for text in texts for word in _WORD.findall(text)}
         self._complete(connection, words)

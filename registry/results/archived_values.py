@@ -174,7 +174,7 @@ def _with(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
 def _same(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
     """Which rows have the same bits, or no value in both."""
     known, also = np.asarray(pc.is_valid(one)), np.asarray(pc.is_valid(other))
-    found = known == also
+    found: NDArray[np.bool_] = known == also
     if pa.types.is_list(one.type):
         sizes, others = lengths_of(one), lengths_of(other)
         found &= sizes == others
@@ -184,11 +184,14 @@ def _same(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
         kept, kept_also = found[owner], found[also_owner]
         wrong = ~_same(listed.filter(pa.array(kept)), compared.filter(pa.array(kept_also)))
         differ[owner[kept][wrong]] = True
-        return found & ~differ
+        found &= ~differ
+        return found
     if one.type == pa.float64():
         bits = [np.asarray(pc.fill_null(values, 0.0)).view(np.int64) for values in (one, other)]
-        return found & (bits[0] == bits[1])
-    return found & (np.asarray(pc.fill_null(pc.equal(one, other), True)))
+        found &= bits[0] == bits[1]
+        return found
+    found &= np.asarray(pc.fill_null(pc.equal(one, other), True))
+    return found
 
 
 _NOWHERE: Final = -1_000_000
@@ -362,7 +365,7 @@ def _filled(values: pa.Array, others: pa.Array) -> pa.Array:
 
 def _sums(values: Numbers) -> Numbers:
     """The sum of each row, rounded once; NaN where a term is no number."""
-    finite = np.isfinite(values).all(axis=1)
+    finite: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
     return np.where(finite, [fsum(row) for row in np.where(finite[:, None], values, 0.0).tolist()], np.nan)
 
 
