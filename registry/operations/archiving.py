@@ -8,13 +8,14 @@ to, which `orphans` lists.
 
 import json
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
 from typing import Any, Final
 
-from sqlalchemy import Engine, and_, delete, func, insert, select, update
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from sqlalchemy import Engine, and_, delete, func, select, update
 from sqlalchemy.orm import Session
 
 from registry.boards.store import evaluations_of_entry
@@ -22,11 +23,12 @@ from registry.db import among, database_now, read_session, utc_text, write_sessi
 from registry.errors import ArchiveError, SealError, UsageError
 from registry.files.stores import Store, store_at
 from registry.lookups import find_board, find_sealed
-from registry.proof.manifest import Leaf, question_leaves
-from registry.results import archive_files
+from registry.proof.manifest import Leaf, QuestionRecords, question_leaves
+from registry.results import archive_files, binary_copy
 from registry.results.archive_files import (
     ENDING,
     FORMAT,
+    GROUP,
     MANIFEST,
     PART,
     PREDICTION_COLUMNS,
@@ -36,15 +38,16 @@ from registry.results.archive_files import (
     TEXT_COLUMNS,
 )
 from registry.results.archived import file_name, place_of
-from registry.results.archived_values import COMPUTED, StaysError, completed, left_out
-from registry.results.bulk import insert_predictions, renew_statistics
+from registry.results.archived_values import COMPUTED, Asked, Built, StaysError, completed, left_out
+from registry.results.binary_copy import column
+from registry.results.bulk import insert_rows, renew_statistics
 from registry.schema.documented import columns_of
 from registry.tables import Archive, Evaluation, EvaluationQuestion, Generation, Prediction, Question, QuestionSeal
 
 MAX_DAYS: Final = 36_500
 _SECONDS_A_DAY: Final = 86_400.0
-_QUESTIONS: Final = 500
-"""Read from the tables at a time."""
+_VERSIONS: Final = 8
+"""Benchmark versions whose questions are kept while evaluations are archived."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +110,29 @@ def plan(session: Session, ids: Sequence[int], to: str = "") -> Iterator[Moved]:
         yield Moved(evaluation_id, *counts, store.url_of(file_name(evaluation.seal)))
 
 
-def archive(engine: Engine, evaluation_id: int, to: str = "") -> Moved | None:
+class Shared:
+    """What several evaluations that are archived one after the other have in common, so that it is built once."""
+
+    def __init__(self) -> None:
+        self.built = Built()
+        self._records: dict[int, QuestionRecords] = {}
+
+    def records(self, benchmark_version_id: int) -> QuestionRecords:
+        """The questions of a benchmark version, to be added to."""
+        while len(self._records) > _VERSIONS:
+            del self._records[next(iter(self._records))]
+        return self._records.setdefault(benchmark_version_id, {})
+
+
+def archive(engine: Engine, evaluation_id: int, to: str = "", shared: Shared | None = None) -> Moved | None:
     """Moves an evaluation's predictions and texts into a file; None where they are in one already.
 
-    to: a folder or s3://bucket/prefix; empty: the one that settings name. Raises QueueError for one that is not
+    to: a folder or s3://bucket/prefix; empty: the one that settings name. shared: of the evaluations that were archived
+    before. Raises QueueError for one that is not
     sealed, SealError where its rows are not what was sealed, ArchiveError where the file cannot be written or does not
     hold what it was given; then everything is as it was.
     """
-    store = store_at(to)
+    store, shared = store_at(to), shared or Shared()
     with read_session(engine) as session:
         evaluation = find_sealed(session, evaluation_id)
         if session.get(Archive, evaluation_id) is not None:
@@ -123,8 +141,10 @@ def archive(engine: Engine, evaluation_id: int, to: str = "") -> Moved | None:
         assert seal is not None
         part = f"{seal}.{uuid.uuid4().hex[:8]}{PART}"
         try:
-            counts, description = _written(session, evaluation, (store, part))
-            _require_sealed(session, evaluation, (store, part))
+            asked = Asked(session.connection(), evaluation_id, shared.built)
+            counts, description = _written(session, evaluation, asked, (store, part))
+            read = (completed(asked, table) for table in archive_files.groups(store, part))
+            _require_sealed(session, evaluation, read, shared.records(evaluation.benchmark_version_id))
             digest, size = store.digest(part)
         except BaseException:
             store.remove(part)
@@ -165,17 +185,18 @@ def archive(engine: Engine, evaluation_id: int, to: str = "") -> Moved | None:
     return Moved(evaluation_id, *counts, store.url_of(file_name(seal)), size)
 
 
-def _written(session: Session, evaluation: Evaluation, to: tuple[Store, str]) -> tuple[tuple[int, int], dict[str, Any]]:
+def _written(
+    session: Session, evaluation: Evaluation, asked: Asked, to: tuple[Store, str]
+) -> tuple[tuple[int, int], dict[str, Any]]:
     """Writes an evaluation's file without what can be computed; returns how much it holds, and what describes it."""
     store, part = to
     computed = list(COMPUTED)
     while True:
         description = _description(evaluation) | {"computed": computed}
-        left = partial(left_out, session.connection(), evaluation.id, names=tuple(computed))
         try:
             with store.writing(part) as stream:
-                rows = _questions(session, evaluation.id)
-                return archive_files.write(stream, rows, description, left), description
+                groups = (left_out(asked, table, computed) for table in _tables(session, evaluation.id))
+                return archive_files.write(stream, groups, description), description
         except StaysError as error:
             computed.remove(str(error))
 
@@ -200,26 +221,11 @@ def restore(engine: Engine, evaluation_id: int) -> Moved | None:
             )
         row.state = "restoring"
         session.flush()
-        ids = _ids(session, evaluation_id)
+        asked, ids = Asked(session.connection(), evaluation_id), _ids(session, evaluation_id)
         for group in archive_files.groups(store, name):
-            table = completed(session.connection(), evaluation_id, group)
-            numbers = [ids[external_id] for external_id in table.column(QUESTION).to_pylist()]
-            keys = [{"evaluation_id": evaluation_id, "question_id": number} for number in numbers]
-            values = archive_files.values_of(table, PREDICTION_COLUMNS)
-            rows = [
-                key | dict(zip(PREDICTION_COLUMNS, one, strict=True)) for key, one in zip(keys, values, strict=True)
-            ]
-            insert_predictions(session, rows)
-            texts = archive_files.values_of(table, [f"{TEXT}{name}" for name in TEXT_COLUMNS])
-            written = [
-                {**key, "variant": stored["variant"], **dict(zip(TEXT_COLUMNS, one, strict=True))}
-                for key, stored, one in zip(keys, rows, texts, strict=True)
-                if one[TEXT_COLUMNS.index("text")] is not None
-            ]
-            if written:
-                session.execute(insert(Generation.__table__), written)  # type: ignore[arg-type]
+            _insert(session, evaluation_id, ids, completed(asked, group))
         renew_statistics(session, moved.predictions)
-        _require_sealed(session, evaluation, None)
+        _require_sealed(session, evaluation, _tables(session, evaluation_id), {})
         session.delete(row)
     return moved
 
@@ -276,39 +282,94 @@ def _ids(session: Session, evaluation_id: int) -> dict[str, int]:
     return dict(sorted((row[0], row[1]) for row in session.execute(query)))
 
 
-def _questions(session: Session, evaluation_id: int) -> Iterator[list[Sequence[Any]]]:
-    """The rows of an archive, question by question."""
-    names = {number: external_id for external_id, number in _ids(session, evaluation_id).items()}
+def _tables(session: Session, evaluation_id: int) -> Iterator[pa.Table]:
+    """The rows of an archive, as they are in the database's tables: whole questions, by external id, in row groups."""
+    query = (
+        select(Question.external_id, Question.id, EvaluationQuestion.n_variants)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+    )
+    names: list[str] = []
+    ids: list[int] = []
+    rows = 0
+    asked = sorted((row[0], row[1], row[2]) for row in session.execute(query))
+    for external_id, question_id, variants in [*asked, ("", 0, GROUP)]:
+        if ids and (question_id == 0 or rows >= GROUP):
+            table = _table(session, evaluation_id, names, ids)
+            if len(table):
+                yield table
+            names, ids, rows = [], [], 0
+        names.append(external_id)
+        ids.append(question_id)
+        rows += variants
+
+
+def _table(session: Session, evaluation_id: int, names: Sequence[str], ids: Sequence[int]) -> pa.Table:
+    """The rows of some questions, in their order. names: their external ids."""
     columns = [Prediction.__table__.columns[name] for name in PREDICTION_COLUMNS]
     texts = [Generation.__table__.columns[name] for name in TEXT_COLUMNS]
-    query = select(Prediction.question_id, *columns, *texts).outerjoin(
-        Generation,
-        and_(
-            Generation.evaluation_id == Prediction.evaluation_id,
-            Generation.question_id == Prediction.question_id,
-            Generation.variant == Prediction.variant,
-        ),
-    )
-    listed = list(names)
-    for start in range(0, len(listed), _QUESTIONS):
-        part = listed[start : start + _QUESTIONS]
-        place = {number: at for at, number in enumerate(part)}
-        found = session.execute(
-            query.where(Prediction.evaluation_id == evaluation_id, among(Prediction.question_id, part))
+    query = (
+        select(Prediction.question_id, *columns, *texts)
+        .outerjoin(
+            Generation,
+            and_(
+                Generation.evaluation_id == Prediction.evaluation_id,
+                Generation.question_id == Prediction.question_id,
+                Generation.variant == Prediction.variant,
+            ),
         )
-        ordered = sorted(found, key=lambda row: (place[row[0]], row.variant))
-        for number, rows in groupby(ordered, key=lambda row: row[0]):
-            yield [(names[number], *row[1:]) for row in rows]
+        .where(Prediction.evaluation_id == evaluation_id, among(Prediction.question_id, ids))
+    )
+    schema = pa.schema([pa.field("question_id", pa.int64()), *list(SCHEMA)[1:]])
+    connection = session.connection()
+    if connection.dialect.name == "postgresql":
+        found = binary_copy.read(connection, query, schema)
+    else:
+        found = archive_files.table_of(session.execute(query).all(), schema)
+    numbers = np.asarray(found.column("question_id"))
+    by_id = np.argsort(ids)
+    place = by_id[np.searchsorted(np.asarray(ids)[by_id], numbers)]
+    order = np.lexsort((np.asarray(found.column("variant")), place))
+    asked = pa.array(names, pa.string()).take(pa.array(place))
+    return found.set_column(0, SCHEMA.field(QUESTION), asked).take(pa.array(order))
 
 
-def _require_sealed(session: Session, evaluation: Evaluation, archive: tuple[Store, str] | None) -> None:
-    """Raises SealError unless a file, or the tables, hold what the seal covers of each question."""
+def _insert(session: Session, evaluation_id: int, ids: Mapping[str, int], table: pa.Table) -> None:
+    """Brings rows of an archive back into the database's tables. ids: external id to number of a question."""
+    asked = column(table, QUESTION).dictionary_encode()
+    listed = pa.array([ids[external_id] for external_id in asked.dictionary.to_pylist()], pa.int64())
+    keys = {
+        "evaluation_id": pa.array(np.full(len(table), evaluation_id)),
+        "question_id": listed.take(asked.indices),
+        "variant": column(table, "variant"),
+    }
+    texts = {name: column(table, f"{TEXT}{name}") for name in TEXT_COLUMNS}
+    written = pc.is_valid(texts["text"])
+    of_tables = {
+        Prediction: keys | {name: column(table, name) for name in PREDICTION_COLUMNS},
+        Generation: {name: values.filter(written) for name, values in (keys | texts).items()},
+    }
+    for of, columns in of_tables.items():
+        if not len(columns["variant"]):
+            continue
+        if session.get_bind().dialect.name == "postgresql":
+            binary_copy.write(session.connection(), of.__tablename__, columns)
+        else:
+            rows = archive_files.values_of(pa.table(columns), list(columns))
+            insert_rows(session, of, [dict(zip(columns, row, strict=True)) for row in rows])
+
+
+def _require_sealed(
+    session: Session, evaluation: Evaluation, tables: Iterable[pa.Table], records: QuestionRecords
+) -> None:
+    """Raises SealError unless tables of predictions hold what the seal covers of each question.
+
+    records: of `question_leaves`.
+    """
     query = select(QuestionSeal.question_id, QuestionSeal.leaf).filter_by(evaluation_id=evaluation.id)
     sealed = dict(session.execute(query).all())
-    computed: dict[int, Leaf] = {
-        leaf.question_id: leaf
-        for leaf in question_leaves(session, evaluation.id, evaluation.seal_version, archive=archive)
-    }
+    found = question_leaves(session, evaluation.id, evaluation.seal_version, records, tables)
+    computed: dict[int, Leaf] = {leaf.question_id: leaf for leaf in found}
     wrong = [leaf.external_id for leaf in computed.values() if sealed.get(leaf.question_id) != leaf.leaf]
     if wrong or sealed.keys() - computed.keys():
         first = f"question {min(wrong)}" if wrong else "a question"

@@ -82,6 +82,8 @@ def few_shot_examples(pool: Sequence[QuestionText], subject: str | None, shots: 
 
 def shown_question(question: QuestionText, variant: VariantShown) -> QuestionText:
     """The question in the texts that a variant shows it with."""
+    if variant.paraphrase is None and variant.noise is None:
+        return question
     text = question.text if variant.paraphrase is None else variant.paraphrase
     options = question.options
     if variant.noise is not None:

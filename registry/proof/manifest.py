@@ -9,20 +9,17 @@ requested it, the number of the model's revision, the version name of the benchm
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Context, Decimal
 from itertools import groupby
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Select, and_, null, select
 from sqlalchemy.orm import Session
 
 from registry.digests import specification_digest
-from registry.files.stores import Store
-from registry.results.archive_files import TEXT
 from registry.results.readable import archive_of
 from registry.tables import (
     BenchmarkVersion,
@@ -39,6 +36,9 @@ from registry.tables import (
     VariantSet,
     Worker,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 SEAL_VERSION: Final = 3
 """What a new seal covers. Seals of version 1 leave out what a model wrote; those of version 2 the questions' texts
@@ -178,26 +178,68 @@ def question_leaves(
     evaluation_id: int,
     seal_version: int = SEAL_VERSION,
     records: QuestionRecords | None = None,
-    archive: tuple[Store, str] | None = None,
+    tables: "Iterable[pa.Table] | None" = None,
 ) -> Iterator[Leaf]:
-    """The leaf of every question, by question id; from version 3 of the seal on also of the few-shot examples, first.
+    """The leaf of every question; from version 3 of the seal on also of the few-shot examples, first.
 
     Up to version 2 only questions with predictions have one.
-    records: questions that are known already, to which those that are read are added. archive: a file to read them of,
-    although they are in their tables.
+    records: questions that are known already, to which those that are read are added. tables: the predictions, as
+    archives have them (`archive_files.SCHEMA`), in whole questions; None: they are read from where they are.
     """
     headers: dict[int, tuple[str, bytes]] = {}
     if seal_version > 2:
         yield from _few_shot_leaves(session, evaluation_id)
         headers = _headers(session, evaluation_id, {} if records is None else records)
-    # Closed before whoever asked goes back to a savepoint, which would leave a cursor that cannot be closed.
-    with closing(_rows(session, evaluation_id, seal_version, archive)) as streamed:
-        for question_id, group in groupby(streamed, key=lambda row: row[0]):
-            rows = list(group)
-            external_id, header = headers.pop(question_id, (rows[0][1], b""))
-            yield Leaf(question_id, external_id, leaf_digest((row[2:] for row in rows), header), _prompts(rows))
+    archive = None if tables is not None else archive_of(session, evaluation_id)
+    if archive is not None:
+        from registry.results.archived import archived_tables
+
+        columns = [column for _, column in _columns(seal_version)]
+        tables = archived_tables(session, evaluation_id, archive, columns)
+    if tables is not None:
+        yield from _leaves_of_tables(session, evaluation_id, seal_version, tables, headers)
+    else:
+        # Closed before whoever asked goes back to a savepoint, which would leave a cursor that cannot be closed.
+        with session.execute(_predictions(evaluation_id, seal_version)) as streamed:
+            for question_id, group in groupby(streamed, key=lambda row: row[0]):
+                rows = list(group)
+                external_id, header = headers.pop(question_id, (rows[0][1], b""))
+                yield Leaf(question_id, external_id, leaf_digest((row[2:] for row in rows), header), _prompts(rows))
     for question_id, (external_id, header) in sorted(headers.items()):
         yield Leaf(question_id, external_id, leaf_digest((), header), None)
+
+
+def _leaves_of_tables(
+    session: Session,
+    evaluation_id: int,
+    seal_version: int,
+    tables: "Iterable[pa.Table]",
+    headers: dict[int, tuple[str, bytes]],
+) -> Iterator[Leaf]:
+    """headers: those of the questions that are found are taken out."""
+    from registry.proof import leaf_tables
+
+    query = (
+        select(Question.external_id, Question.id)
+        .join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id)
+        .where(EvaluationQuestion.evaluation_id == evaluation_id)
+    )
+    ids: dict[str, int] = dict(session.execute(query).all())
+
+    def header(external_id: str) -> bytes:
+        return headers.pop(ids.get(external_id, 0), ("", b""))[1]
+
+    for table in tables:
+        for external_id, leaf, prompts in leaf_tables.leaves(table, _columns(seal_version), header):
+            if external_id in ids:
+                yield Leaf(ids[external_id], external_id, leaf, prompts)
+
+
+def _columns(seal_version: int) -> list[tuple[bytes, str]]:
+    """What a leaf covers of a prediction: its name in a record, encoded, and the column of an archive."""
+    listed = [*LEAF_COLUMNS, *(f"generation_{name}" for name in GENERATION_COLUMNS if seal_version > 1)]
+    named = zip(_NAMES, listed, strict=False)
+    return [(name, column) for name, column in named if seal_version > 2 or column not in _OLD_POINTERS]
 
 
 def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSION) -> Iterator[tuple[str, str]]:
@@ -205,23 +247,6 @@ def leaves(session: Session, evaluation_id: int, seal_version: int = SEAL_VERSIO
     for leaf in question_leaves(session, evaluation_id, seal_version):
         if not leaf.few_shot:
             yield leaf.external_id, leaf.leaf
-
-
-def _rows(
-    session: Session, evaluation_id: int, seal_version: int, archive: tuple[Store, str] | None
-) -> Generator[Sequence[Any], None, None]:
-    """What a leaf covers of every prediction, archived or not, question by question: see `_predictions`."""
-    archive = archive or archive_of(session, evaluation_id)
-    if archive is None:
-        with session.execute(_predictions(evaluation_id, seal_version)) as streamed:
-            yield from streamed
-        return
-    from registry.results.archived import archived_rows
-
-    columns = [*LEAF_COLUMNS, *(f"{TEXT}{name}" for name in GENERATION_COLUMNS if seal_version > 1)]
-    unseen = [2 + LEAF_COLUMNS.index(name) for name in _OLD_POINTERS if seal_version < 3]
-    for row in archived_rows(session, evaluation_id, archive, columns):
-        yield [None if place in unseen else value for place, value in enumerate(row)] if unseen else row
 
 
 def _predictions(evaluation_id: int, seal_version: int) -> Select[Any]:

@@ -7,7 +7,7 @@ that those of one question are found by the groups' statistics and read without 
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -78,32 +78,26 @@ def _path(field: pa.Field) -> str:
     return f"{field.name}.list.element" if pa.types.is_list(field.type) else str(field.name)
 
 
-def table_of(rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Rows of values in the order of SCHEMA, digests as the registry gives them, as a table of the file."""
-    columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(SCHEMA)
+def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """Rows of values in the order of a schema, digests as the registry gives them."""
+    columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = []
-    for field, values in zip(SCHEMA, columns, strict=True):
+    for field, values in zip(schema, columns, strict=True):
         stored = values
         if field.type == pa.binary(32):
             stored = [None if value is None else bytes.fromhex(value) for value in values]
         arrays.append(pa.array(stored, field.type))
-    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def write(
-    stream: Any,
-    questions: Iterable[Sequence[Sequence[Any]]],
-    description: Mapping[str, Any],
-    left_out: Callable[[pa.Table], pa.Table],
-) -> tuple[int, int]:
+def write(stream: Any, groups: Iterable[pa.Table], description: Mapping[str, Any]) -> tuple[int, int]:
     """Writes an archive; returns how many predictions and texts it holds.
 
-    questions: the rows of each question, by external id. description: goes into the schema's metadata. left_out:
-    a table of whole questions without what can be computed again.
+    groups: tables of whole questions, by external id, each a row group. description: goes into the schema's metadata.
     """
     metadata = {METADATA: json.dumps(description, ensure_ascii=False, sort_keys=True)}
     predictions = texts = 0
-    writer = pq.ParquetWriter(
+    with pq.ParquetWriter(
         stream,
         SCHEMA.with_metadata(metadata),
         compression="zstd",
@@ -113,25 +107,11 @@ def write(
         write_page_checksum=True,
         write_statistics=[QUESTION],
         data_page_version="2.0",
-    )
-    group: list[Sequence[Any]] = []
-
-    def flush() -> tuple[int, int]:
-        table = left_out(table_of(group))
-        writer.write_table(table, row_group_size=max(1, len(group)))
-        group.clear()
-        column = table.column(f"{TEXT}text")
-        return len(table), len(table) - int(column.null_count)
-
-    with writer:
-        for rows in questions:
-            group.extend(rows)
-            if len(group) >= GROUP:
-                stored, written = flush()
-                predictions, texts = predictions + stored, texts + written
-        if group:
-            stored, written = flush()
-            predictions, texts = predictions + stored, texts + written
+    ) as writer:
+        for table in groups:
+            writer.write_table(table, row_group_size=max(1, len(table)))
+            column = table.column(f"{TEXT}text")
+            predictions, texts = predictions + len(table), texts + len(table) - int(column.null_count)
     return predictions, texts
 
 
@@ -196,7 +176,7 @@ def values_of(table: pa.Table, columns: Sequence[str] = SCHEMA.names) -> Iterato
     listed = []
     for name in columns:
         values = table.column(name).to_pylist()
-        if SCHEMA.field(name).type == pa.binary(32):
+        if table.schema.field(name).type == pa.binary(32):
             values = [None if value is None else value.hex() for value in values]
         listed.append(values)
     return zip(*listed, strict=True)

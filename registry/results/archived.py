@@ -8,7 +8,6 @@ query knows where its rows are. PostgreSQL is asked to write nothing, so readers
 A transaction keeps at most KEPT rows: the evaluations that were named first are forgotten, to be named again.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import Connection, Select, Table, event, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import Session
@@ -26,8 +26,8 @@ from registry.db import among
 from registry.errors import ArchiveError
 from registry.files.stores import Store, store_at
 from registry.results import archive_files
-from registry.results.archive_files import ENDING, PREDICTION_COLUMNS, QUESTION, TEXT, TEXT_COLUMNS
-from registry.results.archived_values import COMPUTED, completed
+from registry.results.archive_files import ENDING, PREDICTION_COLUMNS, QUESTION, SCHEMA, TEXT, TEXT_COLUMNS
+from registry.results.archived_values import COMPUTED, Asked, completed
 from registry.schema.views import VIEWS, view_sql
 from registry.tables import Archive, EvaluationQuestion, Generation, Prediction, Question
 
@@ -41,6 +41,8 @@ _FILE_COLUMNS: Final = {
 }
 """Table to its columns, each with its name in an archive."""
 KEPT: Final = 2_000_000
+_ROW: Final = (QUESTION, "variant", f"{TEXT}text")
+"""What is read of every row: which one it is, and whether it has a text."""
 _MENTIONED: Final = re.compile(r"(?:\bfrom|\bjoin|,)[\s(]+(\w+)", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+")
 
@@ -91,22 +93,20 @@ def reads_predictions(statement: str, dialect: str = "sqlite") -> bool:
 _overlays: Final[WeakKeyDictionary[Connection, "_Overlay"]] = WeakKeyDictionary()
 
 
-def archived_rows(
+def archived_tables(
     session: Session, evaluation_id: int, place: tuple[Store, str], columns: Sequence[str]
-) -> Iterator[tuple[Any, ...]]:
-    """Question id, external id and these columns of every row of an archive that can be read, question by question.
+) -> Iterator[pa.Table]:
+    """What of an archive can be read, with all values of these columns, in tables of whole questions.
 
-    columns: as in the file. For what must name the questions that are not what they were; all others use `readable`.
+    For what must name the questions that are not what they were; all others use `readable`.
     """
-    ids = {row.external_id: row.id for row in session.execute(_asked(evaluation_id))}
+    asked = Asked(session.connection(), evaluation_id)
     for group in archive_files.salvaged(*place):
         table = group
         # Where a column cannot be computed, its questions are not what was sealed.
         with suppress(ArchiveError):
-            table = completed(session.connection(), evaluation_id, group, columns)
-        for external_id, *values in archive_files.values_of(table, [QUESTION, *columns]):
-            if external_id in ids:
-                yield ids[external_id], external_id, *values
+            table = completed(asked, group, columns)
+        yield table
 
 
 def _asked(evaluation_id: int) -> Select[str, int]:
@@ -134,13 +134,14 @@ class _Overlay:
         self._rows: dict[int, list[_Part]] = {}
         self._known: dict[int, set[int] | None] = {}
         self._sizes: dict[int, int] = {}
-        self._documents: dict[tuple[str, ...], str] = {}
+        self._files: dict[int, tuple[Store, str, set[str]]] = {}
+        self._arrays: dict[tuple[str, str], str] = {}
         self._hot = "main"
         self._made = False
 
     def begin_again(self, *_: Any) -> None:
         """Forgets all rows: a table that was made after a savepoint is gone when the transaction goes back to it."""
-        for kept in (self._rows, self._known, self._sizes, self._documents):
+        for kept in (self._rows, self._known, self._sizes, self._files, self._arrays):
             kept.clear()
         self._made = False
 
@@ -160,7 +161,7 @@ class _Overlay:
             if sum(self._sizes.values()) + more <= KEPT:
                 return
             self._forget(session, evaluation_id)
-            self._documents.clear()
+            self._arrays.clear()
 
     def add(self, session: Session, archive: Archive, seal: str, question_ids: Collection[int] | None) -> None:
         """Reads an evaluation's rows, of these questions or of all, unless they were read before."""
@@ -173,8 +174,11 @@ class _Overlay:
         query = _asked(evaluation_id)
         if missing is None:
             ids = {row.external_id: row.id for row in session.execute(query)}
-            parts = list(archive_files.groups(store, name))
             self._forget(session, evaluation_id)
+            # SQLite is given whole rows; PostgreSQL the columns that a statement mentions, read when one does.
+            begun = SCHEMA.names if self._dialect == "sqlite" else _ROW
+            parts = list(archive_files.groups(store, name, begun))
+            self._files[evaluation_id] = (store, name, set(begun))
             self._known[evaluation_id] = None
         else:
             of_these = query.where(among(Question.id, missing))
@@ -189,10 +193,10 @@ class _Overlay:
             table = part.append_column("question_id", numbers)
             table = table.append_column("evaluation_id", pa.array([evaluation_id] * len(part), pa.int64()))
             self._rows.setdefault(evaluation_id, []).append(_Part(table))
-        self._documents.clear()
+        self._arrays.clear()
 
     def _forget(self, session: Session, evaluation_id: int) -> None:
-        for kept in (self._rows, self._known, self._sizes):
+        for kept in (self._rows, self._known, self._sizes, self._files):
             kept.pop(evaluation_id, None)
         if self._made:
             for name in TABLES:
@@ -201,13 +205,26 @@ class _Overlay:
                     (evaluation_id,),
                 )
 
-    def _complete(self, connection: Connection, columns: set[str]) -> None:
-        """Computes these columns of all rows, where their files do not hold them, and gives the rows to SQLite."""
+    def _complete(self, connection: Connection, words: set[str]) -> None:
+        """Reads and computes the columns among these words, where that was not done, and gives the rows to SQLite."""
+        columns = words.intersection(COMPUTED)
+        named = {of_file for names in _FILE_COLUMNS.values() for name, of_file in names.items() if name in words}
+        for evaluation_id, (store, name, begun) in self._files.items():
+            # What is computed is computed from others.
+            wanted = [one for one in SCHEMA.names if (columns or one in named) and one not in begun]
+            if wanted:
+                for part, more in zip(
+                    self._rows[evaluation_id], archive_files.groups(store, name, wanted), strict=True
+                ):
+                    for one in wanted:
+                        part.table = part.table.append_column(SCHEMA.field(one), more.column(one))
+                begun.update(wanted)
         for evaluation_id, parts in self._rows.items():
+            asked = Asked(connection, evaluation_id)
             for part in parts:
                 missing = columns - part.completed
                 if missing:
-                    part.table = completed(connection, evaluation_id, part.table, missing)
+                    part.table = completed(asked, part.table, missing)
                     part.completed |= missing
                     part.written = False
         if self._dialect == "sqlite":
@@ -226,7 +243,7 @@ class _Overlay:
             ]
             columns = [
                 [None if value is None else bind(value) for value in values] if bind is not None else values
-                for values, bind in zip(_values(rows, name, _hexadecimal), binds, strict=True)
+                for values, bind in zip(_values(rows, name), binds, strict=True)
             ]
             listed = list(zip(*columns, strict=True))
             if listed:
@@ -246,10 +263,11 @@ class _Overlay:
         relations = _behind({name.lower() for name in _MENTIONED.findall(statement)}, self._dialect)
         if not relations:
             return statement, parameters
-        definitions, given = [], {}
+        definitions: list[str] = []
+        given: dict[str, str] = {}
         texts = [statement, *(view_sql(name, self._dialect) for name in relations if name not in TABLES)]
         words = {word for text in texts for word in _WORD.findall(text)}
-        self._complete(connection, words.intersection(COMPUTED))
+        self._complete(connection, words)
         for name in relations:
             if name not in TABLES:
                 definitions.append(f"{name} AS (\n{view_sql(name, self._dialect)}\n)")
@@ -261,8 +279,8 @@ class _Overlay:
                 )
             else:
                 columns = [column.name for column in TABLES[name].columns if column.name in words] or ["variant"]
-                given[f"archived_{name}"] = self._document(name, columns)
-                definitions += _from_json(name, columns)
+                given |= {f"archived_{name}_{column}": self._array(name, column) for column in columns}
+                definitions += _from_arrays(name, columns)
         prefix = ",\n".join(definitions)
         if kind.startswith("WITH"):
             start = "," + start[4:]
@@ -273,17 +291,15 @@ class _Overlay:
             parameters = {**(parameters or {}), **given}
         return f"WITH {prefix}\n{start}", parameters
 
-    def _document(self, name: str, columns: Sequence[str]) -> str:
-        """The rows of a table as a JSON list of objects with these columns."""
-        key = (name, *columns)
-        if key not in self._documents:
-            parts = []
-            for kept in self._rows.values():
-                for part in kept:
-                    lists = _values(_rows_of(part.table, name), name, _escaped, columns)
-                    parts += [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]
-            self._documents[key] = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
-        return self._documents[key]
+    def _array(self, name: str, column: str) -> str:
+        """A column of a table's rows as the text of a PostgreSQL array."""
+        key = (name, column)
+        if key not in self._arrays:
+            parts = [_rows_of(part.table, name) for kept in self._rows.values() for part in kept]
+            of_file = _FILE_COLUMNS[name].get(column, column)
+            items = [_array_items(part.column(of_file)) for part in parts if len(part)]
+            self._arrays[key] = "{" + ",".join(items) + "}"
+        return self._arrays[key]
 
 
 def _rows_of(table: pa.Table, name: str) -> pa.Table:
@@ -291,29 +307,50 @@ def _rows_of(table: pa.Table, name: str) -> pa.Table:
     return table if name == "prediction" else table.filter(table.column(f"{TEXT}text").is_valid())
 
 
-def _hexadecimal(value: bytes | None) -> str | None:
-    return None if value is None else value.hex()
+def _array_items(values: pa.ChunkedArray) -> str:
+    """The items of a PostgreSQL array, with commas between them."""
+    column = values.combine_chunks()
+    if pa.types.is_list(column.type):
+        inner = pc.if_else(pc.is_valid(column), column, pa.scalar([], column.type))
+        listed = pc.binary_join(inner.cast(pa.list_(pa.string())), ",")
+        texts = pc.if_else(pc.is_valid(column), _joined('"{', listed, '}"'), None)
+    elif pa.types.is_fixed_size_binary(column.type):
+        digits = [None if value is None else value.hex() for value in column.to_pylist()]
+        texts = _joined('"\\\\x', pa.array(digits, pa.string()), '"')
+    elif pa.types.is_string(column.type):
+        escaped = pc.replace_substring(pc.replace_substring(column, "\\", "\\\\"), '"', '\\"')
+        texts = _joined('"', escaped, '"')
+    else:
+        texts = column.cast(pa.string())
+    return ",".join(pc.fill_null(texts, "NULL").to_pylist())
 
 
-def _escaped(value: bytes | None) -> str | None:
-    return None if value is None else f"\\x{value.hex()}"
+def _joined(before: str, texts: pa.Array, after: str) -> pa.Array:
+    return pc.binary_join_element_wise(before, texts, after, "")
 
 
-def _values(table: pa.Table, name: str, digest: Any, columns: Sequence[str] | None = None) -> Iterator[list[Any]]:
-    """The values of each column of a database table. digest: how a digest is given."""
-    for column in columns or [column.name for column in TABLES[name].columns]:
-        found = table.column(_FILE_COLUMNS[name].get(column, column))
+def _values(table: pa.Table, name: str) -> Iterator[list[Any]]:
+    """The values of each column of a database table, as the registry gives them."""
+    for column in TABLES[name].columns:
+        found = table.column(_FILE_COLUMNS[name].get(column.name, column.name))
         values = found.to_pylist()
-        yield [digest(value) for value in values] if found.type == pa.binary(32) else values
+        is_digest = found.type == pa.binary(32)
+        yield [None if value is None else value.hex() for value in values] if is_digest else values
 
 
-def _from_json(name: str, columns: Sequence[str]) -> Iterator[str]:
+def _from_arrays(name: str, columns: Sequence[str]) -> Iterator[str]:
     dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-    types = ", ".join(f"{column} {TABLES[name].columns[column].type.compile(dialect)}" for column in columns)
+    types = {column: TABLES[name].columns[column].type.compile(dialect) for column in columns}
     listed = ", ".join(columns)
+    # Arrays of arrays must all have one length, so each is given as a text of its own.
+    given = ", ".join(
+        f"CAST(%(archived_{name}_{column})s AS {'text' if '[' in types[column] else types[column]}[])"
+        for column in columns
+    )
+    typed = ", ".join(f"CAST({column} AS {types[column]}) AS {column}" for column in columns)
     yield (
-        f"archived_{name} AS MATERIALIZED (SELECT {listed} "  # noqa: S608 - columns of ours
-        f"FROM json_to_recordset(CAST(%(archived_{name})s AS json)) AS archived({types}))"
+        f"archived_{name} AS MATERIALIZED (SELECT {typed} "  # noqa: S608 - columns of ours
+        f"FROM unnest({given}) AS archived({listed}))"
     )
     yield f"{name} AS NOT MATERIALIZED (SELECT {listed} FROM {name} UNION ALL SELECT {listed} FROM archived_{name})"  # noqa: S608
 

@@ -6,21 +6,26 @@ others, under `computed`.
 """
 
 import json
-import struct
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from math import fsum
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session, selectinload
 
 from registry.errors import ArchiveError, ShuffleboardError
 from registry.metrics.npsq import npsq
-from registry.metrics.probability import brier, normalised_entropy
+from registry.metrics.probability import renormalise
 from registry.metrics.rounding import binary_logarithms, exponentials
 from registry.prompting.variants import stored_variants
 from registry.results.archive_files import METADATA, QUESTION, SCHEMA
-from registry.results.predictions import mass_of, probabilities_of
+from registry.results.binary_copy import column, items_of, lengths_of
+from registry.results.predictions import mass_of
 from registry.results.prompts import prompts_of
 from registry.tables import Evaluation, EvaluationQuestion, Question
 
@@ -35,36 +40,122 @@ COMPUTED: Final = (
     "prompt_digest",
 )
 
-Column = Callable[[str], list[Any]]
-"""The values of a column, by its name: all of them, whether the file holds them or not."""
+Numbers = NDArray[np.float64]
+KEPT: Final = 1_000_000
+"""Digests that are kept, at about 100 bytes each."""
+
+Rows = NDArray[np.int64]
+"""Numbers of rows."""
 
 
 class StaysError(Exception):
     """A column has no value where one would be computed; its name."""
 
 
-def left_out(connection: Connection, evaluation_id: int, table: pa.Table, names: Collection[str]) -> pa.Table:
+class Built:
+    """Digests of prompts that were built, kept for other evaluations that ask the same.
+
+    Questions are never changed, nor are protocols and variant sets; a process keeps one of these for a database, and
+    for as long as it moves predictions.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[int, int, int], dict[str, dict[int, bytes]]] = {}
+
+    def digests(self, evaluation: Evaluation) -> dict[str, dict[int, bytes]]:
+        """External id to digests by variant, for all evaluations that ask what this one asks; to be added to."""
+        key = (evaluation.benchmark_version_id, evaluation.protocol_id, evaluation.variant_set_id)
+        own = self._digests[key] = self._digests.pop(key, {})
+        kept = 0
+        for other, found in list(self._digests.items())[::-1]:
+            kept += sum(map(len, found.values()))
+            if kept > KEPT and found is not own:
+                del self._digests[other]
+        return own
+
+
+class Asked:
+    """What an evaluation asked, as far as values follow from it: right answers and digests of prompts.
+
+    connection: one whose transaction sees the questions. built: what was built before.
+    """
+
+    def __init__(self, connection: Connection, evaluation_id: int, built: Built | None = None) -> None:
+        self._connection, self.evaluation_id = connection, evaluation_id
+        self._answers: dict[str, int] = {}
+        self._built = built or Built()
+
+    def answers(self, external_ids: Sequence[str]) -> dict[str, int]:
+        """External id to the right option of at least these questions."""
+        missing = [name for name in external_ids if name not in self._answers]
+        if missing:
+            query = select(Question.external_id, Question.answer).where(Question.external_id.in_(missing))
+            with self._session() as session:
+                self._answers |= dict(session.execute(self._of(query)).all())
+        return self._answers
+
+    def digests(self, external_ids: Sequence[str]) -> dict[str, dict[int, bytes]] | None:
+        """External id to digests by variant of at least these questions; None where prompts cannot be built."""
+        if self._digests is None:
+            return None
+        missing = [name for name in external_ids if name not in self._digests]
+        if missing:
+            built: dict[str, dict[int, bytes]] = {}
+            query = select(Question).where(Question.external_id.in_(missing)).options(selectinload(Question.options))
+            with self._session() as session:
+                evaluation = session.get_one(Evaluation, self.evaluation_id)
+                questions = session.scalars(self._of(query)).all()
+                names = {question.id: question.external_id for question in questions}
+                try:
+                    for item in prompts_of(session, evaluation, list(questions)):
+                        of_question = built.setdefault(names[item.question_id], {})
+                        of_question[item.variant.ordinal] = bytes.fromhex(item.prompt.digest)
+                except (ShuffleboardError, LookupError):
+                    self._digests = None
+                else:
+                    self._digests |= {name: {} for name in missing} | built
+        return self._digests
+
+    @cached_property
+    def _digests(self) -> dict[str, dict[int, bytes]] | None:
+        with self._session() as session:
+            evaluation = session.get_one(Evaluation, self.evaluation_id)
+            variants = evaluation.variant_set
+            makes_prompts = variants.kind != "imported" and stored_variants(variants).made_by(variants.version)
+            return self._built.digests(evaluation) if makes_prompts else None
+
+    def _session(self) -> Session:
+        """A session of its own in the connection's transaction, so that nothing that it loads is kept."""
+        return Session(self._connection, autoflush=False, join_transaction_mode="rollback_only")
+
+    def _of(self, query: Any) -> Any:
+        return query.join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id).where(
+            EvaluationQuestion.evaluation_id == self.evaluation_id
+        )
+
+
+def left_out(asked: Asked, table: pa.Table, names: Collection[str]) -> pa.Table:
     """A table without the values of these columns that can be computed. Its rows are those of whole questions.
 
     Raises StaysError with the name of a column that cannot be left out.
     """
-    rows = _Rows(connection, evaluation_id, table, ())
+    rows = _Columns(asked, table, ())
     for name in names:
-        stored = rows.column(name)
-        kept = [None if _same(*pair) else pair[0] for pair in zip(stored, rows.computed(name), strict=True)]
-        if any(one is None and other is not None for one, other in zip(stored, rows.computed(name), strict=True)):
+        stored, computed = rows.column(name), rows.computed(name)
+        if pc.any(pc.and_(pc.is_null(stored), pc.is_valid(computed))).as_py():
             raise StaysError(name)
-        table = _with(table, name, kept)
+        kept = pa.array(np.arange(len(table)), pa.int64(), mask=_same(stored, computed))
+        table = _with(table, name, stored.take(kept))
     return table
 
 
-def completed(connection: Connection, evaluation_id: int, table: pa.Table, names: Iterable[str] = COMPUTED) -> pa.Table:
+def completed(asked: Asked, table: pa.Table, names: Iterable[str] = COMPUTED) -> pa.Table:
     """A table of an archive with all values of these columns. Its rows are those of whole questions.
 
     Raises ArchiveError where prompts cannot be built any more.
     """
     computed = computed_in(table)
-    rows = _Rows(connection, evaluation_id, table, computed)
+    rows = _Columns(asked, table, computed)
     for name in computed.intersection(names):
         table = _with(table, name, rows.column(name))
     return table
@@ -76,133 +167,207 @@ def computed_in(table: pa.Table) -> frozenset[str]:
     return frozenset() if metadata is None else frozenset(json.loads(metadata).get("computed", ()))
 
 
-def _with(table: pa.Table, name: str, values: Sequence[Any]) -> pa.Table:
-    field = SCHEMA.field(name)
-    return table.set_column(table.schema.get_field_index(name), field, pa.array(values, field.type))
+def _with(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(name), SCHEMA.field(name), values)
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return struct.pack("d", one) == struct.pack("d", other)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+def _same(one: pa.Array, other: pa.Array) -> NDArray[np.bool_]:
+    """Which rows have the same bits, or no value in both."""
+    known, also = np.asarray(pc.is_valid(one)), np.asarray(pc.is_valid(other))
+    found: NDArray[np.bool_] = known == also
+    if pa.types.is_list(one.type):
+        sizes, others = lengths_of(one), lengths_of(other)
+        found &= sizes == others
+        listed, compared = items_of(one), items_of(other)
+        differ = np.zeros(len(one), bool)
+        owner, also_owner = np.repeat(np.arange(len(one)), sizes), np.repeat(np.arange(len(one)), others)
+        kept, kept_also = found[owner], found[also_owner]
+        wrong = ~_same(listed.filter(pa.array(kept)), compared.filter(pa.array(kept_also)))
+        differ[owner[kept][wrong]] = True
+        found &= ~differ
+        return found
+    if one.type == pa.float64():
+        bits = [np.asarray(pc.fill_null(values, 0.0)).view(np.int64) for values in (one, other)]
+        found &= bits[0] == bits[1]
+        return found
+    found &= np.asarray(pc.fill_null(pc.equal(one, other), True))
+    return found
 
 
-class _Rows:
+_NOWHERE: Final = -1_000_000
+
+
+class _Columns:
     """The columns of some rows. absent: those to be computed where the table has no value."""
 
-    def __init__(self, connection: Connection, evaluation_id: int, table: pa.Table, absent: Collection[str]) -> None:
-        self._connection, self._evaluation_id = connection, evaluation_id
-        self._table, self._absent = table, absent
-        self._known: dict[str, list[Any]] = {}
-        self._computed: dict[str, list[Any]] = {}
+    def __init__(self, asked: Asked, table: pa.Table, absent: Collection[str]) -> None:
+        self._asked, self._table, self._absent = asked, table, absent
+        self._known: dict[str, pa.Array] = {}
+        self._computed: dict[str, pa.Array] = {}
 
-    def column(self, name: str) -> list[Any]:
+    def column(self, name: str) -> pa.Array:
         """All values of a column."""
         if name not in self._known:
-            found = self._table.column(name).to_pylist()
-            if name in self._absent and None in found:
-                computed = self.computed(name)
-                found = [other if one is None else one for one, other in zip(found, computed, strict=True)]
+            found = column(self._table, name)
+            if name in self._absent and found.null_count:
+                found = _filled(found, self.computed(name))
             self._known[name] = found
         return self._known[name]
 
-    def computed(self, name: str) -> list[Any]:
-        """What a column comes to, computed from the others; None where that is not defined."""
+    def computed(self, name: str) -> pa.Array:
+        """What a column comes to, computed from the others; NULL where that is not defined."""
         if name not in self._computed:
-            self._computed[name] = getattr(self, f"_{name}")()
+            # Numbers of a damaged file may be anything.
+            with np.errstate(all="ignore"):
+                self._computed[name] = getattr(self, f"_{name}")()
         return self._computed[name]
 
-    def _each(self, function: Callable[..., Any], *columns: Sequence[Any]) -> list[Any]:
-        """A function of each row in which no column is None. A damaged file may hold anything."""
-        found = []
-        for row in zip(*columns, strict=True):
-            value = None
-            if None not in row:
-                try:
-                    value = function(*row)
-                except (ArithmeticError, LookupError, ValueError):
-                    value = None
-            found.append(value)
+    def _listed(self, name: str) -> Iterator[tuple[Rows, Numbers]]:
+        """The lists of each length that have one, in their rows: the rows' numbers and (rows, length)."""
+        lists = self.column(name)
+        sizes, items = lengths_of(lists), items_of(lists)
+        ends = np.concatenate([[0], np.cumsum(sizes)])
+        whole = np.asarray(pc.is_valid(lists)) & (sizes > 0)
+        # A damaged file may hold anything.
+        if items.null_count:
+            whole[np.repeat(np.arange(len(lists)), sizes)[np.asarray(pc.is_null(items))]] = False
+        values = np.asarray(pc.fill_null(items, 0))
+        for size in np.unique(sizes[whole]).tolist():
+            rows = np.flatnonzero(whole & (sizes == size))
+            yield rows, values[ends[rows][:, None] + np.arange(size)]
+
+    def _numbers(self, rows: Sequence[Rows], values: Sequence[Numbers]) -> pa.Array:
+        """A column of these values in these rows; NaN: none."""
+        found = np.full(len(self._table), np.nan)
+        for places, numbers in zip(rows, values, strict=True):
+            found[places] = numbers
+        return pa.array(found, mask=np.isnan(found))
+
+    def _each(self, name: str, function: Callable[[Numbers], Numbers]) -> pa.Array:
+        """A function of the lists of a column, (rows, length) to (rows,); NaN: none."""
+        parts = list(self._listed(name))
+        return self._numbers([rows for rows, _ in parts], [function(values) for _, values in parts])
+
+    def _picked(self, name: str) -> Numbers:
+        """The item of each list at the right option's position; NaN where there is none."""
+        found = np.full(len(self._table), np.nan)
+        for rows, values in self._listed(name):
+            at = self._right[rows]
+            inside = (at >= 0) & (at < values.shape[1])
+            found[rows[inside]] = values[inside, at[inside]]
         return found
 
-    def _logprobs_without_question(self) -> list[Any]:
-        keys = [(name, tuple(shown)) for name, shown in zip(self.column(QUESTION), self.column("shown"), strict=True)]
-        rows = list(zip(keys, self.column("question_shown"), self.column("label_logprobs"), strict=True))
-        without = {key: values for key, question_shown, values in rows if not question_shown}
-        return [without.get(key) if shown and values is not None else None for key, shown, values in rows]
+    @cached_property
+    def _right(self) -> Rows:
+        """The position of the right option in each row; −1: nowhere."""
+        coded = column(self._table, QUESTION).dictionary_encode()
+        names = coded.dictionary.to_pylist()
+        known = self._asked.answers(names)
+        # No option has this number, so it is at no position.
+        answers = np.array([*(known.get(name, _NOWHERE) for name in names), _NOWHERE])
+        answer = answers[np.asarray(coded.indices.fill_null(-1))]
+        found = np.full(len(self._table), -1)
+        for rows, shown in self._listed("shown"):
+            hits = shown == answer[rows][:, None]
+            found[rows] = np.where(hits.any(axis=1), hits.argmax(axis=1), -1)
+        return found
 
-    def _label_probabilities(self) -> list[Any]:
-        logprobs = self.column("label_logprobs")
-        exp = exponentials(value - max(row) for row in logprobs if row for value in row)
-        return self._each(lambda row: probabilities_of(None, row, exp.__getitem__), logprobs)
-
-    def _label_mass(self) -> list[Any]:
-        logprobs = self.column("label_logprobs")
-        exp = exponentials(value for row in logprobs if row for value in row)
-        return self._each(lambda row: mass_of(None, row, exp.__getitem__), logprobs)
-
-    def _entropy(self) -> list[Any]:
-        probabilities = self.column("label_probabilities")
-        values = {value for row in probabilities if row for value in row}
-        log2 = binary_logarithms(values | {float(len(row)) for row in probabilities if row})
-        return self._each(lambda row: normalised_entropy(row, log2.__getitem__), probabilities)
-
-    def _answer_probability(self) -> list[Any]:
-        return self._each(lambda row, right: row[right], self.column("label_probabilities"), self._right())
-
-    def _brier_score(self) -> list[Any]:
-        return self._each(brier, self.column("label_probabilities"), self._right())
-
-    def _npsq_correct(self) -> list[Any]:
-        return self._each(
-            lambda one, other, right: npsq(one[right], other[right]),
-            self.column("label_logprobs"),
-            self.column("logprobs_without_question"),
-            self._right(),
+    def _logprobs_without_question(self) -> pa.Array:
+        listed = column(self._table, "label_logprobs")
+        with_question = column(self._table, "question_shown").to_pylist()
+        if all(with_question):
+            return pa.nulls(len(listed), listed.type)
+        names, orders = (column(self._table, name).to_pylist() for name in (QUESTION, "shown"))
+        keys = [(name, tuple(shown or ())) for name, shown in zip(names, orders, strict=True)]
+        without = {key: row for row, (key, shown) in enumerate(zip(keys, with_question, strict=True)) if not shown}
+        known = pc.is_valid(listed).to_pylist()
+        rows = zip(keys, with_question, known, strict=True)
+        return listed.take(
+            pa.array([without.get(key) if shown and own else None for key, shown, own in rows], pa.int64())
         )
 
-    def _right(self) -> list[int | None]:
-        """The position of the right option in each row."""
-        asked = self._names()
-        with self._session() as session:
-            query = select(Question.external_id, Question.answer).where(Question.external_id.in_(asked))
-            answers = dict(session.execute(_of(query, self._evaluation_id)).all())
-        return self._each(lambda name, shown: shown.index(answers[name]), self.column(QUESTION), self.column("shown"))
+    def _label_probabilities(self) -> pa.Array:
+        listed: list[list[float] | None] = [None] * len(self._table)
+        for rows, logprobs in self._listed("label_logprobs"):
+            weights = exponentials(logprobs - logprobs.max(axis=1, keepdims=True))
+            defined = ~np.isnan(weights).any(axis=1)
+            for row, values in zip(rows[defined].tolist(), weights[defined].tolist(), strict=True):
+                listed[row] = renormalise(values)
+        return pa.array(listed, pa.list_(pa.float64()))
 
-    def _prompt_digest(self) -> list[Any]:
-        with self._session() as session:
-            evaluation = session.get_one(Evaluation, self._evaluation_id)
-            variants = evaluation.variant_set
-            made_here = variants.kind != "imported" and stored_variants(variants).made_by(variants.version)
-            query = select(Question).where(Question.external_id.in_(self._names()))
-            query = query.options(selectinload(Question.options))
-            questions = session.scalars(_of(query, self._evaluation_id)).all() if made_here else []
-            names = {question.id: question.external_id for question in questions}
-            try:
-                digests = {
-                    (names[item.question_id], item.variant.ordinal): bytes.fromhex(item.prompt.digest)
-                    for item in prompts_of(session, evaluation, list(questions))
-                }
-            except (ShuffleboardError, LookupError):
-                made_here, digests = False, {}
-        if not made_here and "prompt_digest" in self._absent:
-            raise ArchiveError(
-                f"evaluation {self._evaluation_id} is archived, and this version of the program does not make the "
-                "prompts that its archive was written with; restore it with the version that wrote it"
-            )
-        return [digests.get(key) for key in zip(self.column(QUESTION), self.column("variant"), strict=True)]
+    def _label_mass(self) -> pa.Array:
+        def mass(logprobs: Numbers) -> Numbers:
+            weights = exponentials(logprobs)
+            found = np.full(len(logprobs), np.nan)
+            defined = ~np.isnan(weights).any(axis=1)
+            found[defined] = [np.nan if one is None else one for one in _masses(weights[defined])]
+            return found
 
-    def _names(self) -> list[str]:
-        return sorted(set(self.column(QUESTION)))
+        return self._each("label_logprobs", mass)
 
-    def _session(self) -> Session:
-        """A session of its own in the connection's transaction, so that nothing that it loads is kept."""
-        return Session(self._connection, autoflush=False, join_transaction_mode="rollback_only")
+    def _entropy(self) -> pa.Array:
+        def entropy(probabilities: Numbers) -> Numbers:
+            positions = probabilities.shape[1]
+            if positions < 2:
+                return np.full(len(probabilities), np.nan)
+            positive = probabilities > 0
+            logs = binary_logarithms(np.where(positive, probabilities, 1.0))
+            terms = np.where(positive, probabilities * logs, 0.0)
+            bits = -_sums(terms)
+            found = bits / binary_logarithms(np.array([float(positions)]))
+            return np.where(np.isnan(found), found, np.minimum(1.0, np.where(found > 0, found, 0.0)))
+
+        return self._each("label_probabilities", entropy)
+
+    def _answer_probability(self) -> pa.Array:
+        return self._numbers([np.arange(len(self._table))], [self._picked("label_probabilities")])
+
+    def _brier_score(self) -> pa.Array:
+        parts = list(self._listed("label_probabilities"))
+        scores = []
+        for rows, probabilities in parts:
+            distances = (np.arange(probabilities.shape[1]) == self._right[rows][:, None]) - probabilities
+            # A product, since the C library's power differs between machines in the last bit.
+            found = np.minimum(2.0, _sums(distances * distances))
+            scores.append(np.where(self._right[rows] < 0, np.nan, found))
+        return self._numbers([rows for rows, _ in parts], scores)
+
+    def _npsq_correct(self) -> pa.Array:
+        listed = self.column("logprobs_without_question")
+        if listed.null_count == len(listed):
+            return pa.nulls(len(listed), pa.float64())
+        one, other = self._picked("label_logprobs"), self._picked("logprobs_without_question")
+        rows = np.flatnonzero(np.isfinite(one) & np.isfinite(other))
+        found = [npsq(*pair) for pair in zip(one[rows].tolist(), other[rows].tolist(), strict=True)]
+        return self._numbers([rows], [np.array(found, np.float64)])
+
+    def _prompt_digest(self) -> pa.Array:
+        names, variants = (column(self._table, name).to_pylist() for name in (QUESTION, "variant"))
+        digests = self._asked.digests(sorted(set(names)))
+        if digests is None:
+            if "prompt_digest" in self._absent:
+                raise ArchiveError(
+                    f"evaluation {self._asked.evaluation_id} is archived, and this version of the program does not "
+                    "make the prompts that its archive was written with; restore it with the version that wrote it"
+                )
+            return pa.nulls(len(names), pa.binary(32))
+        return pa.array([digests[name].get(key) for name, key in zip(names, variants, strict=True)], pa.binary(32))
 
 
-def _of(query: Any, evaluation_id: int) -> Any:
-    return query.join(EvaluationQuestion, EvaluationQuestion.question_id == Question.id).where(
-        EvaluationQuestion.evaluation_id == evaluation_id
-    )
+def _filled(values: pa.Array, others: pa.Array) -> pa.Array:
+    """The others where there is no value."""
+    if not len(values):
+        return values
+    known = np.asarray(pc.is_valid(values))
+    places = np.arange(len(values)) + np.where(known, 0, len(values))
+    return pa.concat_arrays([values, others]).take(pa.array(places))
+
+
+def _sums(values: Numbers) -> Numbers:
+    """The sum of each row, rounded once; NaN where a term is no number."""
+    finite: NDArray[np.bool_] = np.asarray(np.isfinite(values).all(axis=1))
+    return np.where(finite, [fsum(row) for row in np.where(finite[:, None], values, 0.0).tolist()], np.nan)
+
+
+def _masses(weights: Numbers) -> Iterator[float | None]:
+    return (mass_of(row, None) for row in weights.tolist())

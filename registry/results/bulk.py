@@ -8,7 +8,7 @@ from math import isfinite
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Boolean, Connection, Dialect, Double, SmallInteger, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Connection, Dialect, Double, Integer, SmallInteger, Table, Text, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
@@ -146,6 +146,7 @@ def _array(oid: int, letter: str, length: int) -> tuple[Callable[..., bytes], by
 
 _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     BigInteger: partial(struct.Struct(">iq").pack, 8),
+    Integer: partial(struct.Struct(">ii").pack, 4),
     SmallInteger: partial(struct.Struct(">ih").pack, 2),
     Double: partial(struct.Struct(">id").pack, 8),
     Boolean: _BOOLEANS.__getitem__,

@@ -664,13 +664,15 @@ def archive_command(
     predictions. Give evaluations, or options, which all apply; what is archived already is left as it is.
     `evaluations restore` brings it back.
     """
-    from registry.operations.archiving import Policy, archive, chosen, plan
+    from registry.operations.archiving import Policy, Shared, archive, chosen, plan
 
     engine = engine_of(settings_of())
     with read_session(engine) as session:
         listed = chosen(session, Policy(ids, board, days, larger_than))
         planned = list(plan(session, listed, to)) if dry_run else []
-    moved = [] if dry_run else [one for one in (archive(engine, number, to) for number in listed) if one is not None]
+    shared = Shared()
+    of_each = () if dry_run else (archive(engine, number, to, shared) for number in listed)
+    moved = [one for one in of_each if one is not None]
     _moved(planned or moved, "would be archived" if dry_run else "archived", dry_run=dry_run, as_json=as_json)
 
 

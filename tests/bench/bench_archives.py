@@ -23,41 +23,23 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 from sqlalchemy import Engine, select, text
-from sqlalchemy.orm import Session, selectinload
+from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
-from registry.operations.archiving import archive, restore
+from registry.operations.archiving import Shared, archive, restore
 from registry.operations.migrate import upgrade
 from registry.proof.manifest import compute_seal
 from registry.proof.seal import seal
-from registry.results.prompts import prompts_of
 from registry.settings import Settings
-from registry.tables import Evaluation, EvaluationQuestion, Question
+from registry.tables import Evaluation, EvaluationQuestion
 from registry.verification.derived import check_scores
 from registry.verification.findings import Findings
 from tests.bench.bench_db import BenchServer, Imported, import_one, sizes
-from tests.bench.generate_predictions import Kind, Rows, Source
+from tests.bench.generate_predictions import Scored, Source
 from tests.services import postgres_execute
 from web import create_app
 
 MIB = 2**20
-
-
-class Scored(Source):
-    """Predictions as scoring makes them of log-probabilities, with the digests of their prompts."""
-
-    def add(self, session: Session, number: int, kind: Kind) -> int:
-        self._session = session
-        return super().add(session, number, kind)
-
-    def rows(self, number: int, kind: Kind, evaluation_id: int) -> Rows:
-        made_up = super().rows(number, kind, evaluation_id)
-        logprobs = {(row["question_id"], row["variant"]): row["label_logprobs"] for row in made_up}
-        evaluation = self._session.get_one(Evaluation, evaluation_id)
-        asked = select(Question).where(Question.benchmark_version_id == evaluation.benchmark_version_id)
-        questions = self._session.scalars(asked.options(selectinload(Question.options))).all()
-        prompts = prompts_of(self._session, evaluation, list(questions))
-        return [item.row(logprobs[item.question_id, item.variant.ordinal]) for item in prompts]
 
 
 def pages(engine: Engine, evaluation_id: int, requests: int) -> dict[str, tuple[float, float]]:
@@ -130,9 +112,9 @@ def run(
     report(f"hot: {before / stored:.0f} bytes per prediction, {before / MIB:,.0f} of {whole / MIB:,.0f} MiB")
     times = {"hot": pages(engine, largest, requests)}
     started, written, columns = time.perf_counter(), 0, Counter[str]()
-    target = folder / "archives"
+    target, shared = folder / "archives", Shared()
     for evaluation_id, _ in made:
-        moved = archive(engine, evaluation_id, str(target))
+        moved = archive(engine, evaluation_id, str(target), shared)
         assert moved is not None
         written += moved.size or 0
     report(

@@ -5,16 +5,19 @@ foreign keys, checks and triggers on, question scores after it, and seals. At ea
 database is, how fast the last evaluations were imported, how long sealing takes, and how long pages take through the
 application, without a network. Making the rows up is not counted.
 
-One evaluation of each kind is sealed by the registry when it comes first, and the newest of each kind again at every
-size. The others are given as many rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing them all takes longer
-than importing them, and the pages read the same.
+One evaluation of each kind and each made-up model is sealed by the registry when it comes first, and the newest of each
+kind again at every size. The others are given its rows of metrics, leaves and PriDe by INSERT ... SELECT: sealing them
+all takes longer than importing them, the pages read the same, and the leaves are theirs too, since their rows are.
+
+With --archive predictions are what scoring makes of made-up log-probabilities, and all evaluations but the newest of each
+kind, and those whose rows are repeated, are archived as they are sealed.
 
 Seconds are of the wall; "CPU" is what both processes computed, which other work on the machine moves less. The server
 has fsync off, so that a disk that others use is not what is measured.
 
 Options: --predictions 1000000  --sizes 1,5,10 (millions)  --requests 20  --share 1.0 (of the benchmarks' sizes)
 --parts 300000 (what each key, check and trigger costs, on so many predictions; alone)  --explain (slowest statements)
---minutes 600 (import nothing more after so long)  --json FILE (all figures; tests/bench/curves.py shows them)
+--archive (see above)  --minutes 600 (import nothing more after so long)  --json FILE (all figures; tests/bench/curves.py shows them)
 """
 
 import argparse
@@ -36,6 +39,7 @@ from sqlalchemy.orm import Session
 
 from registry.boards.snapshots import refresh_boards
 from registry.db import get_engine, read_session, write_session
+from registry.operations.archiving import Shared, archive
 from registry.operations.migrate import upgrade
 from registry.proof.seal import seal
 from registry.results.asked import ASKED
@@ -44,7 +48,7 @@ from registry.results.scores import write_question_scores
 from registry.schema.audiences import AUDIENCES, audience_engine
 from registry.tables import Evaluation, EvaluationMetric, EvaluationQuestion
 from tests.bench.bench_web import measure, watching
-from tests.bench.generate_predictions import Kind, Source, store
+from tests.bench.generate_predictions import Kind, Scored, Source, profile_of, store
 from tests.services import PostgresServer, postgres_execute
 from web import create_app
 
@@ -58,6 +62,8 @@ SETTINGS: Final = {
     "random_page_cost": "1.1",
 }
 """Beside those of the tests' servers: fsync, full_page_writes and synchronous_commit are off."""
+VACUUM_AFTER: Final = 500_000
+"""Archived predictions."""
 FREE_BYTES: Final = 8 * 2**30
 """The run ends at the size it has when the disk has less room than this."""
 
@@ -131,6 +137,8 @@ class Imported:
     copying: Spent = field(default_factory=Spent)
     scoring: Spent = field(default_factory=Spent)
     statistics: Spent = field(default_factory=Spent)
+    archived: int = 0
+    archiving: Spent = field(default_factory=Spent)
 
 
 @dataclass
@@ -144,13 +152,21 @@ class Sealed:
 
 @dataclass
 class State:
-    """What is in the database."""
+    """What is in the database.
+
+    newest: the last evaluation of each kind, and which made-up model it repeats. templates: the evaluation of a kind and
+    a made-up model that the registry sealed. archives: where others are archived; None: nowhere.
+    """
 
     evaluations: int = 0
     predictions: int = 0
-    newest: dict[Kind, int] = field(default_factory=dict)
-    templates: dict[Kind, int] = field(default_factory=dict)
+    newest: dict[Kind, tuple[int, int]] = field(default_factory=dict)
+    templates: dict[tuple[Kind, int], int] = field(default_factory=dict)
     sealed: list[Sealed] = field(default_factory=list)
+    archives: Path | None = None
+    shared: Shared = field(default_factory=Shared)
+    archived: int = 0
+    unvacuumed: int = 0
 
 
 def import_one(engine: Engine, source: Source, number: int, kind: Kind, imported: Imported) -> int:
@@ -192,7 +208,7 @@ STAND_IN: Final = (
     ),
     (
         "INSERT INTO question_seal (evaluation_id, question_id, leaf, prompts) "
-        "SELECT :new, question_id, sha256(leaf || :salt), prompts FROM question_seal WHERE evaluation_id = :like"
+        "SELECT :new, question_id, leaf, prompts FROM question_seal WHERE evaluation_id = :like"
     ),
     # Other values, still shares, so that an order by them is not the order by age.
     (
@@ -213,7 +229,24 @@ def stand_in(engine: Engine, like: int, new: int) -> None:
     """Gives an evaluation the rows of a sealed one of its kind."""
     with write_session(engine) as session:
         for statement in STAND_IN:
-            session.execute(text(statement), {"new": new, "like": like, "salt": new.to_bytes(8, "big")})
+            session.execute(text(statement), {"new": new, "like": like})
+
+
+def archive_one(engine: Engine, state: State, evaluation_id: int, predictions: int, imported: Imported) -> None:
+    """Archives a sealed evaluation, and lets its room be used again as often as autovacuum would at least."""
+    if state.archives is None:
+        return
+    with spending(*backends(engine)) as archiving:
+        moved = archive(engine, evaluation_id, str(state.archives), state.shared)
+    assert moved is not None
+    state.archived += predictions
+    state.unvacuumed += predictions
+    imported.archived += predictions
+    imported.archiving += archiving
+    if state.unvacuumed >= VACUUM_AFTER:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            connection.execute(text("VACUUM prediction"))
+        state.unvacuumed = 0
 
 
 def grow(
@@ -226,27 +259,30 @@ def grow(
         evaluation_id = import_one(engine, source, number, kind, imported)
         state.predictions += kind.predictions
         state.evaluations += 1
-        previous = state.newest.get(kind)
-        state.newest[kind] = evaluation_id
-        if previous is not None and previous != state.templates.get(kind):
-            stand_in(engine, state.templates[kind], previous)
-        if kind not in state.templates:
+        profile = profile_of(number, kind)
+        previous, of_previous = state.newest.get(kind, (None, 0))
+        state.newest[kind] = (evaluation_id, profile)
+        if previous is not None and previous != state.templates[kind, of_previous]:
+            stand_in(engine, state.templates[kind, of_previous], previous)
+            archive_one(engine, state, previous, kind.predictions, imported)
+        if (kind, profile) not in state.templates:
             state.sealed.append(seal_one(engine, kind, evaluation_id))
-            state.templates[kind] = evaluation_id
+            state.templates[kind, profile] = evaluation_id
     return imported
 
 
-def seal_newest(engine: Engine, state: State, *, largest: bool) -> list[Sealed]:
+def seal_newest(engine: Engine, state: State, imported: Imported, *, largest: bool) -> list[Sealed]:
     """Seals the newest evaluation of each kind by the registry, the largest kind where asked.
 
     Returns these and those that were sealed when they came first.
     """
     found, state.sealed = state.sealed, []
     left_out = None if largest else max(state.newest, key=lambda kind: kind.predictions)
-    for kind, evaluation_id in state.newest.items():
-        if kind != left_out and evaluation_id != state.templates[kind]:
+    for kind, (evaluation_id, profile) in state.newest.items():
+        if kind != left_out and evaluation_id != state.templates[kind, profile]:
             found.append(seal_one(engine, kind, evaluation_id))
-            state.templates[kind] = evaluation_id
+            archive_one(engine, state, state.templates[kind, profile], kind.predictions, imported)
+            state.templates[kind, profile] = evaluation_id
     refresh_boards(engine)
     return found
 
@@ -269,7 +305,7 @@ def addresses(engine: Engine, state: State) -> dict[str, str]:
     """What is asked for."""
     largest = max(state.newest, key=lambda kind: kind.predictions)
     with read_session(engine) as session:
-        evaluation_id = state.templates[largest]  # sealed by the registry
+        evaluation_id = state.templates[largest, state.newest[largest][1]]  # sealed by the registry
         model = session.get_one(Evaluation, evaluation_id).model_revision.model.name
         asked = select(EvaluationQuestion.question_id).filter_by(evaluation_id=evaluation_id).order_by("question_id")
         question = session.scalars(asked.offset(largest.questions // 2).limit(1)).one()
@@ -455,6 +491,8 @@ def describe(
         "predictions": state.predictions,
         "evaluations": state.evaluations,
         "bytes": total,
+        "archived": state.archived,
+        "archive_bytes": sum(file.stat().st_size for file in state.archives.iterdir()) if state.archived else 0,
         "tables": tables,
         "imported": asdict(imported),
         "sealed": [asdict(one) for one in sealed],
@@ -473,6 +511,14 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
         f"  database {found['bytes'] / MIB:,.0f} MiB, {found['bytes'] / n:.0f} bytes per prediction: "
         f"{own['rows'] / n:.0f} in the table prediction, {own['indexes'] / n:.0f} in its indexes"
     )
+    if found["archived"]:
+        spent, moved = imported["archiving"], imported["archived"]
+        yield (
+            f"  archived {found['archived']:,} of them, {found['archive_bytes'] / MIB:,.0f} MiB, "
+            f"{found['archive_bytes'] / found['archived']:.1f} bytes each; at {moved / max(1e-9, spent['wall']):,.0f}/s, CPU per "
+            f"prediction: server {1e6 * spent['server'] / max(1, moved):.1f} µs, client "
+            f"{1e6 * spent['client'] / max(1, moved):.1f} µs"
+        )
     if copied:
         per_row = [1e6 * copying[part] / copied for part in ("server", "client")]
         both = copying["wall"] + imported["scoring"]["wall"] + imported["statistics"]["wall"]
@@ -501,6 +547,7 @@ def run(
     requests: int,
     share: float,
     explain: bool = False,
+    archiving: bool = False,
     minutes: float = 600.0,
     path: Path | None = None,
     report: Callable[[str], None],
@@ -508,14 +555,14 @@ def run(
     """Grows a database that has the schema and nothing else from size to size, and measures at each."""
     engine = get_engine(url)
     with write_session(engine) as session:
-        source = Source(session, folder, share)
-    state, plan, found = State(), source.plan(), []
+        source = (Scored if archiving else Source)(session, folder, share)
+    state, plan, found = State(archives=folder / "archives" if archiving else None), source.plan(), []
     deadline = time.monotonic() + 60 * minutes
     for target in targets:
         started = time.perf_counter()
         imported = grow(engine, source, plan, state, target, deadline)
         late = time.monotonic() >= deadline
-        sealed = seal_newest(engine, state, largest=late or target == targets[-1])
+        sealed = seal_newest(engine, state, imported, largest=late or target == targets[-1])
         if explain:
             slowest(engine)
         one = describe(state, imported, sealed, engine, requests)
@@ -550,6 +597,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--share", type=float, default=1.0, help="of the questions of each benchmark")
     parser.add_argument("--parts", type=int, default=0, metavar="PREDICTIONS")
     parser.add_argument("--explain", action="store_true", help="list the statements that took most time")
+    parser.add_argument("--archive", action="store_true", help="archive evaluations as they are sealed")
     parser.add_argument("--minutes", type=float, default=600.0, help="import nothing more after so long")
     parser.add_argument("--json", type=Path, default=None, help="a file for all figures")
     options = parser.parse_args(arguments)
@@ -575,6 +623,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             requests=options.requests,
             share=options.share,
             explain=options.explain,
+            archiving=options.archive,
             minutes=options.minutes,
             path=options.json,
             report=report,

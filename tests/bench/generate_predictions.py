@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import select, text
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, selectinload
 
 from registry.boards.definition import BoardDefinition, SuiteDefinition
 from registry.boards.store import import_board, import_suite
@@ -26,6 +26,7 @@ from registry.prompting.variants import QuestionShape, parse_variants
 from registry.queue.claims import fingerprint_id
 from registry.queue.evaluations import build_specification, store_variant_set, store_variants
 from registry.results.bulk import insert_predictions
+from registry.results.prompts import prompts_of
 from registry.revisions.store import ModelFiles, RevisionRequest, add_revision
 from registry.tables import BenchmarkVersion, Evaluation, ModelRevision, Question, Shard
 from tests.population import add_benchmark, question
@@ -112,7 +113,7 @@ class Source:
 
     def rows(self, number: int, kind: Kind, evaluation_id: int) -> Rows:
         """The predictions of an evaluation. The list and its rows are the next one's too: use them before."""
-        rows = self._made(number % (PROFILES * kind.every) // kind.every, kind)
+        rows = self._made(profile_of(number, kind), kind)
         for row in rows:
             row["evaluation_id"] = evaluation_id
         return rows
@@ -170,6 +171,41 @@ class Source:
             },
         )
         return evaluation.id
+
+
+class Scored(Source):
+    """Predictions as scoring makes them of these log-probabilities, with the digests of their prompts."""
+
+    def __init__(self, session: Session, folder: Path, share: float = 1.0) -> None:
+        super().__init__(session, folder, share)
+        self._scored: set[tuple[int, Kind]] = set()
+
+    def add(self, session: Session, number: int, kind: Kind) -> int:
+        """As of any source; its session is read by `rows`."""
+        self._session = session
+        return super().add(session, number, kind)
+
+    def rows(self, number: int, kind: Kind, evaluation_id: int) -> Rows:
+        """The predictions of the evaluation that was added last."""
+        rows = super().rows(number, kind, evaluation_id)
+        if (profile_of(number, kind), kind) not in self._scored:
+            known = {(row["question_id"], row["variant"]): row for row in rows}
+            evaluation = self._session.get_one(Evaluation, evaluation_id)
+            asked = select(Question).where(Question.benchmark_version_id == evaluation.benchmark_version_id)
+            questions = self._session.scalars(asked.options(selectinload(Question.options))).all()
+            for item in prompts_of(self._session, evaluation, list(questions)):
+                row = known[item.question_id, item.variant.ordinal]
+                scored = item.row(row["label_logprobs"])
+                row.clear()
+                row.update(scored)
+            self._scored.add((profile_of(number, kind), kind))
+            self._session.expire_all()
+        return rows
+
+
+def profile_of(number: int, kind: Kind) -> int:
+    """Which of the models that are made up a model repeats, for what it answers."""
+    return number % (PROFILES * kind.every) // kind.every
 
 
 def store(session: Session, rows: Rows) -> None:

@@ -4,17 +4,23 @@ import hashlib
 import itertools
 import json
 import math
+import random
 import struct
 from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from registry.digests import canonical_json, sha256_file, sha256_text, specification_digest
-from registry.proof.manifest import LEAF_COLUMNS, encode, leaf_digest
+from registry.proof import leaf_tables
+from registry.proof.manifest import GENERATION_COLUMNS, LEAF_COLUMNS, encode, leaf_digest
+from registry.results import archive_files
 
 
 @pytest.mark.parametrize(
@@ -154,3 +160,41 @@ def test_every_column_of_a_prediction_is_sealed_except_database_ids() -> None:
     columns = {column.name for column in Prediction.__table__.columns}
     pointers = {"reused_from_evaluation_id"}
     assert set(LEAF_COLUMNS) == columns - {"evaluation_id", "question_id"} - pointers
+
+
+def test_leaves_of_tables_are_those_of_rows() -> None:
+    rng = random.Random(32)
+
+    def made_up(kind: pa.DataType) -> Any:
+        if rng.random() < 0.2:
+            return None
+        if pa.types.is_list(kind):
+            return [drawn(kind.value_type) for _ in range(rng.randint(0, 4))]
+        return drawn(kind)
+
+    def drawn(kind: pa.DataType) -> Any:
+        if kind == pa.float64():
+            return rng.choice([-0.0, 0.0, rng.gauss(0, 1e9)])
+        if kind == pa.bool_():
+            return rng.random() < 0.5
+        if kind == pa.string():
+            return "é\n\0" * rng.randint(0, 3)
+        return rng.randbytes(32) if kind == pa.binary(32) else rng.randint(-30_000, 30_000)
+
+    columns = {field.name: [made_up(field.type) for _ in range(90)] for field in archive_files.SCHEMA}
+    columns |= {"question": [f"q{row // 7:02}" for row in range(90)], "variant": [row % 7 for row in range(90)]}
+    table = pa.Table.from_pydict(columns, schema=archive_files.SCHEMA)
+    names = [*LEAF_COLUMNS, *(f"generation_{name}" for name in GENERATION_COLUMNS)]
+    encoded = [encode(name.replace("generation_", "generation.")) for name in names]
+    digest = LEAF_COLUMNS.index("prompt_digest")
+    for part in (table, table.slice(7, 40)):
+        rows = list(archive_files.values_of(part, ["question", *names]))
+        expected = []
+        for name, group in groupby(rows, key=itemgetter(0)):
+            values = [row[1:] for row in group]
+            shown = "".join(f"{row[names.index('variant')]}:{row[digest]}\n" for row in values)
+            known = all(row[digest] is not None for row in values)
+            prompts = hashlib.sha256(shown.encode()).hexdigest() if known else None
+            expected.append((name, leaf_digest(values, name.encode()), prompts))
+        listed = list(zip(encoded, names, strict=True))
+        assert list(leaf_tables.leaves(part, listed, str.encode)) == expected
