@@ -579,10 +579,20 @@ def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callab
 
 @pytest.fixture(scope="session")
 def smollm2_folder(smollm2_gguf: Path, made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
-    """SmolLM2-135M-Instruct as safetensors, as a worker converts it on first use."""
-    from workers.artifacts import convert_gguf
+    """SmolLM2-135M-Instruct as safetensors, as a worker converts it on first use; kept in build/ for the next run."""
+    from registry.digests import sha256_file
+    from workers.artifacts import CONVERSION_VERSION, convert_gguf
 
-    return made_once("smollm2", lambda folder: convert_gguf(smollm2_gguf, folder))
+    parts = (sha256_file(smollm2_gguf)[:16], f"v{CONVERSION_VERSION}", metadata.version("transformers"))
+    kept = ROOT / "build" / "tests" / "-".join(("smollm2", *parts))
+
+    def make(folder: Path) -> None:
+        if not kept.is_dir():
+            convert_gguf(smollm2_gguf, kept)
+        folder.parent.mkdir(exist_ok=True)
+        folder.symlink_to(kept, target_is_directory=True)
+
+    return made_once("smollm2", make)
 
 
 @pytest.fixture(scope="session")
