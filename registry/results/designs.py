@@ -11,8 +11,9 @@ from registry.prompting.variants import VARIANT_KINDS, stored_variants
 from registry.tables import Evaluation
 
 METHOD: Final = "repeated confidence interval"
-VERSION: Final = 1
-"""Of the rules by which order, batches, looks and decisions follow from a design."""
+VERSION: Final = 2
+"""Of the rules by which order, batches, looks and decisions follow from a design. In version 1 a sample could leave a
+single question."""
 
 SAMPLED_METRICS: Final = tuple(
     name

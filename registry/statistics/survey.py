@@ -29,6 +29,9 @@ SMALLEST_BAND: Final = 30
 SPENT: Final = 4
 """Added to the strata as degrees of freedom that an estimate has spent. A run stops where its standard error happens to
 be small: without this, intervals of runs that stopped after 190 questions covered 93.8 %."""
+LEAST_REST: Final = 10
+"""A sample that would leave fewer questions unasked takes them too: how many of so few are right is no normal variable,
+and intervals of runs that left six of 150 covered 93.4 %."""
 THIN_HISTORY: Final = 5
 """With fewer models that were asked everything, history is not used."""
 SMALLEST_RATE: Final = 0.5
@@ -203,11 +206,14 @@ def batch_of(questions: int, precision: float, confidence: float) -> int:
     return max(1, -(-most_needed(questions, precision, confidence) // 50))
 
 
-def batch_ends(questions: int, batch: int, most: int | None = None) -> list[int]:
-    """How many questions have been asked after each batch: MINIMUM_SAMPLE at least, all or `most` at most."""
+def batch_ends(questions: int, batch: int, most: int | None = None, least_rest: int = LEAST_REST) -> list[int]:
+    """How many questions have been asked after each batch: MINIMUM_SAMPLE at least, all or `most` at most.
+
+    least_rest: a batch that would leave fewer questions takes them too.
+    """
     end = questions if most is None else min(questions, most)
     first = min(end, batch * -(-MINIMUM_SAMPLE // batch))
-    return [*range(first, end, batch), end]
+    return [*(asked for asked in range(first, end, batch) if questions - asked >= least_rest), end]
 
 
 def smallest_share(questions: int, precision: float, confidence: float) -> float:

@@ -33,6 +33,7 @@ from registry.statistics.stopping import (
     worst_accuracy_stopped,
 )
 from registry.statistics.survey import (
+    LEAST_REST,
     Frame,
     batch_of,
     due_order,
@@ -88,7 +89,7 @@ def replayed(frame: Frame, values: Floats, precision: float, replays: int, seed:
         running = np.arange(number)
         n = batch * -(-MINIMUM_SAMPLE // batch)
         while running.size:
-            n = min(n, questions)
+            n = min(n, questions) if questions - n >= LEAST_REST else questions
             drawn = orders[running, :n]
             mean, error = estimates(frame, drawn, values[drawn])
             share = gathered(mean, error, n, precision, CONFIDENCE)

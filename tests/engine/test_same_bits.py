@@ -339,12 +339,10 @@ def test_an_engine_that_gives_other_bits_alone_is_found() -> None:
         CarelessEngine(tiny_model("llama"), canonical=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("threads", "environment"),
-    [
-        pytest.param(3, {}, marks=pytest.mark.long),
-        (1, {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"}),
-    ],
+    [(3, {}), (1, {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"})],
 )
 def test_numbers_of_two_processes_are_equal_where_their_arithmetic_is(
     threads: int, environment: dict[str, str]

@@ -129,6 +129,7 @@ def test_the_wheel_names_its_commit(installed: Path, tmp_path: Path) -> None:
     assert json.loads(outcome.stdout)["code_version"] == f"0.1.0+{COMMIT[:12]}"
 
 
+@pytest.mark.long
 def test_a_source_archive_names_its_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(REVISION, f"{COMMIT}-dirty")
     (archive,) = SdistBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])

@@ -61,6 +61,7 @@ def _shuffles(engine: Engine, folder: Path) -> int:
     )
 
 
+@pytest.mark.long
 def test_eleven_repeats_are_the_noise_that_the_order_effect_of_eleven_shuffles_is_net_of(
     filled_sqlite: FilledDatabases, tmp_path: Path
 ) -> None:
