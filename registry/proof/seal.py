@@ -68,8 +68,8 @@ def seal_together(session: Session, ids: Sequence[int], report: Callable[[int], 
     ]
     unsealed = [evaluation for evaluation in evaluations if evaluation.seal is None]
     for evaluation in unsealed:
-        _require_predictions(session, evaluation.id)
         renew_statistics(session, evaluation.prompts)
+        _require_predictions(session, evaluation.id)
         write_question_pride(session, evaluation.id)
     intervals = intervals_together(session, [evaluation.id for evaluation in unsealed])
     records: QuestionRecords = {}
