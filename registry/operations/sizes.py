@@ -14,10 +14,12 @@ _POSTGRESQL: Final = text(
     "SELECT relname AS name, pg_table_size(oid) AS rows, pg_indexes_size(oid) AS indexes FROM pg_class "
     "WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
 )
+# In pages, which pageno counts here: pgsize, their bytes, overflows from 2 GiB on.
 _SQLITE: Final = text(
-    "SELECT tbl_name AS name, sum(CASE WHEN type = 'table' THEN pgsize ELSE 0 END) AS rows, "
-    "sum(CASE WHEN type = 'index' THEN pgsize ELSE 0 END) AS indexes "
-    "FROM sqlite_master JOIN dbstat ON dbstat.name = sqlite_master.name WHERE dbstat.aggregate = 1 GROUP BY tbl_name"
+    "SELECT tbl_name AS name, page_size * sum(CASE WHEN type = 'table' THEN pageno ELSE 0 END) AS rows, "
+    "page_size * sum(CASE WHEN type = 'index' THEN pageno ELSE 0 END) AS indexes "
+    "FROM sqlite_master JOIN dbstat ON dbstat.name = sqlite_master.name, pragma_page_size "
+    "WHERE dbstat.aggregate = 1 GROUP BY tbl_name"
 )
 _SAMPLE: Final = 1000
 PER_PREDICTION: Final = ("prediction", "generation")
