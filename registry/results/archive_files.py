@@ -121,8 +121,13 @@ def opened(store: Store, name: str, *, checked: bool = True) -> Iterator[pq.Parq
 
     Raises ArchiveError where it is missing or damaged.
     """
+    # Of a store that is far away the columns of a group are asked for together, not one after the other.
+    far = store.folder is None
     try:
-        with store.reading(name) as stream, pq.ParquetFile(stream, page_checksum_verification=checked) as file:
+        with (
+            store.reading(name) as stream,
+            pq.ParquetFile(stream, page_checksum_verification=checked, pre_buffer=far) as file,
+        ):
             if file.schema_arrow.names != SCHEMA.names:
                 raise ArchiveError(f"{store.url_of(name)}: has other columns than an archive; bring back the right one")
             yield file

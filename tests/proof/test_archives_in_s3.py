@@ -1,5 +1,6 @@
 """Archives in an S3-compatible store, over the protocol."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from tests.services import S3Server
 pytestmark = pytest.mark.long
 
 URL = "s3://results"
-"""Without a prefix: rclone has folders for prefixes, and refuses the objects named like them that Arrow writes."""
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +33,8 @@ def server() -> Iterator[S3Server]:
 @pytest.fixture
 def in_s3(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     """Settings that name the store, which is empty, with its keys in files."""
-    for path in server.objects("results").iterdir():
-        path.unlink()
+    shutil.rmtree(server.objects("results"))
+    server.objects("results").mkdir()
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", URL)
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_ENDPOINT", server.url)
     monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES_REGION", "eu-central-1")
@@ -80,6 +80,34 @@ def test_predictions_move_into_a_store_are_read_there_and_come_back(
         assert restore(engine, evaluation_id) is not None
     assert rows(engine) == before
     assert objects(in_s3) == stored, "an older backup may refer to them"
+
+
+@pytest.mark.one_engine
+def test_archives_under_a_prefix_have_no_neighbours(
+    sqlite_proof: tuple[Engine, Population], in_s3: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    engine, found = sqlite_proof
+    prefix = f"{URL}/teams/one"
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", f"{prefix}/")
+    before, read = rows(engine), documents(engine, found, tmp_path / "before")
+    ids = archived(engine)
+    assert rows(engine) == {"prediction": [], "generation": []}
+    folder = in_s3.objects("results") / "teams" / "one"
+    assert len(list(folder.iterdir())) == 2 * len(ids), "a file and its description each, and no part of one"
+    assert [path.name for path in in_s3.objects("results").iterdir()] == ["teams"]
+    assert documents(engine, found, tmp_path / "after") == read
+    names = [f"{digit * 64}{ending}" for digit, ending in (("a", ".parquet"), ("b", ".json"), ("c", ".1.part"))]
+    for place in (folder.parent.parent, folder.parent, folder, folder.parent / "oneself", folder / "inner"):
+        place.mkdir(exist_ok=True)
+        for name in names:
+            (place / name).write_bytes(b"anything")
+    with read_session(engine) as session:
+        assert verify_all(session)["ok"]
+        assert orphans(session, store_at()) == ([f"{prefix}/{name}" for name in names], [])
+        assert session.get_one(Archive, found.evaluation).location == prefix
+    for evaluation_id in ids:
+        assert restore(engine, evaluation_id) is not None
+    assert rows(engine) == before
 
 
 @pytest.mark.one_engine
