@@ -10,10 +10,10 @@ A transaction keeps at most KEPT rows: the evaluations that were named first are
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -45,6 +45,15 @@ _ROW: Final = (QUESTION, "variant", f"{TEXT}text")
 """What is read of every row: which one it is, and whether it has a text."""
 _MENTIONED: Final = re.compile(r"(?:\bfrom|\bjoin|,)[\s(]+(\w+)", re.IGNORECASE)
 _WORD: Final = re.compile(r"\w+")
+_OPTIONS: Final = "option_probability"
+_OF_ONE_PROMPT: Final = re.compile(
+    rf"from {_OPTIONS}\s+where\s+{_OPTIONS}\.evaluation_id = (?P<row>\w+)\.evaluation_id"
+    rf"\s+and {_OPTIONS}\.question_id = (?P=row)\.question_id\s+and {_OPTIONS}\.variant = (?P=row)\.variant\b"
+)
+"""The options of one prompt, asked of the view over all prompts."""
+_BESIDE_EACH_OTHER: Final = frozenset({"adversarial_effects"})
+"""Views that join prompts with others of the same question."""
+_OF_PREDICTIONS: Final = re.compile(r"from prediction\s+cross join lateral\b")
 
 
 def file_name(seal: str) -> str:
@@ -76,6 +85,7 @@ def overlay(session: Session, archives: Sequence[Any], question_ids: Collection[
     if over is None:
         over = _overlays[connection] = _Overlay(connection)
         event.listen(connection, "before_cursor_execute", over.rewritten, retval=True)
+        event.listen(connection, "after_cursor_execute", over.planned_as_before)
         event.listen(connection, "rollback_savepoint", over.begin_again)
     wanted = {archive.evaluation_id for archive, _ in archives}
     over.make_room(session, wanted, sum(archive.predictions for archive, _ in archives))
@@ -88,6 +98,25 @@ def overlay(session: Session, archives: Sequence[Any], question_ids: Collection[
 def reads_predictions(statement: str, dialect: str = "sqlite") -> bool:
     """Whether a SELECT mentions predictions, texts, or a view over them."""
     return bool(_behind({name.lower() for name in _MENTIONED.findall(statement)}, dialect))
+
+
+@cache
+def view_over_archives(name: str, dialect: str) -> str:
+    """The SELECT of a view for archived rows.
+
+    PostgreSQL gets them without an index, so a subquery for each prompt would look at every row each time. One that
+    asks for the options of a prompt that is at hand is given them from that prompt's own row.
+    """
+    text = view_sql(name, dialect)
+    if dialect != "postgresql":
+        return text
+    options = _OF_PREDICTIONS.sub("from", view_sql(_OPTIONS, dialect))
+
+    def of_row(found: re.Match[str]) -> str:
+        own = re.sub(r"\bprediction\.", f"{found['row']}.", options)
+        return f"from (\n{own}\n) as {_OPTIONS}"
+
+    return _OF_ONE_PROMPT.sub(of_row, text)
 
 
 _overlays: Final[WeakKeyDictionary[Connection, "_Overlay"]] = WeakKeyDictionary()
@@ -138,6 +167,7 @@ class _Overlay:
         self._arrays: dict[tuple[str, str], str] = {}
         self._hot = "main"
         self._made = False
+        self._hashing = False
 
     def begin_again(self, *_: Any) -> None:
         """Forgets all rows: a table that was made after a savepoint is gone when the transaction goes back to it."""
@@ -270,7 +300,7 @@ class _Overlay:
         self._complete(connection, words)
         for name in relations:
             if name not in TABLES:
-                definitions.append(f"{name} AS (\n{view_sql(name, self._dialect)}\n)")
+                definitions.append(f"{name} AS (\n{view_over_archives(name, self._dialect)}\n)")
             elif self._dialect == "sqlite":
                 listed = ", ".join(column.name for column in TABLES[name].columns)
                 definitions.append(
@@ -289,7 +319,23 @@ class _Overlay:
             if context is None or context.compiled is None:
                 start = start if parameters else start.replace("%", "%%")
             parameters = {**(parameters or {}), **given}
+            if _BESIDE_EACH_OTHER.intersection(relations):
+                # It has no statistics of archived rows: taking them for a few, it would compare each with each.
+                self._nested_loops(connection, "off")
+                self._hashing = True
         return f"WITH {prefix}\n{start}", parameters
+
+    def planned_as_before(self, connection: Connection, *_: Any) -> None:
+        """Gives PostgreSQL's planner back what `rewritten` took from it for one statement."""
+        if self._hashing:
+            self._nested_loops(connection, "on")
+            self._hashing = False
+
+    @staticmethod
+    def _nested_loops(connection: Connection, state: Literal["on", "off"]) -> None:
+        """Whether PostgreSQL's planner may use them where it has a choice, until the transaction ends."""
+        with closing(connection.connection.cursor()) as cursor:
+            cursor.execute(f"SET LOCAL enable_nestloop = {state}")
 
     def _array(self, name: str, column: str) -> str:
         """A column of a table's rows as the text of a PostgreSQL array."""

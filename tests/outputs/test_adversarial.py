@@ -4,12 +4,17 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
 from registry.db import read_session
 from registry.errors import NotFoundError, UsageError
 from registry.exchange.outputs import ImportRequest, import_outputs
 from registry.metrics.adversarial import SCORINGS, AdversarialEffect
+from registry.operations.archiving import archive
 from registry.prompting.variants import ADVERSARIAL_TEXTS
+from registry.results.archived import view_over_archives
+from registry.results.readable import readable
+from registry.schema.views import view_sql
 from registry.studies.adversarial import adversarial_effects
 from tests.outputs.conftest import Registry
 
@@ -106,8 +111,7 @@ def test_what_is_undefined_has_no_change() -> None:
 
 def test_the_view_says_what_the_definition_says(registry: Registry, evaluation: int) -> None:
     with read_session(registry.engine) as session:
-        query = text("SELECT * FROM adversarial_effects WHERE evaluation_id = :id ORDER BY variant")
-        rows = [dict(row) for row in session.execute(query, {"id": evaluation}).mappings()]
+        rows = viewed(session, evaluation)
         effects = {(effect.distractor, effect.scoring): effect for effect in adversarial_effects(session, evaluation)}
     assert [(row["variant"], row["distractor"]) for row in rows] == list(enumerate(ADVERSARIAL_TEXTS, start=1))
     for row in rows:
@@ -130,6 +134,27 @@ def test_the_view_says_what_the_definition_says(registry: Registry, evaluation: 
                 "npsq_accuracy": by_npsq.altered,
             }
         )
+
+
+def viewed(session: Session, evaluation: int) -> list[dict[str, Any]]:
+    readable(session, [evaluation])
+    query = text("SELECT * FROM adversarial_effects WHERE evaluation_id = :id ORDER BY variant")
+    return [dict(row) for row in session.execute(query, {"id": evaluation}).mappings()]
+
+
+def test_the_view_says_the_same_of_archived_answers(registry: Registry, evaluation: int) -> None:
+    with read_session(registry.engine) as session:
+        before = viewed(session, evaluation)
+    assert archive(registry.engine, evaluation) is not None
+    with read_session(registry.engine) as session:
+        assert viewed(session, evaluation) == before
+
+
+def test_of_archived_answers_postgresql_looks_at_each_prompt_once() -> None:
+    assert "from option_probability" in view_sql("adversarial_effects", "postgresql")
+    found = view_over_archives("adversarial_effects", "postgresql")
+    assert "from option_probability" not in found
+    assert "from unnest(altered.shown)" in found
 
 
 def test_questions_with_a_prompt_missing_do_not_count(registry: Registry) -> None:

@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,9 @@ from registry.operations.archiving import Shared, archive, orphans, restore
 from registry.operations.doctor import Context, services
 from registry.operations.moving import move
 from registry.operations.sizes import sizes
+from registry.queue.claims import Claim, ShardResult
 from registry.results.archived_sql import ask_archives
+from registry.results.archived_values import COMPUTED
 from registry.results.computed import computed_metrics
 from registry.results.contamination import contamination_document
 from registry.results.pride import pride_document
@@ -53,7 +55,8 @@ from registry.studies.schedules import compared
 from registry.studies.wordings import consistency_document
 from registry.tables import Archive, BoardSnapshot, Embargo, Evaluation, Generation, Prediction, Question, QuestionSeal
 from registry.verification import verify_all, verify_evaluation
-from tests.proof.population import Population
+from tests.fake_scorer import FakeScorer
+from tests.proof.population import Population, submit_and_score
 from web import chart_data, queries
 
 Proof = tuple[Engine, Population]
@@ -94,6 +97,11 @@ def test_what_is_archived_verifies_and_comes_back_bit_for_bit(proof: Proof) -> N
         assert verify_all(session)["ok"]
 
 
+def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the last bits, which depend on the order in which a query's plan adds up."""
+    return {name: round(value, 12) if isinstance(value, float) else value for name, value in values.items()}
+
+
 def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]:
     """What is read of predictions, by what reads it; of an error its message."""
     one, other = found.source, found.evaluation
@@ -123,7 +131,9 @@ def documents(engine: Engine, found: Population, folder: Path) -> dict[str, Any]
             "axes": lambda session: axes_document(session, other),
             "pride": lambda session: pride_document(session, other),
             "contamination": lambda session: contamination_document(session, other),
-            "metrics": lambda session: computed_metrics(session, other),
+            "metrics": lambda session: {
+                scope: rounded(found) for scope, found in computed_metrics(session, other).items()
+            },
             "asked again": lambda session: compared(session, one, other),
             "proof of a board": lambda session: list(
                 proof_files(session, session.scalars(select(BoardSnapshot)).one(), [one, other], folder)
@@ -149,6 +159,39 @@ def test_no_reader_notices_where_predictions_are(proof: Proof, tmp_path: Path) -
     assert {name for name in before if before[name] != after[name]} == set()
     shutil.rmtree(folders[2])
     assert documents(public, found, folders[2]) == before
+
+
+class Odd(FakeScorer):
+    """Numbers that do not follow from the others: of one prompt no entropy, of another a probability's last bit."""
+
+    def score(self, engine: Engine, claim: Claim, should_stop: Callable[[], bool]) -> ShardResult:
+        result = super().score(engine, claim, should_stop)
+        first, second = result.rows[:2]
+        first["entropy"] = None
+        second["answer_probability"] = math.nextafter(second["answer_probability"], 0)
+        return result
+
+
+def test_what_does_not_follow_from_other_columns_stays_in_the_file_and_comes_back(proof: Proof) -> None:
+    engine, _ = proof
+    odd = submit_and_score(engine, "shuffle:m=2,seed=1", scorer=Odd())
+    before = rows(engine)
+    with read_session(engine) as session:
+        prompts = session.get_one(Evaluation, odd).prompts
+        shards = session.scalar(
+            select(func.count()).where(Prediction.evaluation_id == odd, Prediction.entropy.is_(None))
+        )
+    assert shards
+    assert archive(engine, odd) is not None
+    file = file_of(engine, odd)
+    computed = set(json.loads(file.with_suffix(".json").read_text())["computed"])
+    assert set(COMPUTED) - computed == {"entropy"}
+    kept = pd.read_parquet(file)[["entropy", "answer_probability", "brier_score"]].notna().sum().to_dict()
+    assert kept == {"entropy": prompts - shards, "answer_probability": shards, "brier_score": 0}
+    with read_session(engine) as session:
+        assert verify_evaluation(session, odd)["ok"]
+    assert restore(engine, odd) is not None
+    assert rows(engine) == before
 
 
 # What the database allows
