@@ -37,7 +37,7 @@ _NO_DATABASE: Final = (
 
 _NO_ARCHIVE: Final = (
     "These answers are archived in a file that is missing or cannot be read; the server's log says which. Boards and "
-    "metrics stand."
+    "metrics are not affected."
 )
 
 

@@ -305,10 +305,13 @@ def questions(
 ) -> list[Row]:
     """Questions of an evaluation in the benchmark's order, with their metrics and counts."""
     condition = QUESTION_FILTERS[only][1]
-    query = _questions(select(question_metrics, *_COUNTS, Question.text), evaluation_id, among)
+    kept = _questions(select(_m.question_id), evaluation_id, among)
     if condition is not None:
-        query = query.where(condition)
-    return rows_of(session, query.order_by(Question.ordinal).limit(limit).offset(offset))
+        kept = kept.where(condition)
+    # By themselves: with everything else, all questions are joined with it before any is left out.
+    ids = session.scalars(kept.order_by(Question.ordinal).limit(limit).offset(offset)).all()
+    query = _questions(select(question_metrics, *_COUNTS, Question.text), evaluation_id, None)
+    return rows_of(session, query.where(_m.question_id.in_(ids)).order_by(Question.ordinal))
 
 
 def flips_beside(session: Session, evaluation_id: int, asked: Row) -> Row:

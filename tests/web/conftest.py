@@ -4,7 +4,9 @@ The web only reads, so all tests share one seeded database per engine; a test th
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,16 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
-from registry.db import get_engine
-from tests.conftest import FilledDatabases
+from registry.db import get_engine, read_session
+from registry.operations.archiving import Shared, archive
+from registry.tables import Evaluation
+from tests.conftest import FilledDatabases, copies_on_sqlite
 from tests.web.outputs import Outputs, fill
 from tests.web.seed import Seeded, seed
 from web import create_app, pictures
+from web.cache import OfSealed
 
 FilledOnce = Callable[[str, Callable[[Engine, Path], Any]], tuple[str, Any]]
 
@@ -62,6 +67,26 @@ def _drawn(url: str, outputs: Outputs) -> Drawn:
 def sqlite_drawn(filled_once: FilledOnce) -> Drawn:
     """The shared site of imported outputs on SQLite."""
     return _drawn(*filled_once("drawn", fill))
+
+
+def empty_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forgets until the test ends what was computed of sealed evaluations: archived ones have the same seals."""
+    cached, kept = OfSealed.get, defaultdict[int, OfSealed[Any]](OfSealed)
+    monkeypatch.setattr(OfSealed, "get", lambda self, seal, compute: cached(kept[id(self)], seal, compute))
+
+
+@pytest.fixture(scope="session")
+def sqlite_archived(sqlite_drawn: Drawn, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drawn]:
+    """A copy of `sqlite_drawn` in which every evaluation is archived."""
+    folder = tmp_path_factory.mktemp("archived")
+    url = sqlite_drawn.engine.url.render_as_string(hide_password=False)
+    with contextmanager(copies_on_sqlite)(url, folder) as copied:
+        shared, engine = Shared(), get_engine(copied)
+        with read_session(engine) as session:
+            ids = session.scalars(select(Evaluation.id).where(Evaluation.seal.is_not(None))).all()
+        for evaluation_id in ids:
+            assert archive(engine, evaluation_id, str(folder / "archives"), shared)
+        yield _drawn(copied, sqlite_drawn.outputs)
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 
 from registry.errors import NotFoundError, UsageError
 from registry.settings import get_settings
+from tests.web.conftest import empty_caches
 from tests.web.outputs import BOARD
 from tests.web.test_browser import page, running
 from web.publishing import Published, publish
@@ -103,6 +104,19 @@ def test_the_same_board_gives_the_same_bytes_and_only_changes_are_written(site, 
     before = listing(folder)
     assert publish(settings, BOARD, folder) == Published(first.files, first.bytes, 0, 0)
     assert listing(folder) == before
+
+
+@pytest.mark.long
+def test_a_board_whose_answers_are_archived_is_published_as_it_was(
+    site, sqlite_archived, settings, tmp_path, monkeypatch
+):
+    empty_caches(monkeypatch)
+    monkeypatch.setattr("web.pages.evaluations.READ_UNASKED", 0)
+    url = sqlite_archived.engine.url.render_as_string(hide_password=False)
+    publish(settings.model_copy(update={"database_url": url}), BOARD, tmp_path / "site")
+    before, after = listing(site[0]), listing(tmp_path / "site")
+    differing = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert differing == set()
 
 
 def test_a_run_that_is_cut_off_is_completed_and_what_others_changed_is_mended_by_the_next(site, settings, tmp_path):

@@ -185,21 +185,42 @@ def test_archived_predictions_are_asked_of_duckdb(
     (total,), (hot,) = rows(query), rows(f"{query} WHERE evaluation_id <> {found.evaluation}")
     archive(engine, found.evaluation)
     page = client.get("/sql", query_string={"q": query}).text
-    assert "The predictions of 1 archived evaluation are in files and not counted here" in page
-    assert "not counted here" not in client.get("/sql", query_string={"q": "SELECT model FROM leaderboard"}).text
+    assert "This answer leaves out the predictions of 1 archived evaluation;" in page
+    assert "leaves out" not in client.get("/sql", query_string={"q": "SELECT model FROM leaderboard"}).text
     assert rows(query) == [hot]
     assert rows(query, archives=str(found.evaluation)) == [[total[0] - hot[0]]]
     answer = client.post("/sql", data={"csrf_token": csrf_of(client, "/sql"), "q": query, "archives": "2"})
     assert answer.status_code == 303
     assert 'value="2"' in client.get(answer.headers["Location"]).text
-    link = client.get(f"/evaluations/{found.evaluation}").text.split('which <a rel="nofollow" href="')[1].split('"')[0]
-    assert client.get(html.unescape(link)).status_code == 200
+    link = (
+        client.get(f"/evaluations/{found.evaluation}").text.split('you can <a rel="nofollow" href="')[1].split('"')[0]
+    )
+    answer = client.get(html.unescape(link))
+    assert (answer.status_code, "from the archived answers of evaluation 2" in answer.text) == (200, True)
     assert client.get("/sql", query_string={"q": query, "archives": "x"}).status_code == 400
     assert client.get("/sql", query_string={"q": query, "archives": "1"}).status_code == 400
     add_account(engine, "reader", "reader")
     token = bearer(token_of(engine, "reader"))
     answer = client.post("/api/v1/sql", json={"query": query, "archives": [found.evaluation]}, headers=token)
     assert answer.get_json()["rows"] == [[total[0] - hot[0]]]
+    member = signed_in(client.application, "reader")
+    data = {"csrf_token": csrf_of(member, "/sql"), "q": query, "archives": "2", "name": "Archived", "public": "yes"}
+    assert 'type="hidden" name="archives" value="2"' in member.get("/sql", query_string=data).text
+    kept = str(member.post("/sql/saved", data=data).headers["Location"])
+    page = client.get(kept).text
+    assert 'id="archives" name="archives" value="2"' in page
+    assert f'<td class="number">{total[0] - hot[0]}</td>' in page
+    assert '<th scope="col" class="number">' in page, "a heading stands over its numbers"
+    assert (
+        client.get("/sql", query_string={"q": "SELECT model, accuracy FROM leaderboard WHERE 1 = 0"}).status_code == 200
+    )
+    assert f">{query}</textarea>" in page
+    (listed,) = client.get("/api/v1/queries", headers=token).get_json()["items"]
+    assert listed["query"] == f"-- archives: 2\n{query}"
+    assert rows(listed["query"]) == [[total[0] - hot[0]]]
+    assert rows(listed["query"].replace("2", "1, 2"), archives="2") == [[total[0] - hot[0]]], "what is beside it counts"
+    data = {"query": "-- archives: 2\nCOPY (SELECT 1) TO 'mine'", "name": "bad"}
+    assert client.post("/api/v1/queries", json=data, headers=token).status_code == 400
     for path in (settings.home / "archives").glob("*.parquet"):
         path.unlink()
     answer = client.get("/sql", query_string={"q": query, "archives": "2"})

@@ -71,7 +71,8 @@ def evaluation(evaluation_id: str) -> ResponseReturnValue:
     named = parameters.text(request.args, "noise_from")
     noise_from = None if named is None else parameters.identifier("evaluation", named)
     archived, lost = _archived(row)
-    wanted = parameters.choice(request.args, "answers", ("read",), "")
+    # Nobody can ask a published site for more.
+    wanted = parameters.choice(request.args, "answers", ("read",), "") or "site" in current_app.blueprints
     unread = archived and not wanted and not lost and row["prompts"] > READ_UNASKED
     whole = not lost and not unread
     noise = repeat_noise(row["evaluation_id"], noise_from) if whole else None
@@ -126,7 +127,7 @@ def _archived(row: Row) -> tuple[bool, str | None]:
         # Where the file is concerns maintainers alone.
         named = "maintain" in viewer().scopes
         current_app.logger.warning("%s", error)
-        return True, str(error) if named else "The answers of this evaluation are archived, and their file is missing"
+        return True, str(error) if named else "The answers of this evaluation are archived in a file that is missing"
 
 
 def _under_errata(row: Row, scopes: Sequence[Row]) -> Row | None:

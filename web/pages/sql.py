@@ -4,6 +4,7 @@ Queries see what the viewer's audience sees; maintainers on PostgreSQL query as 
 hidden data. The form is a POST, which redirects to a URL with the query in it if that is short enough.
 """
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,12 +36,16 @@ MAX_ADDRESS: Final = 3000
 """Characters of a URL that servers and proxies accept by default."""
 MAX_DIGITS: Final = 18
 """Digits of an evaluation's number."""
+_OF_ARCHIVES: Final = re.compile(
+    rf"\s*--[ \t]*archives:[ \t]*(\d{{1,{MAX_DIGITS}}}(?:[ ,]+\d{{1,{MAX_DIGITS}}})*)[ \t]*\r?\n\s*", re.ASCII
+)
+"""The line that a query may begin with."""
 MOST_SHOWN: Final = 500
 """Rows on the page; the files have as many as the settings allow."""
 NOT_SET_UP: Final = (
     "Queries cannot be answered here yet; the server's log has the reason for this registry's administrators."
 )
-LOST: Final = "An archive that is asked of is missing or damaged; the server's log has the reason."
+LOST: Final = "The file of an archived evaluation in this query is missing or damaged; the server's log says which."
 EXAMPLES: Final = {
     "Who loses most when options move": """\
 SELECT model, benchmark, variants, accuracy, worst_accuracy, accuracy - worst_accuracy AS lost
@@ -91,11 +96,23 @@ def asked_archives() -> list[int]:
     return [int(one) for one in listed]
 
 
+def parted(text: str, archives: Sequence[int] = ()) -> tuple[str, Sequence[int]]:
+    """A query without a first line such as `-- archives: 12, 15`, and the archived evaluations that it is asked of.
+
+    archives: those that were given beside the query, which go before those of its first line.
+    """
+    line = _OF_ARCHIVES.match(text)
+    if line is None:
+        return text, archives
+    return text[line.end() :], archives or [int(one) for one in line[1].replace(",", " ").split()]
+
+
 def run(text: str, archives: Sequence[int] = ()) -> QueryResult:
     """Runs the query as the viewer, within their limits; refusals are recorded.
 
-    archives: the archived evaluations that it is asked of; none: it is asked of the database.
+    archives: the archived evaluations that it is asked of; none: those that its first line names, else the database.
     """
+    text, archives = parted(text, archives)
     asking = viewer()
     asking.require("sql")
     audience = audience_of(asking)
@@ -119,8 +136,8 @@ def _asked(audience: Audience, text: str) -> QueryResult:
     if not missing or not _reads_predictions(text):
         return result
     note = (
-        f"The predictions of {missing} archived evaluation{'' if missing == 1 else 's'} are in files and not counted "
-        "here; query them by giving the evaluations' numbers as archives."
+        f"This answer leaves out the predictions of {missing} archived evaluation{'' if missing == 1 else 's'}; to "
+        "query those, give the numbers of the evaluations as well."
     )
     return replace(result, notes=(*result.notes, note))
 
@@ -154,7 +171,7 @@ def _asked_of_archives(audience: Audience, text: str, archives: Sequence[int]) -
 def page() -> ResponseReturnValue:
     """The editor, the schema, and the rows of the query."""
     viewer().require("sql")
-    text, archives = asked_query(), asked_archives()
+    text, archives = parted(asked_query(), asked_archives())
     if request.method == "POST":
         address = url_for("sql.page", q=text, archives=", ".join(map(str, archives)) or None)
         if len(address) <= MAX_ADDRESS:
@@ -243,8 +260,11 @@ def find_saved(database: Session, slug: str) -> SavedQuery:
     return found
 
 
-def save(name: str, text: str, *, public: bool) -> str:
-    """Saves a query under a permanent link and returns its slug. It must be one that would be allowed to run."""
+def save(name: str, text: str, archives: Sequence[int] = (), *, public: bool) -> str:
+    """Saves a query under a permanent link and returns its slug. It must be one that would be allowed to run.
+
+    archives: the archived evaluations that it is asked of, which its stored text then names in its first line.
+    """
     asking = viewer()
     asking.require("sql")
     if asking.account_id is None:
@@ -252,7 +272,10 @@ def save(name: str, text: str, *, public: bool) -> str:
     name = " ".join(name.split())
     if not 1 <= len(name) <= 100 or not name.isprintable():
         raise UsageError("a saved query needs a name of 1 to 100 printable characters")
-    checked(text, dialect_of(settings_of()))
+    text, archives = parted(text, archives)
+    checked(text, "duckdb" if archives else dialect_of(settings_of()))
+    if archives:
+        text = f"-- archives: {', '.join(map(str, archives))}\n{text}"
     slug = secrets.token_urlsafe(9)
     with write_session(engine()) as database:
         database.add(SavedQuery(slug=slug, account_id=asking.account_id, name=name, sql=text, public=public))
@@ -263,7 +286,8 @@ def save(name: str, text: str, *, public: bool) -> str:
 @blueprint.post("/sql/saved")
 def save_query() -> ResponseReturnValue:
     """Saves the query of the form."""
-    slug = save(request.form.get("name", ""), asked_query(), public=request.form.get("public") == "yes")
+    public = request.form.get("public") == "yes"
+    slug = save(request.form.get("name", ""), asked_query(), asked_archives(), public=public)
     return redirect(url_for("sql.saved", slug=slug), 303)
 
 
@@ -273,7 +297,8 @@ def saved(slug: str) -> ResponseReturnValue:
     viewer().require("sql")
     with read_session(engine()) as database:
         found = find_saved(database, slug)
-    return _page(found.sql, found)
+    text, archives = parted(found.sql)
+    return _page(text, found, archives)
 
 
 def delete(slug: str) -> None:
