@@ -1,5 +1,6 @@
 """Scored once: what the same model on the same engine was asked before is copied, and nothing else is."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,13 +9,15 @@ from sqlalchemy import Engine, select
 
 from registry.benchmarks import import_benchmark, read_benchmark
 from registry.db import get_engine, read_session, write_session
+from registry.operations.archiving import archive
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.results.reports import evaluation_metrics
 from registry.revisions.store import RevisionRequest, add_revision
 from registry.settings import Settings
-from registry.tables import Prediction, Shard
+from registry.tables import Evaluation, Prediction, Shard
 from registry.verification import verify_evaluation
+from tests.conftest import copies_on_sqlite
 from tests.population import MMLU
 from workers.artifacts import inspect_files
 from workers.loop import WorkerLoop
@@ -96,6 +99,25 @@ def test_an_evaluation_of_known_prompts_only_asks_nothing(scored_cyclic: Path) -
     assert len(pointers(engine, original)) == 2
     with read_session(engine) as session:
         assert session.scalars(select(Shard.tokens_computed).where(Shard.evaluation_id == original)).one() == 0
+
+
+def test_results_of_archived_evaluations_are_copied_like_stored_ones(scored_cyclic: Path, tmp_path: Path) -> None:
+    request, url = replace(REQUEST, variants="full", limit=1), f"sqlite:///{scored_cyclic / 'shuffleboard.db'}"
+    found = []
+    for name in ("stored", "archived"):
+        with contextmanager(copies_on_sqlite)(url, tmp_path) as copied:
+            engine = get_engine(copied)
+            with read_session(engine) as session:
+                sealed = session.scalars(select(Evaluation.id).where(Evaluation.seal.is_not(None))).all()
+            for evaluation_id in sealed if name == "archived" else ():
+                assert archive(engine, evaluation_id, str(tmp_path / "archives")) is not None
+            evaluation_id = evaluate(engine, scored_cyclic, request)
+            assert len(pointers(engine, evaluation_id)) >= 4, "those of cyclic, and what other tests have had asked"
+            with read_session(engine) as session:
+                of_evaluation = Prediction.__table__.columns.evaluation_id == evaluation_id
+                rows = select(Prediction.__table__).where(of_evaluation).order_by(Prediction.variant)
+                found.append(session.execute(rows).all())
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

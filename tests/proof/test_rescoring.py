@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from registry.db import get_engine, write_session
 from registry.errors import ModelError, QueueError, UsageError
+from registry.operations.archiving import archive, restore
 from registry.operations.migrate import upgrade
 from registry.queue.evaluations import EvaluationRequest, submit
 from registry.revisions.store import RevisionRequest, add_revision
@@ -91,6 +92,20 @@ def test_the_command_line_says_how_far_the_numbers_are(scored: Scored) -> None:
     assert "3 of its prompts scored again: largest difference in a probability" in outcome.stdout
     document = run(engine, "verify", evaluations["symbols"], "--rescore", 3, "--json").document
     assert (document["rescored"]["ok"], document["rescored"]["prompts"], document["ok"]) == (True, 3, True)
+
+
+def test_archived_prompts_are_scored_again_like_stored_ones(scored: Scored) -> None:
+    engine, _, evaluations = scored
+    for evaluation_id in evaluations.values():
+        asked = ("verify", evaluation_id, "--rescore", 3, "--seed", 7, "--json")
+        before = run(engine, *asked)
+        assert before.document["rescored"]["prompts"] == 3
+        assert archive(engine, evaluation_id) is not None
+        try:
+            after = run(engine, *asked)
+            assert (after.code, after.document) == (before.code, before.document)
+        finally:
+            assert restore(engine, evaluation_id) is not None
 
 
 def tampered(engine: Engine, folder: Path, statement: str) -> Engine:
