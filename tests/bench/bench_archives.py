@@ -1,24 +1,27 @@
-"""What archiving makes of a registry on PostgreSQL: `python -m tests.bench.bench_archives [OPTIONS]`.
+"""What archiving makes of a registry: `python -m tests.bench.bench_archives [OPTIONS]`.
 
-A throw-away server is filled through the registry's own functions (tests/bench/generate_predictions.py), with
-evaluations that the registry seals, until there are so many predictions; then all are archived, and one is restored.
+A throw-away database is filled through the registry's own functions (tests/bench/generate_predictions.py), with
+evaluations that the registry seals, until there are so many predictions; then all are archived, and all are restored.
 Printed are bytes per prediction in the database before and after and in Parquet, by column too, how long each step takes,
 and how long the question page and the explorer take of an evaluation before and after.
 
 Predictions are what scoring makes of made-up log-probabilities; with --foreign their other numbers and the digests of
 their prompts are made up too, so that none can be computed again.
 
-Options: --predictions 1000000  --share 1.0 (of the benchmarks' sizes)  --requests 10  --verify (each evaluation after)
---foreign
+Options: --predictions 1000000  --share 1.0 (of the benchmarks' sizes)  --requests 10  --foreign
+         --sqlite (a file, in place of a PostgreSQL server)  --s3 (a server of that protocol, in place of a folder)
+         --verify (compare every seal with the predictions before, after, and when all are restored)
 """
 
 import argparse
 import os
+import sqlite3
 import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -26,17 +29,19 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
+from registry.files.stores import store_at
 from registry.operations.archiving import Shared, archive, restore
 from registry.operations.migrate import upgrade
+from registry.operations.sizes import sizes
 from registry.proof.manifest import compute_seal
 from registry.proof.seal import seal
+from registry.results.bulk import renew_statistics
+from registry.results.scores import write_question_scores
 from registry.settings import Settings
 from registry.tables import Evaluation, EvaluationQuestion
-from registry.verification.derived import check_scores
-from registry.verification.findings import Findings
-from tests.bench.bench_db import BenchServer, Imported, import_one, sizes
-from tests.bench.generate_predictions import Scored, Source
-from tests.services import postgres_execute
+from tests.bench.bench_db import BenchServer
+from tests.bench.generate_predictions import Kind, Scored, Source, store
+from tests.services import S3Server, postgres_execute
 from web import create_app
 
 MIB = 2**20
@@ -69,6 +74,11 @@ def pages(engine: Engine, evaluation_id: int, requests: int) -> dict[str, tuple[
 
 def vacuum(engine: Engine) -> None:
     """Gives the room of removed rows back, so that sizes are of what is stored."""
+    if engine.dialect.name == "sqlite":
+        assert engine.url.database is not None
+        with closing(sqlite3.connect(engine.url.database, isolation_level=None)) as file:
+            file.execute("VACUUM")
+        return
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(text("VACUUM FULL prediction"))
         connection.execute(text("VACUUM ANALYZE"))
@@ -76,14 +86,49 @@ def vacuum(engine: Engine) -> None:
 
 def hot(engine: Engine) -> tuple[int, int]:
     """Bytes of the table of predictions with its indexes, and of the database."""
-    total, tables = sizes(engine)
-    own = [table for table in tables if table["name"] == "prediction"]
-    return sum(int(table["rows"] + table["indexes"]) for table in own), total
+    found = sizes(engine, 0)
+    return sum(one.total for one in found.tables if one.table == "prediction"), found.database
+
+
+def fill(engine: Engine, source: Source, number: int, kind: Kind) -> int:
+    """Stores the predictions of an evaluation and seals it; returns its id."""
+    with write_session(engine) as session:
+        evaluation_id = source.add(session, number, kind)
+        store(session, source.rows(number, kind, evaluation_id))
+        renew_statistics(session, kind.predictions)
+        write_question_scores(session, evaluation_id)
+    with write_session(engine) as session:
+        seal(session, evaluation_id)
+    return evaluation_id
+
+
+def unlike(engine: Engine, ids: Sequence[int]) -> list[int]:
+    """The evaluations whose seal is not that of the predictions that are read of them."""
+    found = []
+    for evaluation_id in ids:
+        with Session(engine) as session:
+            evaluation = session.get_one(Evaluation, evaluation_id)
+            if compute_seal(session, evaluation) != evaluation.seal:
+                found.append(evaluation_id)
+    return found
+
+
+@contextmanager
+def in_s3(folder: Path) -> Iterator[str]:
+    """The URL of a bucket in a store of its own, with settings that lead there."""
+    with S3Server("results") as server:
+        os.environ["SHUFFLEBOARD_ARCHIVES_ENDPOINT"] = server.url
+        os.environ["SHUFFLEBOARD_ARCHIVES_REGION"] = "eu-central-1"
+        for name, key in (("ACCESS_KEY", server.ACCESS_KEY), ("SECRET_KEY", server.SECRET_KEY)):
+            (folder / name).write_text(f"{key}\n", encoding="utf-8")
+            os.environ[f"SHUFFLEBOARD_ARCHIVES_{name}_FILE"] = str(folder / name)
+        yield "s3://results"
 
 
 def run(
     url: str,
     folder: Path,
+    target: str,
     predictions: int,
     share: float,
     requests: int,
@@ -92,66 +137,74 @@ def run(
     verify: bool,
     foreign: bool,
 ) -> float:
-    """Fills, archives and measures; returns bytes per prediction in Parquet."""
+    """Fills, archives, restores and measures; returns bytes per prediction in Parquet. target: where archives go."""
     engine = get_engine(url)
     with write_session(engine) as session:
         source = (Source if foreign else Scored)(session, folder, share)
-    made: list[tuple[int, int]] = []
+    made: dict[int, int] = {}
+    started = time.perf_counter()
     for number, kind in source.plan():
-        if sum(size for _, size in made) >= predictions:
+        if sum(made.values()) >= predictions:
             break
-        evaluation_id = import_one(engine, source, number, kind, Imported())
-        with write_session(engine) as session:
-            seal(session, evaluation_id)
-        made.append((evaluation_id, kind.predictions))
-    stored = sum(size for _, size in made)
-    largest = max(made, key=lambda one: one[1])[0]
+        made[fill(engine, source, number, kind)] = kind.predictions
+    stored, ids = sum(made.values()), list(made)
+    largest = max(ids, key=lambda one: made[one])
+
+    def check(when: str) -> None:
+        if verify:
+            began, wrong = time.perf_counter(), unlike(engine, ids)
+            found = f"{len(ids) - len(wrong)} of {len(ids)} seals are those of the predictions"
+            report(f"{when}: {found}; {stored / (time.perf_counter() - began):,.0f} predictions/s")
+
+    report(
+        f"{stored:,} predictions of {len(ids)} evaluations stored and sealed in {time.perf_counter() - started:,.0f} s"
+    )
     vacuum(engine)
     before, whole = hot(engine)
-    report(f"{stored:,} predictions of {len(made)} evaluations, load of the machine {os.getloadavg()[0]:.1f}")
     report(f"hot: {before / stored:.0f} bytes per prediction, {before / MIB:,.0f} of {whole / MIB:,.0f} MiB")
+    check("before")
     times = {"hot": pages(engine, largest, requests)}
-    started, written, columns = time.perf_counter(), 0, Counter[str]()
-    target, shared = folder / "archives", Shared()
-    for evaluation_id, _ in made:
-        moved = archive(engine, evaluation_id, str(target), shared)
+    started, written, shared = time.perf_counter(), 0, Shared()
+    for evaluation_id in ids:
+        moved = archive(engine, evaluation_id, target, shared)
         assert moved is not None
         written += moved.size or 0
     report(
-        f"archived: {stored / (time.perf_counter() - started):,.0f} predictions/s, {written / stored:.1f} bytes each"
+        f"archived: {stored / (time.perf_counter() - started):,.0f} predictions/s, {written / stored:.1f} bytes each; "
+        f"load of the machine {os.getloadavg()[0]:.1f}"
     )
-    for path in target.glob("*.parquet"):
-        with pq.ParquetFile(path) as file:
-            for number in range(file.num_row_groups):
-                group = file.metadata.row_group(number)
-                for place in range(group.num_columns):
-                    columns[group.column(place).path_in_schema] += group.column(place).total_compressed_size
-    for name, size in columns.most_common(12):
+    for name, size in compressed(target).most_common(12):
         report(f"  {name:40} {size / stored:6.2f}")
     vacuum(engine)
     after, whole = hot(engine)
     report(f"hot table afterwards: {after / MIB:,.2f} MiB of {whole / MIB:,.0f} MiB")
+    check("archived")
     times["archived"] = pages(engine, largest, requests)
     for name in times["hot"]:
         for where in ("hot", "archived"):
             wall, cpu = times[where][name]
             report(f"{name}, {where}: {wall:.0f} ms, CPU {cpu:.0f} ms")
-    for evaluation_id, size in made if verify else ():
-        started = time.perf_counter()
-        with Session(engine) as session:
-            found = Findings()
-            check_scores(session, evaluation_id, found)
-            sealed = session.get_one(Evaluation, evaluation_id)
-            same = compute_seal(session, sealed) == sealed.seal and not found.problems
-        report(
-            f"{size:,} predictions: seal and scores {'as sealed' if same else 'differ'}, {time.perf_counter() - started:.1f} s"
-        )
     started = time.perf_counter()
-    restored = restore(engine, largest)
-    assert restored is not None
-    report(f"restored: {restored.predictions / (time.perf_counter() - started):,.0f} predictions/s")
+    for evaluation_id in ids:
+        assert restore(engine, evaluation_id) is not None
+    report(f"restored: {stored / (time.perf_counter() - started):,.0f} predictions/s")
+    check("restored")
     engine.dispose()
     return written / stored
+
+
+def compressed(target: str) -> Counter[str]:
+    """Bytes of each column in all files of a store."""
+    columns, place = Counter[str](), store_at(target)
+    for name in place.names():
+        if not name.endswith(".parquet"):
+            continue
+        with place.reading(name) as stream:
+            metadata = pq.read_metadata(stream)
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                columns[column.path_in_schema] += column.total_compressed_size
+    return columns
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -160,28 +213,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--predictions", type=int, default=1_000_000)
     parser.add_argument("--share", type=float, default=1.0)
     parser.add_argument("--requests", type=int, default=10)
-    parser.add_argument("--verify", action="store_true")
-    parser.add_argument("--foreign", action="store_true")
+    for flag in ("--sqlite", "--s3", "--verify", "--foreign"):
+        parser.add_argument(flag, action="store_true")
     options = parser.parse_args(arguments)
 
     def report(line: str) -> None:
         print(line, flush=True)
 
     os.environ.setdefault("TMPDIR", tempfile.gettempdir())
-    with BenchServer(watched=False) as server, tempfile.TemporaryDirectory() as name:
-        postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
-        url = server.database_url("bench")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        if options.sqlite:
+            url = f"sqlite:///{folder / 'registry.db'}"
+        else:
+            server = stack.enter_context(BenchServer(watched=False))
+            postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
+            url = server.database_url("bench")
         upgrade(url)
-        run(
-            url,
-            Path(name),
-            options.predictions,
-            options.share,
-            options.requests,
-            report,
-            verify=options.verify,
-            foreign=options.foreign,
-        )
+        target = stack.enter_context(in_s3(folder)) if options.s3 else str(folder / "archives")
+        how = {"verify": options.verify, "foreign": options.foreign}
+        run(url, folder, target, options.predictions, options.share, options.requests, report, **how)
 
 
 if __name__ == "__main__":

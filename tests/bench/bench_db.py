@@ -10,14 +10,17 @@ kind again at every size. The others are given its rows of metrics, leaves and P
 all takes longer than importing them, the pages read the same, and the leaves are theirs too, since their rows are.
 
 With --archive predictions are what scoring makes of made-up log-probabilities, and all evaluations but the newest of each
-kind, and those whose rows are repeated, are archived as they are sealed.
+kind, and those whose rows are repeated, are archived as they are sealed. With --copy only the first of each kind and
+made-up model, and the last millions before each size, are imported and archived by the registry. The others get a copy
+of the file of one that has the same answers, and its rows of every other table, so that hours become minutes: tables,
+files and pages are those of evaluations that were all archived, but the table of predictions has less to do.
 
 Seconds are of the wall; "CPU" is what both processes computed, which other work on the machine moves less. The server
 has fsync off, so that a disk that others use is not what is measured.
 
 Options: --predictions 1000000  --sizes 1,5,10 (millions)  --requests 20  --share 1.0 (of the benchmarks' sizes)
 --parts 300000 (what each key, check and trigger costs, on so many predictions; alone)  --explain (slowest statements)
---archive (see above)  --minutes 600 (import nothing more after so long)  --json FILE (all figures; tests/bench/curves.py shows them)
+--archive [--copy] (see above)  --minutes 600 (import nothing more after so long)  --json FILE (all figures; tests/bench/curves.py shows them)
 """
 
 import argparse
@@ -42,11 +45,12 @@ from registry.db import get_engine, read_session, write_session
 from registry.operations.archiving import Shared, archive
 from registry.operations.migrate import upgrade
 from registry.proof.seal import seal
+from registry.results.archive_files import ENDING, MANIFEST
 from registry.results.asked import ASKED
 from registry.results.bulk import renew_statistics
 from registry.results.scores import write_question_scores
 from registry.schema.audiences import AUDIENCES, audience_engine
-from registry.tables import Evaluation, EvaluationMetric, EvaluationQuestion
+from registry.tables import Archive, Evaluation, EvaluationMetric, EvaluationQuestion, QuestionScore
 from tests.bench.bench_web import measure, watching
 from tests.bench.generate_predictions import Kind, Scored, Source, profile_of, store
 from tests.services import PostgresServer, postgres_execute
@@ -64,6 +68,8 @@ SETTINGS: Final = {
 """Beside those of the tests' servers: fsync, full_page_writes and synchronous_commit are off."""
 VACUUM_AFTER: Final = 500_000
 """Archived predictions."""
+IMPORTED_LAST: Final = 2_500_000
+"""Predictions before each size that are imported and archived in any case: a hundred evaluations or so."""
 FREE_BYTES: Final = 8 * 2**30
 """The run ends at the size it has when the disk has less room than this."""
 
@@ -155,7 +161,8 @@ class State:
     """What is in the database.
 
     newest: the last evaluation of each kind, and which made-up model it repeats. templates: the evaluation of a kind and
-    a made-up model that the registry sealed. archives: where others are archived; None: nowhere.
+    a made-up model that the registry sealed. archives: where others are archived; None: nowhere. files: an archived
+    evaluation of a kind and a made-up model, whose file is copied for others; None: for none.
     """
 
     evaluations: int = 0
@@ -164,6 +171,7 @@ class State:
     templates: dict[tuple[Kind, int], int] = field(default_factory=dict)
     sealed: list[Sealed] = field(default_factory=list)
     archives: Path | None = None
+    files: dict[tuple[Kind, int], int] | None = None
     shared: Shared = field(default_factory=Shared)
     archived: int = 0
     unvacuumed: int = 0
@@ -225,17 +233,47 @@ STAND_IN: Final = (
 """Statements that give the evaluation :new what sealing wrote of :like."""
 
 
-def stand_in(engine: Engine, like: int, new: int) -> None:
+_COUNTED: Final = ", ".join(column.name for column in QuestionScore.__table__.columns if column.name != "evaluation_id")
+SCORED_LIKE: Final = (
+    f"INSERT INTO question_score (evaluation_id, {_COUNTED}) "
+    f"SELECT :new, {_COUNTED} FROM question_score WHERE evaluation_id = :like"
+)
+"""Gives the evaluation :new the counts of questions of :like."""
+
+
+def stand_in(session: Session, like: int, new: int) -> None:
     """Gives an evaluation the rows of a sealed one of its kind."""
+    for statement in STAND_IN:
+        session.execute(text(statement), {"new": new, "like": like})
+
+
+def copy_one(engine: Engine, source: Source, state: State, number: int, kind: Kind, like: int) -> None:
+    """Adds an evaluation with the rows of an archived one that has the same answers, and a copy of its file."""
+    assert state.archives is not None
     with write_session(engine) as session:
-        for statement in STAND_IN:
-            session.execute(text(statement), {"new": new, "like": like})
+        evaluation_id = source.add(session, number, kind)
+        session.execute(text(SCORED_LIKE), {"new": evaluation_id, "like": like})
+        stand_in(session, like, evaluation_id)
+        session.expire_all()
+        archived, evaluations = session.get_one(Archive, like), (like, evaluation_id)
+        old, new = (session.get_one(Evaluation, one).seal for one in evaluations)
+        for ending in (ENDING, MANIFEST):
+            shutil.copyfile(state.archives / f"{old}{ending}", state.archives / f"{new}{ending}")
+        same = ("location", "digest", "size", "predictions", "texts")
+        values = {name: getattr(archived, name) for name in same}
+        # A trigger refuses an archive of predictions that were never in their table, as it should.
+        session.execute(text("SET LOCAL session_replication_role = replica"))
+        session.add(Archive(evaluation_id=evaluation_id, state="archived", **values))
+    state.archived += kind.predictions
 
 
-def archive_one(engine: Engine, state: State, evaluation_id: int, predictions: int, imported: Imported) -> None:
+def archive_one(engine: Engine, state: State, evaluation_id: int, kind: Kind, profile: int, imported: Imported) -> None:
     """Archives a sealed evaluation, and lets its room be used again as often as autovacuum would at least."""
     if state.archives is None:
         return
+    predictions = kind.predictions
+    if state.files is not None:
+        state.files[kind, profile] = evaluation_id
     with spending(*backends(engine)) as archiving:
         moved = archive(engine, evaluation_id, str(state.archives), state.shared)
     assert moved is not None
@@ -256,15 +294,20 @@ def grow(
     imported = Imported()
     while state.predictions < target and time.monotonic() < deadline:
         number, kind = next(plan)
-        evaluation_id = import_one(engine, source, number, kind, imported)
-        state.predictions += kind.predictions
-        state.evaluations += 1
         profile = profile_of(number, kind)
+        like = (state.files or {}).get((kind, profile)) if state.predictions < target - IMPORTED_LAST else None
+        state.evaluations += 1
+        state.predictions += kind.predictions
+        if like is not None:
+            copy_one(engine, source, state, number, kind, like)
+            continue
+        evaluation_id = import_one(engine, source, number, kind, imported)
         previous, of_previous = state.newest.get(kind, (None, 0))
         state.newest[kind] = (evaluation_id, profile)
         if previous is not None and previous != state.templates[kind, of_previous]:
-            stand_in(engine, state.templates[kind, of_previous], previous)
-            archive_one(engine, state, previous, kind.predictions, imported)
+            with write_session(engine) as session:
+                stand_in(session, state.templates[kind, of_previous], previous)
+            archive_one(engine, state, previous, kind, of_previous, imported)
         if (kind, profile) not in state.templates:
             state.sealed.append(seal_one(engine, kind, evaluation_id))
             state.templates[kind, profile] = evaluation_id
@@ -281,7 +324,7 @@ def seal_newest(engine: Engine, state: State, imported: Imported, *, largest: bo
     for kind, (evaluation_id, profile) in state.newest.items():
         if kind != left_out and evaluation_id != state.templates[kind, profile]:
             found.append(seal_one(engine, kind, evaluation_id))
-            archive_one(engine, state, state.templates[kind, profile], kind.predictions, imported)
+            archive_one(engine, state, state.templates[kind, profile], kind, profile, imported)
             state.templates[kind, profile] = evaluation_id
     refresh_boards(engine)
     return found
@@ -492,7 +535,7 @@ def describe(
         "evaluations": state.evaluations,
         "bytes": total,
         "archived": state.archived,
-        "archive_bytes": sum(file.stat().st_size for file in state.archives.iterdir()) if state.archived else 0,
+        "archive_bytes": sum(file.stat().st_size for file in state.archives.iterdir()) if state.archives else 0,
         "tables": tables,
         "imported": asdict(imported),
         "sealed": [asdict(one) for one in sealed],
@@ -548,6 +591,7 @@ def run(
     share: float,
     explain: bool = False,
     archiving: bool = False,
+    copying: bool = False,
     minutes: float = 600.0,
     path: Path | None = None,
     report: Callable[[str], None],
@@ -556,7 +600,11 @@ def run(
     engine = get_engine(url)
     with write_session(engine) as session:
         source = (Scored if archiving else Source)(session, folder, share)
-    state, plan, found = State(archives=folder / "archives" if archiving else None), source.plan(), []
+    state = State(files={} if copying else None)
+    if archiving:
+        state.archives = folder / "archives"
+        state.archives.mkdir()
+    plan, found = source.plan(), []
     deadline = time.monotonic() + 60 * minutes
     for target in targets:
         started = time.perf_counter()
@@ -598,9 +646,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--parts", type=int, default=0, metavar="PREDICTIONS")
     parser.add_argument("--explain", action="store_true", help="list the statements that took most time")
     parser.add_argument("--archive", action="store_true", help="archive evaluations as they are sealed")
+    parser.add_argument("--copy", action="store_true", help="copy archives of the same answers")
     parser.add_argument("--minutes", type=float, default=600.0, help="import nothing more after so long")
     parser.add_argument("--json", type=Path, default=None, help="a file for all figures")
     options = parser.parse_args(arguments)
+    if options.copy and not options.archive:
+        parser.error("--copy: copies archives; give --archive, too")
     targets = [options.predictions]
     if options.sizes:
         targets = [round(float(size) * 1_000_000) for size in options.sizes.split(",")]
@@ -624,6 +675,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             share=options.share,
             explain=options.explain,
             archiving=options.archive,
+            copying=options.copy,
             minutes=options.minutes,
             path=options.json,
             report=report,

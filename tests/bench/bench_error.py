@@ -2,14 +2,17 @@
 
 Every precision has the same weights, rounded to bfloat16: SmolLM2-135M on questions of MMLU's sample by default, or
 `tiny:TYPE`, a random model of a type on random prompts. transformers' own forward pass, one prompt after the other, is
-compared, too. The numbers in float64 are those of the token trie, of which a few are compared with transformers'.
+compared, too, and with --vllm a real vLLM in the same precision, asked for exactly the labels. The numbers in float64
+are those of the token trie, of which a few are compared with transformers'.
 
-A first choice counts as changed whenever it differs, ties included. SmolLM2 takes about 2 GiB.
+A first choice counts as changed whenever it differs, ties included. SmolLM2 takes about 2 GiB, vLLM another 3.
 
-Options: --prompts 500  --dtypes float32,bfloat16
+Options: --prompts 500  --dtypes float32,bfloat16  --vllm (not for tiny models)
 """
 
 import argparse
+import shutil
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,8 +20,9 @@ from pathlib import Path
 
 import torch
 
+from tests.bench.bench_peers import vllm
 from tests.bench.figures import probabilities
-from tests.bench.prompts import ROOT, SAMPLES, make_case, read_questions, smollm2
+from tests.bench.prompts import ROOT, SAMPLES, Prompt, make_case, read_questions, smollm2
 from tests.engine.tiny import as_loaded, largest_difference, random_model, random_prompts
 from workers.engine import LoadedModel, TrieEngine, load_model
 from workers.tokens import ScoringPrompt, TokenisedPrompt, encoder, tokenise
@@ -32,26 +36,39 @@ CHECKED = 5
 Numbers = Sequence[Sequence[float]]
 
 
+def is_tiny(name: str) -> bool:
+    """Whether it names a random model, which has neither files nor a tokenizer."""
+    return name.startswith("tiny:")
+
+
+def folder_of(name: str) -> Path:
+    """The files of a model that has any."""
+    return smollm2(ROOT / "build" / "bench" / "smollm2") if name == "smollm2" else Path(name)
+
+
 def opened(name: str, dtype: str) -> LoadedModel:
     """A model with weights rounded to bfloat16 that computes in some precision."""
-    if name.startswith("tiny:"):
+    if is_tiny(name):
         loaded = as_loaded(random_model(name.removeprefix("tiny:"), torch.bfloat16))
     else:
-        folder = smollm2(ROOT / "build" / "bench" / "smollm2") if name == "smollm2" else Path(name)
-        loaded = load_model(folder, dtype="bfloat16", device="cpu")
+        loaded = load_model(folder_of(name), dtype="bfloat16", device="cpu")
     loaded.model.to(getattr(torch, dtype))  # in place
     return replace(loaded, dtype=dtype)
 
 
-def prompts_for(name: str, number: int) -> list[TokenisedPrompt]:
-    """Random ones, or questions of every subject of the sample in their four rotations, without examples."""
-    if name.startswith("tiny:"):
-        return random_prompts(0, number, tokens=60)
+def texts(number: int) -> list[Prompt]:
+    """Questions of every subject of the sample in their four rotations, without examples."""
     questions, pool = read_questions(SAMPLES / "mmlu.jsonl", None, None)
     spread = questions[:: max(1, 4 * len(questions) // number)]
-    listed = make_case("MMLU", spread, pool, 0, "cyclic").prompts[:number]
+    return make_case("MMLU", spread, pool, 0, "cyclic").prompts[:number]
+
+
+def prompts_for(name: str, number: int) -> list[TokenisedPrompt]:
+    """Random ones for a tiny model, those of `texts` for others."""
+    if is_tiny(name):
+        return random_prompts(0, number, tokens=60)
     encode = encoder(opened(name, "bfloat16").tokenizer)
-    return [tokenise(encode, ScoringPrompt(text, tuple(labels), question)) for text, labels, question in listed]
+    return [tokenise(encode, ScoringPrompt(text, tuple(labels), question)) for text, labels, question in texts(number)]
 
 
 def by_transformers(loaded: LoadedModel, prompts: Sequence[TokenisedPrompt]) -> list[list[float]]:
@@ -62,6 +79,18 @@ def by_transformers(loaded: LoadedModel, prompts: Sequence[TokenisedPrompt]) -> 
             logits = loaded.model(torch.tensor([prompt.context]), use_cache=False, logits_to_keep=1).logits
         found.append(logits[0, -1].double().log_softmax(dim=-1)[list(prompt.labels)].tolist())
     return found
+
+
+def by_vllm(name: str, dtype: str, prompts: Sequence[Prompt]) -> tuple[Numbers, float]:
+    """(log-probabilities from a server with one thread and the same rounded weights, seconds of CPU time)."""
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        opened(name, "bfloat16").model.save_pretrained(folder)
+        for file in folder_of(name).glob("tokenizer*"):
+            shutil.copy(file, folder)
+        with vllm(folder, Path(scratch), 1, dtype) as ask:
+            answer = ask(prompts, 1)
+    return answer["logprobs"], answer["cpu_s"]
 
 
 def in_float64(name: str, prompts: Sequence[TokenisedPrompt]) -> Numbers:
@@ -91,7 +120,10 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=["smollm2"], help="smollm2, tiny:TYPE or folders")
     parser.add_argument("--prompts", type=int, default=500)
     parser.add_argument("--dtypes", default="float32,bfloat16")
+    parser.add_argument("--vllm", action="store_true", help="ask a real vLLM, too")
     arguments = parser.parse_args()
+    if arguments.vllm and any(map(is_tiny, arguments.models)):
+        parser.error("--vllm: it loads models from files; leave tiny ones out")
     torch.set_num_threads(1)
     print(
         "| model | precision | engine | prompts | largest difference of a probability | root mean square "
@@ -111,6 +143,8 @@ def main() -> None:
                 f"token trie, {engine.settings()['strategy']}": (by_trie, between - started),
                 "transformers": (by_transformers(loaded, prompts), time.process_time() - between),
             }
+            if arguments.vllm:
+                ways["vLLM"] = by_vllm(name, dtype, texts(arguments.prompts))
             for way, (found, taken) in ways.items():
                 largest, typical, changed = error(found, exact)
                 print(

@@ -9,9 +9,13 @@ from sqlalchemy import Engine, event, func, select, text
 
 from registry.db import get_engine, read_session, write_session
 from registry.results import bulk
+from registry.results.readable import readable
 from registry.results.scores import write_question_scores
+from registry.schema.audiences import audience_engine
 from registry.schema.planner import ANALYZE
-from registry.tables import Evaluation, EvaluationMetric, Prediction, QuestionScore
+from registry.tables import Archive, Evaluation, EvaluationMetric, Prediction, QuestionScore
+from registry.verification.findings import Findings
+from registry.verification.sealed import check_archive
 from tests.bench import bench_db
 from tests.bench.generate_predictions import Kind, Source, store
 
@@ -54,6 +58,34 @@ def test_it_runs_through_at_a_small_size(engine: Engine, postgresql_database: st
     lines = "\n".join(printed)
     for expected in ("bytes per prediction", "sealed mmlu full", "leaderboard, last page", "indexes that nothing has"):
         assert expected in lines
+
+
+def test_copied_archives_are_read_as_those_that_the_registry_wrote(
+    engine: Engine, postgresql_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_db, "IMPORTED_LAST", 5_000)
+    printed: list[str] = []
+    sizes = [30_000, 60_000]
+    options = {"requests": 1, "share": 0.01, "archiving": True, "copying": True, "report": printed.append}
+    found = bench_db.run(postgresql_database, tmp_path, sizes, **options)
+    assert found[1]["imported"]["predictions"] < 15_000, "most are copied"
+    with read_session(engine) as session:
+        counted = select(func.coalesce(func.sum(Archive.predictions), 0))
+        assert session.scalar(counted) == found[1]["archived"] > 30_000
+        assert (
+            found[1]["archived"] + (session.scalar(select(func.count()).select_from(Prediction)) or 0)
+            == (found[1]["predictions"])
+        )
+        for archive in session.scalars(select(Archive)):
+            checked = Findings()
+            check_archive(session, session.get_one(Evaluation, archive.evaluation_id), checked)
+            assert not checked.problems
+            readable(session, [archive.evaluation_id])
+            of_it = (
+                select(func.count()).select_from(Prediction).where(Prediction.evaluation_id == archive.evaluation_id)
+            )
+            assert session.scalar(of_it) == archive.predictions
+    assert "bytes each" in "\n".join(printed)
 
 
 def test_sealing_reads_its_own_evaluation_whatever_else_there_is(engine: Engine, tmp_path: Path) -> None:
@@ -104,6 +136,10 @@ def test_statistics_are_renewed_until_a_new_evaluation_is_taken_for_a_usual_one(
     kind = next(kind for kind in source.kinds if (kind.benchmark, kind.variants) == ("arc", "cyclic"))
     import_next(engine, source, 0, kind)
     assert sent == [ANALYZE]
+    with audience_engine(engine, "public").connect() as connection:
+        explained = text("EXPLAIN (FORMAT JSON) SELECT * FROM prediction WHERE evaluation_id = 1")
+        (plan,) = connection.execute(explained).scalar_one()
+    assert plan["Plan"]["Plan Rows"] >= kind.predictions / 4, "a visitor's pages are planned for what is there"
     assert renewed(kind.predictions), "one that PostgreSQL knows is all it expects"
     with write_session(engine) as session:
         for number in range(1, 130):
