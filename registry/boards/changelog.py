@@ -13,6 +13,7 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from registry.boards.reading import snapshots_of
 from registry.lookups import find_board
 from registry.metrics import METRICS
 from registry.tables import (
@@ -67,15 +68,14 @@ def changelog(session: Session, name: str) -> list[Change]:
     Snapshots in which a reader would see no difference, as those that repeat another after an upgrade, are left out.
     """
     board = find_board(session, name)
-    snapshots = session.scalars(
-        select(BoardSnapshot).join(Board).where(Board.name == board.name).order_by(BoardSnapshot.id)
-    ).all()
+    snapshots = snapshots_of(session, board.name)[::-1]
     links = _links(session, [snapshot.digest for snapshot in snapshots], "snapshot")
     reasons = _reasons(session, board.name)
     found: list[Change] = []
     before: Mapping[str, Any] | None = None
     for snapshot in snapshots:
-        after = snapshot.document
+        # One after the other: together the documents of a large board may fill the memory.
+        after = session.scalars(select(BoardSnapshot.document).filter_by(id=snapshot.id)).one()
         events = _published(after) if before is None else list(_events(before, after, reasons))
         if events:
             found.append(Change(snapshot.as_of, links.get(snapshot.digest), snapshot.digest, events))

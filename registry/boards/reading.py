@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import Session, defer
 
 from registry.boards.rules import rules_document
 from registry.boards.store import board_definition
@@ -21,6 +21,11 @@ from registry.settings import get_settings
 from registry.tables import Board, BoardSnapshot, Evaluation
 
 
+def _snapshots() -> Select[BoardSnapshot]:
+    """Snapshots without their documents, which grow with the board and are read when they are asked for."""
+    return select(BoardSnapshot).options(defer(BoardSnapshot.document))
+
+
 def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = None) -> BoardSnapshot:
     """The snapshot a board showed at a time; the newest without one. `NAME@VERSION` keeps to one version of the board.
 
@@ -32,7 +37,7 @@ def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = No
         versions = versions.where(Board.version == board.version)
     elif as_of is None:
         versions = versions.where(Board.id == board.id)
-    query = select(BoardSnapshot).where(BoardSnapshot.board_id.in_(versions))
+    query = _snapshots().where(BoardSnapshot.board_id.in_(versions))
     if as_of is not None:
         query = query.where(BoardSnapshot.as_of <= as_of)
     found = session.scalar(query.order_by(BoardSnapshot.id.desc()).limit(1))
@@ -45,7 +50,7 @@ def snapshot_as_of(session: Session, reference: str, as_of: datetime | None = No
 
 def find_snapshot(session: Session, digest: str) -> BoardSnapshot:
     """The snapshot of a digest. Raises NotFoundError when there is none."""
-    found = session.scalar(select(BoardSnapshot).filter_by(digest=digest).order_by(BoardSnapshot.id).limit(1))
+    found = session.scalar(_snapshots().filter_by(digest=digest).order_by(BoardSnapshot.id).limit(1))
     if found is None:
         raise NotFoundError(f"no snapshot {digest}; a board's page links to its snapshots")
     return found
@@ -54,8 +59,14 @@ def find_snapshot(session: Session, digest: str) -> BoardSnapshot:
 def snapshots_of(session: Session, reference: str) -> list[BoardSnapshot]:
     """Every snapshot of a board, newest first."""
     board = find_board(session, reference)
-    query = select(BoardSnapshot).join(Board).where(Board.name == board.name)
+    query = _snapshots().join(Board).where(Board.name == board.name)
     return list(session.scalars(query.order_by(BoardSnapshot.id.desc())))
+
+
+def models_counted(session: Session, snapshot_id: int) -> tuple[int, int]:
+    """How many models a snapshot shows, and how many of them are complete."""
+    rows = session.scalars(select(BoardSnapshot.document).filter_by(id=snapshot_id)).one()["rows"]
+    return len(rows), sum(row["complete"] for row in rows)
 
 
 def shown_document(session: Session, snapshot: BoardSnapshot) -> dict[str, Any]:

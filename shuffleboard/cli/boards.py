@@ -11,7 +11,7 @@ from sqlalchemy import select
 from registry.boards.changelog import changelog_document
 from registry.boards.definition import evaluations_asked, read_board_file, read_suite_file
 from registry.boards.deprecation import deprecate, deprecation_document, reinstate
-from registry.boards.reading import shown_document, snapshot_as_of, snapshots_of
+from registry.boards.reading import models_counted, shown_document, snapshot_as_of, snapshots_of
 from registry.boards.snapshots import refresh_boards
 from registry.boards.store import board_definition, current_boards, import_board, import_suite, suite_definition
 from registry.db import read_session, write_session
@@ -365,16 +365,18 @@ def reinstate_board(name: str, as_json: bool) -> None:
 def list_snapshots(name: str, as_json: bool) -> None:
     """List every snapshot of a board, newest first; one is taken whenever one of its evaluations is sealed."""
     with read_session(engine_of(settings_of())) as session:
-        rows = [
-            {
-                "as_of": row.as_of,
-                "board_version": row.document["board_version"],
-                "models": len(row.document["rows"]),
-                "complete": sum(item["complete"] for item in row.document["rows"]),
-                "digest": row.digest,
-            }
-            for row in snapshots_of(session, name)
-        ]
+        rows = []
+        for row in snapshots_of(session, name):
+            models, complete = models_counted(session, row.id)
+            rows.append(
+                {
+                    "as_of": row.as_of,
+                    "board_version": row.board.version,
+                    "models": models,
+                    "complete": complete,
+                    "digest": row.digest,
+                }
+            )
     if as_json:
         print_json({"snapshots": rows})
         return

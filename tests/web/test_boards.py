@@ -258,3 +258,24 @@ def test_links_to_evaluations_name_the_protocol_where_there_are_several(own):
         refresh_boards(own.engine)
         link = "capitals, cyclic" + (", symbols" if len(protocols) > 1 else "")
         assert f">{link}</a>" in body(own.client, "/boards/main")
+
+
+def test_a_board_of_many_models_is_shown_in_pages(own):
+    load(own)
+    names = ("alpha", "silent", "beta", "gamma", "delta")
+    standings = [cells(body(own.client, f"/boards/main?per_page=2&page={page}"), "main") for page in (1, 2, 3)]
+    assert [[next(name for name in names if name in "".join(row)) for row in rows] for rows in standings] == [
+        ["alpha", "silent"],
+        ["beta", "gamma"],
+        ["delta"],
+    ]
+    page = body(own.client, "/boards/main?per_page=2&page=2&sort=accuracy@cyclic&order=asc")
+    assert "3–4 of 5 models" in page
+    assert "per_page=5" in page  # all on one page
+    # What is drawn of a page stands among all models.
+    assert page.count('class="other"') == 3
+    assert "Accuracy and worst accuracy of 5 complete models" in page
+    assert "Pages of models" not in body(own.client, "/boards/main")
+    assert "there are 3" in body(own.client, "/boards/main?per_page=2&page=4", 404)
+    sure = body(own.client, "/boards/main/scrutiny?per_page=2&page=2")
+    assert [row[1].split()[0] for row in cells(sure, "Ranks")] == ["beta", "gamma"]

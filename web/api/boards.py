@@ -91,7 +91,7 @@ def snapshots(board: BoardName) -> Response:
         {
             "as_of": item.as_of,
             "digest": item.digest,
-            "board_version": item.document["board_version"],
+            "board_version": item.board.version,
             "url": url_for("boards.snapshot", digest=item.digest),
             "signature": signature_of(item.digest),
         }

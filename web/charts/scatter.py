@@ -173,7 +173,7 @@ class Point:
 class Scatter:
     """Points in the order of the rows, and ticks of both axes: place and text.
 
-    missing: why some rows have no point, and which.
+    missing: why some rows have no point, and which. others: places of rows that are drawn to compare with.
     """
 
     plot: Plot
@@ -184,6 +184,7 @@ class Scatter:
     y_ticks: Ticks
     points: list[Point]
     missing: dict[str, list[Row]]
+    others: list[tuple[float, float]]
 
 
 def beside_leaderboard(plot: Plot, rows: Sequence[Row]) -> Scatter:
@@ -191,19 +192,25 @@ def beside_leaderboard(plot: Plot, rows: Sequence[Row]) -> Scatter:
     return _drawn(plot, rows, BESIDE)
 
 
-def across_board(plot: Plot, rows: Sequence[Row], currency: str | None = None) -> Scatter:
+def across_board(plot: Plot, rows: Sequence[Row], currency: str | None = None, others: Sequence[Row] = ()) -> Scatter:
     """A board's picture: names are shown where there is room for them, and earlier rows choose first.
 
-    rows: `model` and what is drawn. currency: of costs.
+    rows: `model` and what is drawn. currency: of costs. others: rows that are drawn beside them without a name.
     """
-    return _drawn(plot, rows, WIDE, f" {currency}" if currency else "", named=True)
+    return _drawn(plot, rows, WIDE, f" {currency}" if currency else "", others, named=True)
 
 
-def _drawn(plot: Plot, rows: Sequence[Row], frame: Frame, unit: str = "", *, named: bool = False) -> Scatter:
-    drawn = [row for row in rows if None not in (plot.x.of(row), plot.y.of(row))]
-    x, y = plot.axes(drawn)
-    shares = [(x.share(row[plot.x.key]), y.share(row[plot.y.key])) for row in drawn]
-    names = {size: _placed(shares, [row["model"] for row in drawn], room) for size, room in ROOMS.items() if named}
+def _drawn(
+    plot: Plot, rows: Sequence[Row], frame: Frame, unit: str = "", others: Sequence[Row] = (), *, named: bool = False
+) -> Scatter:
+    drawn, beside = ([row for row in given if None not in (plot.x.of(row), plot.y.of(row))] for given in (rows, others))
+    x, y = plot.axes(drawn + beside)
+    shares, unnamed = (
+        [(x.share(row[plot.x.key]), y.share(row[plot.y.key])) for row in given] for given in (drawn, beside)
+    )
+    names = {
+        size: _placed(shares, [row["model"] for row in drawn], room, unnamed) for size, room in ROOMS.items() if named
+    }
     found = []
     for place, (row, (across, up)) in enumerate(zip(drawn, shares, strict=True)):
         cells = (plot.x.words(row[plot.x.key]), plot.y.words(row[plot.y.key]))
@@ -222,6 +229,7 @@ def _drawn(plot: Plot, rows: Sequence[Row], frame: Frame, unit: str = "", *, nam
         [(frame.up(share), text) for share, text in y.ticks],
         found,
         _missing(plot, rows),
+        [(frame.across(across), frame.up(up)) for across, up in unnamed],
     )
 
 
@@ -265,9 +273,12 @@ def lines_of(name: str, letters: int = 36) -> list[str]:
     return [name[start : start + letters] for start in range(0, len(name), letters)]
 
 
-def _placed(shares: Sequence[tuple[float, ...]], names: Sequence[str], room: Room) -> dict[int, tuple[str, bool]]:
+def _placed(
+    shares: Sequence[tuple[float, float]], names: Sequence[str], room: Room, unnamed: Sequence[tuple[float, float]]
+) -> dict[int, tuple[str, bool]]:
     """Place of a row → its name and whether it stands to the left; only where it covers no point and no other name."""
-    taken = [(room.width * x - 6, room.width * x + 6, room.height * y - 6, room.height * y + 6) for x, y in shares]
+    every = (*shares, *unnamed)
+    taken = [(room.width * x - 6, room.width * x + 6, room.height * y - 6, room.height * y + 6) for x, y in every]
     found = {}
     for place, ((x, y), name) in enumerate(zip(shares, names, strict=True)):
         text = shorten(name, room.letters)

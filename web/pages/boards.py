@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from flask import Blueprint, Response, make_response, render_template, request, url_for
+from flask import Blueprint, Response, current_app, make_response, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from registry.boards.changelog import changelog
 from registry.boards.deprecation import deprecated, deprecation_document
 from registry.boards.history import Moment, courses, moments
-from registry.boards.reading import board_rows, find_snapshot, shown_document, snapshot_as_of
+from registry.boards.reading import board_rows, find_snapshot, models_counted, shown_document, snapshot_as_of
 from registry.boards.store import board_definition, current_boards
 from registry.digests import DIGEST_LENGTH
 from registry.errors import UsageError
@@ -28,6 +28,7 @@ from web.charts.ranks import ranks_over_time
 from web.charts.scatter import PLOTS, Scatter, across_board, lines_of
 from web.identity import viewer
 from web.pages import luck
+from web.paging import MAX_PER_PAGE, ROWS_PER_PAGE, Paging, paged
 from web.responses import session
 from web.sorting import Order, Sorting, read_sorting
 
@@ -77,6 +78,11 @@ def _sorted(rows: list[Row], document: Row) -> tuple[list[Row], Sorting]:
     return sorted(known + unknown, key=lambda row: not row["complete"]), sorting
 
 
+def paging_of_models(total: int) -> Paging:
+    """Where the page stands in its board's models. A published site has all: nobody can ask it for another page."""
+    return paged(total, max(1, total) if "site" in current_app.blueprints else ROWS_PER_PAGE)
+
+
 def in_progress(database: Session, board: Board) -> list[Row]:
     """Evaluations of a board that are not sealed yet, with their progress, newest first."""
     matching = (
@@ -107,11 +113,15 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     document = snapshot_document(snapshot)
     rows, sorting = _sorted(document["rows"], document)
     sort = sorting.sort
+    paging = paging_of_models(len(rows))
+    shown = rows[paging.offset : paging.offset + paging.per_page]
     known = moments(session(), snapshot.board.name)
     body = render_template(
         "board.html",
         document=document,
-        rows=rows,
+        rows=shown,
+        paging=paging,
+        most_on_a_page=MAX_PER_PAGE,
         sorting=sorting,
         sort=sort,
         together=document.get("together", {}).get(sort),
@@ -121,10 +131,11 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         history=_listed(known[-SNAPSHOTS:]),
         moments=len(known),
         moved=_moved(snapshot, sort),
+        on_this_page={_who(row) for row in shown},
         treatments=TREATMENTS,
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
-        scatters=_scatters(document),
-        money=_money(document),
+        scatters=_scatters(document, shown),
+        money=_money(document, shown),
         lines_of=lines_of,
         lucky=_lucky(document),
         unranked=_unranked(document, sort),
@@ -133,19 +144,29 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     return announced(make_response(body), snapshot.board.name)
 
 
+def _who(row: Row) -> tuple[str, int]:
+    return row["model"], row["revision"]
+
+
+_counts: Final[OfSealed[tuple[int, int]]] = OfSealed()
+"""Documents are large, and of all but one snapshot nothing else is shown."""
+
+
 def _listed(known: list[Moment]) -> list[Row]:
     """Moments of a board's history, newest first, with how many models each shows."""
-    query = select(BoardSnapshot).where(BoardSnapshot.id.in_([moment.id for moment in known]))
-    rows = {item.id: item.document["rows"] for item in session().scalars(query)}
+    counts = [
+        _counts.get(f"{moment.id}:{moment.digest}", lambda of=moment.id: models_counted(session(), of))  # type: ignore[misc]
+        for moment in known
+    ]
     return [
         {
             "digest": moment.digest,
             "as_of": moment.as_of,
             "snapshots": moment.snapshots,
-            "models": len(rows[moment.id]),
-            "complete": sum(row["complete"] for row in rows[moment.id]),
+            "models": models,
+            "complete": complete,
         }
-        for moment in reversed(known)
+        for moment, (models, complete) in zip(reversed(known), reversed(counts), strict=True)
     ]
 
 
@@ -174,7 +195,7 @@ def _computed_moves(snapshot: BoardSnapshot, column: str) -> Row:
     found = courses(session(), snapshot.board.name, known, column, places)
     rows = []
     for row in board_rows(snapshot):
-        course, standing = found.get((row["model"], row["revision"])), row["values"][column]
+        course, standing = found.get(_who(row)), row["values"][column]
         if course is None or standing["value"] is None:
             continue
         ranks = [
@@ -237,7 +258,7 @@ def _lucky(document: Row) -> list[Row]:
     """Models whose accuracy mostly does not hold in every order, by the first way of asking that has both metrics."""
     for (variants, _), names in _in_one_way(document).items():
         left_out = _left_out(document, names)
-        rows = [row for row in document["rows"] if (row["model"], row["revision"]) not in left_out]
+        rows = [row for row in document["rows"] if _who(row) not in left_out]
         told = luck.of_board(
             rows, names["accuracy"], names["worst_accuracy"], document["chance"].get(names["accuracy"])
         )
@@ -253,48 +274,53 @@ def _left_out(document: Row, names: dict[str, str]) -> dict[tuple[str, int], str
     }
 
 
-def _scatters(document: Row) -> list[Row]:
+def _scatters(document: Row, shown: Sequence[Row]) -> list[Row]:
     """Accuracy and worst accuracy of the complete models, wherever a board has both in one way of asking.
 
-    left_out: reason to the models that have no point, since part of the suite or a second order was not asked.
+    points: of the models among `shown`; the chart has the others, too, without their names. left_out: reason to the
+    models that have no point, since part of the suite or a second order was not asked.
     """
     found = []
+    listed = {_who(row) for row in shown}
     for (variants, protocol), names in _in_one_way(document).items():
         missing = _left_out(document, names)
-        points = [
-            {"model": row["model"], **{metric: row["values"][name]["value"] for metric, name in names.items()}}
-            for row in document["rows"]
-            if (row["model"], row["revision"]) not in missing
-        ]
-        points = [point for point in points if None not in point.values()]
+        points: list[Row] = []
+        others: list[Row] = []
+        for row in document["rows"]:
+            values = {metric: row["values"][name]["value"] for metric, name in names.items()}
+            if _who(row) not in missing and None not in values.values():
+                (points if _who(row) in listed else others).append({"model": row["model"], **values})
         left_out: dict[str, list[str]] = {}
         for (model, _), reason in missing.items():
             left_out.setdefault(reason, []).append(model)
-        if len(points) > 1:
+        if points and len(points) + len(others) > 1:
             asked = variants if protocol is None else f"{variants}, {protocol}"
-            key = f"{document['digest']}:{asked}"
-            chart = _plots.get(key, lambda drawn=points: across_board(PLOTS["order"], drawn))  # type: ignore[misc]
+            key = "\n".join((document["digest"], asked, *(point["model"] for point in points)))
+            chart = _plots.get(key, lambda of=points, rest=others: across_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
             found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
     return found
 
 
-def _money(document: Row) -> Row | None:
+def _money(document: Row, shown: Sequence[Row]) -> Row | None:
     """Accuracy against cost of the models whose answers a provider charged for; None for fewer than two.
 
-    column: the first one of accuracy. left_out: how many other models there are.
+    column: the first one of accuracy. rows: those among `shown`; the chart has the others, too, without their names.
+    left_out: how many other models there are.
     """
     column = next((item for item in document["columns"] if item["metric"] in ("accuracy", "average_accuracy")), None)
     if column is None or document["currency"] is None:
         return None
     named = [row | {"accuracy": row["values"][column["name"]]["value"]} for row in document["rows"]]
-    rows = [row for row in named if row["cost"] and row["accuracy"] is not None]
-    if len(rows) < 2:
+    known = [row for row in named if row["cost"] and row["accuracy"] is not None]
+    listed = {_who(row) for row in shown}
+    rows, others = ([row for row in known if (_who(row) in listed) is among] for among in (True, False))
+    if not rows or len(known) < 2:
         return None
     return {
         "column": column,
         "rows": sorted(rows, key=lambda row: row["cost"]),
-        "left_out": len(named) - len(rows),
-        "chart": across_board(PLOTS["cost"], rows, document["currency"]),
+        "left_out": len(named) - len(known),
+        "chart": across_board(PLOTS["cost"], rows, document["currency"], others),
     }
 
 

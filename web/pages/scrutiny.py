@@ -6,13 +6,14 @@ from flask import Blueprint, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.boards.definition import parse_column
-from registry.boards.reading import shown_document, snapshot_as_of
+from registry.boards.reading import snapshot_as_of
 from registry.metrics import METRICS
 from registry.results.selectables import Row
 from registry.tables import BoardSnapshot
 from web import parameters
 from web.cache import OfSealed
-from web.pages.boards import shown_board
+from web.pages.boards import paging_of_models, shown_board, snapshot_document
+from web.paging import MAX_PER_PAGE
 from web.responses import session
 
 blueprint = Blueprint("scrutiny", __name__)
@@ -28,18 +29,23 @@ MODELS_PLANNED: Final = 30
 def scrutiny(name: str) -> ResponseReturnValue:
     """What a board's newest snapshot can and cannot tell, in one of its columns."""
     snapshot = snapshot_as_of(session(), shown_board(name).name)
-    document = shown_document(session(), snapshot)
+    document = snapshot_document(snapshot)
     columns = [column["name"] for column in document["columns"]]
     column = parameters.choice(request.args, "column", columns, document["sort"])
+    found = _found.get(f"{snapshot.digest}:{column}", lambda: _of_column(snapshot, document, column))
+    paging = paging_of_models(len(found["rows"]))
     return render_template(
         "board_scrutiny.html",
         document=document,
+        paging=paging,
+        most_signs=MAX_PER_PAGE,
+        shown=found["rows"][paging.offset : paging.offset + paging.per_page],
         column=column,
         metric=parse_column(column).metric,
         labels={item["name"]: METRICS[item["metric"]].label for item in document["columns"]},
         together=document.get("together", {}).get(column),
         fragile=document.get("fragile", {}).get(column),
-        **_found.get(f"{snapshot.digest}:{column}", lambda: _of_column(snapshot, document, column)),
+        **found,
     )
 
 

@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import RequestRedirect
 
-from registry.boards.reading import board_table, shown_document, snapshot_as_of
+from registry.boards.reading import board_table, snapshot_as_of
 from registry.errors import NotFoundError
 from registry.exchange.tabular import ShownTable, csv_text, latex, markdown, parquet_bytes
 from registry.metrics import METRICS
@@ -24,7 +24,7 @@ from web import addresses, headlines, links, listings, parameters, pictures, que
 from web.formats import DASH, scaled
 from web.headlines import Badge, Card, with_interval
 from web.identity import limited
-from web.pages.boards import shown_board, shown_snapshot
+from web.pages.boards import shown_board, shown_snapshot, snapshot_document
 from web.pages.leaderboard import exported_rows, exported_table
 from web.pictures.drawings import badge_svg, card_svg
 from web.pictures.page import read_page
@@ -115,7 +115,7 @@ def _shown_metric(row: Row, name: str) -> str:
 
 
 def _snapshot_table(snapshot: BoardSnapshot, form: str) -> Response:
-    document = shown_document(session(), snapshot)
+    document = snapshot_document(snapshot)
     permanent = addresses.public(url_for("boards.snapshot", digest=snapshot.digest))
     name = f"{document['board']}-{snapshot.digest[:12]}"
     return _table(form, name, board_table(document), _shown_board(document, permanent), permanent)
@@ -176,7 +176,7 @@ BIBTEX: Final = "application/x-bibtex; charset=utf-8"
 @blueprint.get("/snapshots/<digest>.bib")
 def snapshot_bibtex(digest: str) -> ResponseReturnValue:
     """How a snapshot is cited."""
-    document = shown_document(session(), shown_snapshot(digest))
+    document = snapshot_document(shown_snapshot(digest))
     return _file(cited_snapshot(document), BIBTEX, f"{document['board']}-{digest[:12]}.bib")
 
 
@@ -275,7 +275,7 @@ def model_badge(model: str, benchmark: str) -> ResponseReturnValue:
 @blueprint.get("/boards/<name>/embed")
 def embed(name: str) -> ResponseReturnValue:
     """A board for the pages of others: its table alone, whose links open a tab of their own."""
-    document = shown_document(session(), snapshot_as_of(session(), shown_board(name).name))
+    document = snapshot_document(snapshot_as_of(session(), shown_board(name).name))
     shown = _shown_board(document, "")
     page = render_template(
         "embed.html",
@@ -302,13 +302,13 @@ def _preview_picture(card: Card) -> Response:
 def board_preview(name: str) -> ResponseReturnValue:
     """The picture that a link to a board is shown with."""
     snapshot = snapshot_as_of(session(), shown_board(name).name)
-    return _preview_picture(headlines.board_card(shown_document(session(), snapshot)))
+    return _preview_picture(headlines.board_card(snapshot_document(snapshot)))
 
 
 @blueprint.get("/snapshots/<digest>/preview.png")
 def snapshot_preview(digest: str) -> ResponseReturnValue:
     """The picture that a link to a snapshot is shown with."""
-    return _preview_picture(headlines.board_card(shown_document(session(), shown_snapshot(digest))))
+    return _preview_picture(headlines.board_card(snapshot_document(shown_snapshot(digest))))
 
 
 @blueprint.get("/evaluations/<evaluation_id>/preview.png")
