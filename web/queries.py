@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from registry.db import database_now
-from registry.errors import NotFoundError
+from registry.errors import ArchiveError, NotFoundError
 from registry.lookups import find_evaluation
 from registry.metrics import METRICS
 from registry.prompting.prompts import Prompt
@@ -494,12 +494,23 @@ def question_everywhere(session: Session, question_id: int, *, limit: int, offse
     return [row | {"outcome": outcomes[row["evaluation_id"]]} for row in named], total
 
 
-def choices(session: Session, question_id: int, evaluation_ids: Sequence[int]) -> dict[int, dict[int | None, int]]:
+def choices(
+    session: Session, question_id: int, evaluation_ids: Sequence[int]
+) -> tuple[dict[int, dict[int | None, int]], dict[int, ArchiveError]]:
     """Evaluation to how often each option of a question was chosen, None for no valid answer.
 
-    Over the variants that show the question with exactly its own options.
+    Over the variants that show the question with exactly its own options. Beside it the evaluations whose archives
+    cannot be read, with what is wrong.
     """
-    readable(session, evaluation_ids, [question_id])
+    lost: dict[int, ArchiveError] = {}
+    try:
+        readable(session, evaluation_ids, [question_id])
+    except ArchiveError:
+        for evaluation_id in evaluation_ids:
+            try:
+                readable(session, [evaluation_id], [question_id])
+            except ArchiveError as error:
+                lost[evaluation_id] = error
     p = Prediction
     query = (
         select(p.evaluation_id, p.chosen_option, func.count())
@@ -509,4 +520,4 @@ def choices(session: Session, question_id: int, evaluation_ids: Sequence[int]) -
     found: dict[int, dict[int | None, int]] = {}
     for evaluation_id, option, prompts in session.execute(query):
         found.setdefault(evaluation_id, {})[option] = prompts
-    return found
+    return found, lost

@@ -2,6 +2,12 @@
 
 import re
 
+from sqlalchemy import select
+
+from registry.db import read_session
+from registry.operations.archiving import Shared, archive
+from registry.results.readable import archive_of
+from registry.tables import Evaluation, EvaluationQuestion
 from tests.web.conftest import empty_caches
 from tests.web.outputs import BOARD
 
@@ -47,3 +53,31 @@ def test_every_page_over_prompts_is_what_it_was(sqlite_drawn, sqlite_archived, m
         noted = int("answers=read" in address)
         assert status == 200, address
         assert shown(sqlite_archived.client, address) == (200, text, noted), address
+
+
+def test_a_question_stands_where_an_evaluations_file_is_missing(own, tmp_path, monkeypatch):
+    monkeypatch.setenv("SHUFFLEBOARD_ARCHIVES", str(tmp_path / "archives"))
+    with read_session(own.engine) as session:
+        sealed = session.scalars(
+            select(Evaluation.id)
+            .join(EvaluationQuestion)
+            .where(Evaluation.seal.is_not(None), EvaluationQuestion.question_id == own.seeded.questions["q1"])
+        ).all()
+    shared = Shared()
+    for evaluation_id in sealed[:2]:
+        assert archive(own.engine, evaluation_id, str(tmp_path / "archives"), shared)
+    address = f"/questions/{own.seeded.questions['q1']}"
+    whole = own.client.get(address)
+    assert whole.status_code == 200
+    assert "left out" not in whole.text
+    with read_session(own.engine) as session:
+        store, name = archive_of(session, sealed[0])
+    (store.folder / name).unlink()
+    # Something is written, so that no kept page is served.
+    assert archive(own.engine, sealed[2], str(tmp_path / "archives"), shared)
+    without = own.client.get(address)
+    assert without.status_code == 200
+    assert "The answers of 1 evaluation are archived in a file that is missing" in without.text
+    assert without.text.count("<tr role=") == whole.text.count("<tr role=")
+    assert without.text.count("heat-") < whole.text.count("heat-")
+    assert own.client.get(f"/evaluations/{sealed[0]}/questions/{own.seeded.questions['q1']}").status_code == 503

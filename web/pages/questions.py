@@ -6,7 +6,7 @@ from itertools import groupby
 from statistics import fmean
 from typing import Final
 
-from flask import render_template, request
+from flask import current_app, render_template, request
 from flask.typing import ResponseReturnValue
 
 from registry.prompting.labels import letter
@@ -152,6 +152,9 @@ def question_page(question_id: int, *, given: Mapping[str, str] | None = None, e
     outcomes, total = queries.question_everywhere(
         session(), row["question_id"], limit=per_page, offset=(page - 1) * per_page
     )
+    choices, lost = queries.choices(session(), row["question_id"], [outcome["evaluation_id"] for outcome in outcomes])
+    for problem in lost.values():
+        current_app.logger.warning("%s", problem)
     return render_template(
         "question.html",
         question=row,
@@ -161,6 +164,7 @@ def question_page(question_id: int, *, given: Mapping[str, str] | None = None, e
         given=given or {},
         error=error,
         outcomes=outcomes,
-        choices=queries.choices(session(), row["question_id"], [outcome["evaluation_id"] for outcome in outcomes]),
+        choices=choices,
+        lost=lost,
         paging=paged(total, per_page, asked=(page, per_page)),
     )
