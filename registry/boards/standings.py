@@ -28,6 +28,7 @@ from registry.boards.store import board_definition, column_entries, evaluations_
 from registry.lookups import replicates_of
 from registry.metrics import METRICS
 from registry.metrics.averaging import Runs
+from registry.metrics.catalogue import QUESTION_METRICS
 from registry.queue.evaluations import select_questions
 from registry.results.cells import Asked, axis_metrics
 from registry.results.clusters import AT_ONCE, Clusters, clusters_of
@@ -320,6 +321,8 @@ def _task_standings(
         for entry in entries
         for column in columns
     }
+    needed = {name for column in columns for name in base_metrics(column.metric)}
+    names = [name for name in QUESTION_METRICS if name in needed]
     grouped: dict[tuple[int, ...], Clusters | None] = {}
     flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
     for column in columns:
@@ -348,7 +351,7 @@ def _task_standings(
             for entry, evaluation, of_entry in zip(of_column, known, applied, strict=True):
                 key = (entry.ordinal, evaluation.id, column.errata)
                 if key not in read:
-                    read[key] = corrected_values(session, evaluation, questions[entry.ordinal], of_entry)
+                    read[key] = corrected_values(session, evaluation, questions[entry.ordinal], of_entry, names)
                 parts.append(read[key][0])
                 unknown = unknown or read[key][1].get(column.metric)
             if unknown is not None:
@@ -369,8 +372,7 @@ def _task_standings(
                 ]
                 found[number][column.name] = _of_axes(session, column.metric, asked, seed)
                 continue
-            names = base_metrics(column.metric)
-            base = [np.concatenate([part[name] for part in parts]) for name in names]
+            base = [np.concatenate([part[name] for part in parts]) for name in base_metrics(column.metric)]
             # Functions of two means are taken over the questions that have both.
             undefined = np.isnan(np.stack(base)).any(axis=0)
             means = _Means(tuple(np.where(undefined, np.nan, values) for values in base), grouped[pooled])

@@ -59,11 +59,15 @@ def base_metrics(metric: str) -> tuple[str, ...]:
     return (metric,) if found is None else (found.first, found.second)
 
 
-def question_values(session: Session, evaluation_id: int, question_ids: Sequence[int]) -> dict[str, Array]:
-    """Metric to its values over the given questions, in their order, shape (questions,); NaN where undefined."""
-    names = QUESTION_METRICS
+def question_values(
+    session: Session, evaluation_id: int, question_ids: Sequence[int], names: Sequence[str] = QUESTION_METRICS
+) -> dict[str, Array]:
+    """Metric to its values over the given questions, in their order, shape (questions,); NaN where undefined.
+
+    names: of these metrics.
+    """
     rows = session.execute(
-        text(f"SELECT question_id, {', '.join(names)} FROM question_metrics WHERE evaluation_id = :id"),  # noqa: S608
+        text(f"SELECT {', '.join(('question_id', *names))} FROM question_metrics WHERE evaluation_id = :id"),  # noqa: S608
         {"id": evaluation_id},
     )
     values = {row[0]: row[1:] for row in rows}

@@ -138,10 +138,14 @@ def rescored(session: Session, evaluation: Evaluation, correction: Correction) -
 
 
 def corrected_values(
-    session: Session, evaluation: Evaluation, question_ids: Sequence[int], correction: Correction
+    session: Session,
+    evaluation: Evaluation,
+    question_ids: Sequence[int],
+    correction: Correction,
+    names: Sequence[str] = QUESTION_METRICS,
 ) -> tuple[dict[str, Array], dict[str, str]]:
     """What `question_values` gives, under a correction, and metric to why it cannot be said."""
-    values = question_values(session, evaluation.id, question_ids)
+    values = question_values(session, evaluation.id, question_ids, names)
     asked = set(question_ids)
     answers = {key: answer for key, answer in correction.answers.items() if key in asked}
     left_out = correction.left_out & asked
@@ -151,13 +155,13 @@ def corrected_values(
     places = {question_id: place for place, question_id in enumerate(question_ids)}
     for question_id, outcomes in _outcomes(session, evaluation, answers).items():
         place = places[question_id]
-        for name in QUESTION_METRICS:
+        for name in names:
             function = METRICS[name].per_question
             if function is None or name in unknown or _never(values[name][place], name):
                 continue
             found = function(outcomes)
             values[name][place] = np.nan if found is None else found
-    if "pride_accuracy" not in unknown:
+    if "pride_accuracy" in values and "pride_accuracy" not in unknown:
         values["pride_accuracy"] = _pride(session, evaluation, question_ids, correction)
     gone = [places[question_id] for question_id in left_out]
     for name in values:
