@@ -51,7 +51,7 @@ from registry.results.bulk import renew_statistics
 from registry.results.scores import write_question_scores
 from registry.schema.audiences import AUDIENCES, audience_engine
 from registry.tables import Archive, Evaluation, EvaluationMetric, EvaluationQuestion, QuestionScore
-from tests.bench.bench_web import measure, watching
+from tests.bench.bench_web import measure, something_written, watching
 from tests.bench.generate_predictions import Kind, Scored, Source, profile_of, store
 from tests.services import PostgresServer, postgres_execute
 from web import create_app
@@ -372,13 +372,9 @@ def pages(engine: Engine, state: State, requests: int) -> dict[str, tuple[float,
     Each is made anew, since something is written before each request; `…, kept`: while nothing is written.
     """
 
-    def write() -> None:
-        with engine.begin() as connection:
-            connection.execute(text("SELECT pg_current_xact_id()"))
-
     client = create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
     found = {}
-    ways = {"": write, ", kept": lambda: None}
+    ways = {"": lambda: something_written(engine), ", kept": lambda: None}
     for (name, address), (way, before) in product(addresses(engine, state).items(), ways.items()):
         with ExitStack() as stack:
             watched = [stack.enter_context(watching(each)) for each in _engines(engine)]

@@ -1,14 +1,16 @@
 """Times the website over a large registry on PostgreSQL: `python -m tests.bench.bench_web [OPTIONS]`.
 
-tests/bench/generate_registry.py fills a database of a throw-away server; with --url, one that it has filled already.
-Each address is asked for through the application, without a network, first once unmeasured, then --requests times. The
-table says what an answer takes (median and 95th percentile), how many statements it sends, how much of the time the
-database takes, and how large it is.
+tests/bench/generate_registry.py fills a database of a throw-away server, whose board shows every model on the first
+seventeen benchmarks; what a snapshot of it takes is printed first. With --url: a database that was filled already.
+Each address is asked for through the application, without a network, first once unmeasured, then --requests times, and
+made anew each time. The table says what an answer takes (median and 95th percentile), how many statements it sends, how
+much of the time the database takes, and how large it is.
 
-Options: --requests 30  --models 500  --benchmarks 60  --predictions 350000  --url URL  --only NAME
+Options: --requests 30  --models 500  --benchmarks 60  --questions 10  --predictions 350000  --url URL  --only NAME
 """
 
 import argparse
+import resource
 import statistics
 import tempfile
 import time
@@ -16,18 +18,25 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, event, func, select
+from sqlalchemy import Engine, event, func, select, text
 
-from registry.db import get_engine, read_session
+from registry.boards.definition import BoardDefinition, SuiteDefinition
+from registry.boards.snapshots import refresh_boards
+from registry.boards.store import import_board, import_suite
+from registry.db import get_engine, read_session, write_session
 from registry.operations.migrate import upgrade
 from registry.schema.audiences import audience_engine, dispose
-from registry.tables import Evaluation, EvaluationQuestion
+from registry.tables import BoardSnapshot, Evaluation, EvaluationQuestion
 from tests.bench.generate_registry import EXPLORED, Size, fill
 from tests.services import PostgresServer, postgres_execute
 from web import create_app
+
+BOARD: Final = "everything"
+TASKS: Final = 17
+COLUMNS: Final = ("worst_accuracy@cyclic", "accuracy@cyclic", "average_accuracy@cyclic", "fluctuation_rate@cyclic")
 
 
 @dataclass
@@ -62,15 +71,17 @@ def addresses(
 ) -> Iterator[tuple[str, str]]:
     """(what it is, address); pages first."""
     question = questions[len(questions) // 2]
-    yield "board", "/"
-    yield "board, tenth page", f"/?page={max(1, min(10, evaluations // 100))}"
-    yield "board, one list", "/?group=no"
-    yield "board, one benchmark", f"/?benchmark={benchmark}"
+    yield "leaderboard", "/"
+    yield "leaderboard, tenth page", f"/?page={max(1, min(10, evaluations // 100))}"
+    yield "leaderboard, one list", "/?group=no"
+    yield "leaderboard, one benchmark", f"/?benchmark={benchmark}"
+    yield "board", f"/boards/{BOARD}"
+    yield "board, how sure it is", f"/boards/{BOARD}/scrutiny"
     yield "model", f"/models/{model}"
     yield "benchmark", f"/benchmarks/{benchmark}"
     yield "models", "/models"
     yield "overview", "/overview"
-    yield "board as CSV", "/leaderboard.csv"
+    yield "leaderboard as CSV", "/leaderboard.csv"
     yield "evaluation", f"/evaluations/{sealed}"
     yield "question explorer, evaluation", f"/evaluations/{explored}"
     yield "question explorer, flips", f"/evaluations/{explored}?only=flips"
@@ -89,6 +100,25 @@ def addresses(
     yield "API predictions, 1000", f"{api}/evaluations/{explored}/predictions"
     yield "API predictions, last pages", f"{api}/evaluations/{explored}/predictions?cursor={question}.0"
     yield "API question", f"{api}/questions/{question}"
+
+
+def snapshot(engine: Engine) -> None:
+    """Puts every model on a board, and prints what its snapshot takes."""
+    names = [f"benchmark-{number:03}" for number in range(TASKS)]
+    suite = {"name": BOARD, "variants": ["cyclic"], "tasks": [{"benchmark": name} for name in names]}
+    with write_session(engine) as session:
+        import_suite(session, SuiteDefinition.model_validate(suite))
+        import_board(session, BoardDefinition(name=BOARD, suite=BOARD, columns=COLUMNS))
+    spent = time.process_time()
+    refresh_boards(engine)
+    spent = time.process_time() - spent
+    stored = select(func.sum(func.pg_column_size(BoardSnapshot.document)))
+    with read_session(engine) as session:
+        document = session.scalar(stored) or 0
+        standings = session.scalar(text("SELECT pg_total_relation_size('board_standing')")) or 0
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(f"snapshot: {spent:.0f} s of this process's CPU, {memory} MiB at most")
+    print(f"stored of it: {document / 2**20:.2f} MiB, standings {standings / 2**20:.2f} MiB", flush=True)
 
 
 @contextmanager
@@ -127,6 +157,12 @@ def measure(
     return Measured(seconds, seen.statements // requests, seen.seconds / requests, size)
 
 
+def something_written(engine: Engine) -> None:
+    """Begins a transaction that may write, after which no kept page is served."""
+    with engine.begin() as connection:
+        connection.execute(text("SELECT pg_current_xact_id()"))
+
+
 def measure_all(url: str, requests: int, only: str) -> None:
     """Prints the table."""
     # The pages read through it: they are asked for by nobody in particular.
@@ -149,7 +185,8 @@ def measure_all(url: str, requests: int, only: str) -> None:
     print(f"{'':58} {'ms':>8} {'ms':>8} {'':>6} {'ms':>8} {'KiB':>8}")
     for name, address in addresses(model, benchmark, evaluations, first.id, explored, questions):
         if only in name:
-            print(measure(client, engine, address, requests).line(name), flush=True)
+            measured = measure(client, engine, address, requests, before=lambda: something_written(get_engine(url)))
+            print(measured.line(name), flush=True)
 
 
 def main() -> None:
@@ -158,6 +195,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=30)
     parser.add_argument("--models", type=int, default=Size.models)
     parser.add_argument("--benchmarks", type=int, default=Size.benchmarks)
+    parser.add_argument("--questions", type=int, default=Size.questions)
     parser.add_argument("--predictions", type=int, default=Size.predictions)
     parser.add_argument("--url", default=None, help="a database that is filled already")
     parser.add_argument("--only", default="", help="only addresses whose name contains this")
@@ -165,7 +203,7 @@ def main() -> None:
     if options.url is not None:
         measure_all(options.url, options.requests, options.only)
         return
-    size = Size(options.models, options.benchmarks, predictions=options.predictions)
+    size = Size(options.models, options.benchmarks, options.questions, options.predictions)
     with PostgresServer() as server, tempfile.TemporaryDirectory() as folder:
         postgres_execute(server.url, "CREATE DATABASE bench TEMPLATE template0")
         url = server.database_url("bench")
@@ -173,6 +211,7 @@ def main() -> None:
         started = time.perf_counter()
         fill(get_engine(url), Path(folder), size)
         print(f"filled in {time.perf_counter() - started:.0f} s")
+        snapshot(get_engine(url))
         measure_all(url, options.requests, options.only)
         dispose(get_engine(url))
 
