@@ -350,7 +350,7 @@ class _Columns:
                     f"evaluation {self._asked.evaluation_id} is archived, and this version of the program does not "
                     "make the prompts that its archive was written with; restore it with the version that wrote it"
                 )
-            return pa.nulls(len(names), pa.binary(32))
+            raise StaysError("prompt_digest")
         return pa.array([digests[name].get(key) for name, key in zip(names, variants, strict=True)], pa.binary(32))
 
 

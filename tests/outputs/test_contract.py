@@ -10,6 +10,7 @@ from sqlalchemy import func, select
 from registry.db import read_session
 from registry.errors import ShuffleboardError
 from registry.exchange.outputs import ImportRequest, import_outputs
+from registry.operations.archiving import archive, restore
 from registry.results.reports import evaluation_metrics
 from registry.tables import (
     Evaluation,
@@ -21,6 +22,7 @@ from registry.tables import (
     Shard,
     VariantSet,
 )
+from registry.verification import verify_evaluation
 from tests.outputs.conftest import Registry, four_options
 
 pytestmark = pytest.mark.one_engine
@@ -209,3 +211,31 @@ def test_json_written_by_the_contract_is_read_back_to_the_last_bit(registry: Reg
     [row] = _predictions(registry, _import(registry, [json.loads(json.dumps(line))]))
     assert row.label_logprobs == logprobs
     assert row.logprobs_without_question == [value - 1 for value in logprobs]
+
+
+def test_recorded_answers_are_archived_and_come_back(registry: Registry) -> None:
+    """Nothing here made their prompts, so that no digest of one is known or can be computed."""
+    registry.benchmark("b", four_options(3))
+    lines = [
+        {"question_id": f"q{question}", "variant": variant, "order": order, **answer}
+        for question, answer in enumerate(
+            ({"position": 1}, {"probabilities": [0.1, 0.2, 0.6, 0.1]}, {"position": None})
+        )
+        for variant, order in enumerate(([0, 1, 2, 3], [3, 2, 1, 0]))
+    ]
+    evaluation_id = _import(registry, lines)
+
+    def stored() -> list[dict[str, Any]]:
+        columns = [column.key for column in Prediction.__table__.columns]
+        return [{name: getattr(row, name) for name in columns} for row in _predictions(registry, evaluation_id)]
+
+    def problems() -> list[str]:
+        with read_session(registry.engine) as session:
+            return list(verify_evaluation(session, evaluation_id)["problems"])
+
+    before = stored()
+    assert len(before) == len(lines)
+    assert archive(registry.engine, evaluation_id, str(registry.folder / "archives")) is not None
+    assert (stored(), problems()) == ([], [])
+    assert restore(registry.engine, evaluation_id) is not None
+    assert (stored(), problems()) == (before, [])
