@@ -16,6 +16,8 @@ from registry.files.storage import writing
 from registry.settings import Settings, get_settings
 
 _CHUNK: Final = 1 << 20
+AT_ONCE: Final = 64 * 2**20
+"""Bytes that one request asks of a store that is far away, at most, where all of a file is read."""
 _SECONDS: Final = 10.0
 """How long connecting to a store, or an answer of it, may take."""
 
@@ -101,7 +103,7 @@ class Store:
         """SHA-256 and bytes of a file."""
         digest, size = hashlib.sha256(), 0
         with self.reading(name) as stream:
-            while chunk := stream.read(_CHUNK):
+            while chunk := stream.read(AT_ONCE if self.folder is None else _CHUNK):
                 digest.update(chunk)
                 size += len(chunk)
         return digest.hexdigest(), size
