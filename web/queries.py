@@ -511,6 +511,8 @@ def choices(
                 readable(session, [evaluation_id], [question_id])
             except ArchiveError as error:
                 lost[evaluation_id] = error
+        # Together, since one that is read by itself may take the room of those before it.
+        readable(session, [one for one in evaluation_ids if one not in lost], [question_id])
     p = Prediction
     query = (
         select(p.evaluation_id, p.chosen_option, func.count())

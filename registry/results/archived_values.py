@@ -49,7 +49,7 @@ Rows = NDArray[np.int64]
 
 
 class StaysError(Exception):
-    """A column has no value where one would be computed; its name."""
+    """A column has no value where one would be computed, or cannot be computed; its name."""
 
 
 class Built:

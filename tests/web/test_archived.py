@@ -66,6 +66,8 @@ def test_a_question_stands_where_an_evaluations_file_is_missing(own, tmp_path, m
     shared = Shared()
     for evaluation_id in sealed[:2]:
         assert archive(own.engine, evaluation_id, str(tmp_path / "archives"), shared)
+    # There is room for the rows of one at a time, as with a registry's large evaluations.
+    monkeypatch.setattr("registry.results.archived.KEPT", 1)
     address = f"/questions/{own.seeded.questions['q1']}"
     whole = own.client.get(address)
     assert whole.status_code == 200
@@ -79,5 +81,6 @@ def test_a_question_stands_where_an_evaluations_file_is_missing(own, tmp_path, m
     assert without.status_code == 200
     assert "The answers of 1 evaluation are archived in a file that is missing" in without.text
     assert without.text.count("<tr role=") == whole.text.count("<tr role=")
-    assert without.text.count("heat-") < whole.text.count("heat-")
+    # Of three that are archived one is lost; nothing of the others is.
+    assert whole.text.count("heat-") - without.text.count("heat-") == 1
     assert own.client.get(f"/evaluations/{sealed[0]}/questions/{own.seeded.questions['q1']}").status_code == 503

@@ -1,6 +1,6 @@
 """Boards on the web: what an organisation publishes, now and in the past."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -115,6 +115,7 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
     sort = sorting.sort
     paging = paging_of_models(len(rows))
     shown = rows[paging.offset : paging.offset + paging.per_page]
+    listed = {_who(row) for row in shown}
     known = moments(session(), snapshot.board.name)
     body = render_template(
         "board.html",
@@ -131,11 +132,11 @@ def _page(snapshot: BoardSnapshot, *, current: bool) -> ResponseReturnValue:
         history=_listed(known[-SNAPSHOTS:]),
         moments=len(known),
         moved=_moved(snapshot, sort),
-        on_this_page={_who(row) for row in shown},
+        on_this_page=listed,
         treatments=TREATMENTS,
         labels={column["name"]: METRICS[column["metric"]].label for column in document["columns"]},
-        scatters=_scatters(document, shown),
-        money=_money(document, shown),
+        scatters=_scatters(document, listed),
+        money=_money(document, listed),
         lines_of=lines_of,
         lucky=_lucky(document),
         unranked=_unranked(document, sort),
@@ -274,14 +275,13 @@ def _left_out(document: Row, names: dict[str, str]) -> dict[tuple[str, int], str
     }
 
 
-def _scatters(document: Row, shown: Sequence[Row]) -> list[Row]:
+def _scatters(document: Row, listed: Collection[tuple[str, int]]) -> list[Row]:
     """Accuracy and worst accuracy of the complete models, wherever a board has both in one way of asking.
 
-    points: of the models among `shown`; the chart has the others, too, without their names. left_out: reason to the
+    points: of the models that are `listed`; the chart has the others, too, without their names. left_out: reason to the
     models that have no point, since part of the suite or a second order was not asked.
     """
     found = []
-    listed = {_who(row) for row in shown}
     for (variants, protocol), names in _in_one_way(document).items():
         missing = _left_out(document, names)
         points: list[Row] = []
@@ -289,22 +289,24 @@ def _scatters(document: Row, shown: Sequence[Row]) -> list[Row]:
         for row in document["rows"]:
             values = {metric: row["values"][name]["value"] for metric, name in names.items()}
             if _who(row) not in missing and None not in values.values():
-                (points if _who(row) in listed else others).append({"model": row["model"], **values})
+                (points if _who(row) in listed else others).append(
+                    {"model": row["model"], "revision": row["revision"], **values}
+                )
         left_out: dict[str, list[str]] = {}
         for (model, _), reason in missing.items():
             left_out.setdefault(reason, []).append(model)
         if points and len(points) + len(others) > 1:
             asked = variants if protocol is None else f"{variants}, {protocol}"
-            key = "\n".join((document["digest"], asked, *(point["model"] for point in points)))
+            key = "\n".join((document["digest"], asked, *(f"{point['model']}@{point['revision']}" for point in points)))
             chart = _plots.get(key, lambda of=points, rest=others: across_board(PLOTS["order"], of, others=rest))  # type: ignore[misc]
             found.append({"asked": asked, "points": points, "left_out": left_out, "chart": chart})
     return found
 
 
-def _money(document: Row, shown: Sequence[Row]) -> Row | None:
+def _money(document: Row, listed: Collection[tuple[str, int]]) -> Row | None:
     """Accuracy against cost of the models whose answers a provider charged for; None for fewer than two.
 
-    column: the first one of accuracy. rows: those among `shown`; the chart has the others, too, without their names.
+    column: the first one of accuracy. rows: those that are `listed`; the chart has the others, too, without a name.
     left_out: how many other models there are.
     """
     column = next((item for item in document["columns"] if item["metric"] in ("accuracy", "average_accuracy")), None)
@@ -312,8 +314,7 @@ def _money(document: Row, shown: Sequence[Row]) -> Row | None:
         return None
     named = [row | {"accuracy": row["values"][column["name"]]["value"]} for row in document["rows"]]
     known = [row for row in named if row["cost"] and row["accuracy"] is not None]
-    listed = {_who(row) for row in shown}
-    rows, others = ([row for row in known if (_who(row) in listed) is among] for among in (True, False))
+    rows, others = ([row for row in known if (_who(row) in listed) is here] for here in (True, False))
     if not rows or len(known) < 2:
         return None
     return {
