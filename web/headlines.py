@@ -139,7 +139,7 @@ def model_card(session: Session, model: Row) -> Card:
     wanted = ("accuracy", "worst_accuracy")
     ordering = Ordering(wanted, "worst_accuracy", "desc", grouped=False)
     rows, total = complete_rows(
-        session, Selection(model=model["model"]), ordering, limit=MOST_LINES, offset=0, metrics=wanted
+        session, Selection(model=model["model"]), ordering, limit=MOST_LINES, offset=0, metrics=wanted, ranked=False
     )
     lines = [_of_model(row) for row in rows]
     facts = [scale(model["parameters"]) + " parameters"] if model["parameters"] else []
@@ -207,7 +207,7 @@ def model_badge(session: Session, selection: Selection, metric: str) -> Badge:
     selection: with `model` and `benchmark`. Raises NotFoundError where the session sees no evaluation of it.
     """
     ordering = Ordering((metric,), "sealed_at", "desc", grouped=False)
-    rows, _ = complete_rows(session, selection, ordering, limit=None, offset=0, metrics=(metric,))
+    rows, _ = complete_rows(session, selection, ordering, limit=None, offset=0, metrics=(metric,), ranked=False)
     if not rows:
         rows, _ = incomplete_rows(session, selection, limit=1, metrics=(metric,))
     if not rows:

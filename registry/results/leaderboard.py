@@ -260,12 +260,17 @@ def complete_rows(
     limit: int | None,
     offset: int,
     metrics: Sequence[str] = ALL_NAMES,
+    ranked: bool = True,
 ) -> tuple[list[Row], int]:
     """A page of the sealed evaluations with their ranks, in the order asked for, and how many there are in all.
 
-    metrics: those that rows hold, with `counts`: metric to n and interval.
+    metrics: those that rows hold, with `counts`: metric to n and interval. ranked: whether they have a rank, for which
+    all others that were asked the same are read.
     """
     ids, total = _complete_ids(session, asked, ordering, limit, offset)
+    if not ranked:
+        rows = _rows(session, ids, asked.scope, metrics)
+        return [rows[evaluation_id] for evaluation_id in ids], total
     return _ranked_rows(session, ids, asked.scope, ordering, metrics), total
 
 

@@ -353,7 +353,13 @@ def _models_of(group: Row) -> list[Row]:
     """The models that were asked in one way, by name, each with the metrics of STATED of its newest evaluation."""
     selection = Selection(**{key: group[key] for key in ("benchmark", "variants", "protocol", "shots")})
     rows, _ = complete_rows(
-        session(), selection, Ordering(STATED, "model", "asc"), limit=parameters.MAX_PER_PAGE, offset=0, metrics=STATED
+        session(),
+        selection,
+        Ordering(STATED, "model", "asc"),
+        limit=parameters.MAX_PER_PAGE,
+        offset=0,
+        metrics=STATED,
+        ranked=False,
     )
     kept = {key: group[key] for key in ("benchmark_version", "part")}
     newest: dict[str, Row] = {}

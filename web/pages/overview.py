@@ -42,7 +42,9 @@ def overview() -> ResponseReturnValue:
     if way is None:
         return render_template("overview.html", metric=metric, way=None, choices=choices)
     asked = Ordering((metric,), metric, natural_order(metric))
-    found, total = complete_rows(session(), Selection(**way), asked, limit=MOST, offset=0, metrics=(metric,))
+    found, total = complete_rows(
+        session(), Selection(**way), asked, limit=MOST, offset=0, metrics=(metric,), ranked=False
+    )
     columns = _columns(found, metric)
     natural: Order = "asc" if METRICS[metric].better == "lower" else "desc"
     keys = [column["key"] for column in columns]
