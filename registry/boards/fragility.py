@@ -7,6 +7,7 @@ made otherwise. Pure functions of values per question, order or resample.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from typing import Final
 
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from registry.metrics.averaging import FunctionOfTwoMeans
 from registry.statistics.bootstrap import MINIMUM_QUESTIONS, RANK_RESAMPLES, SEED, resampled_means
 from registry.statistics.competition_ranks import RANK_TOLERANCE, ranks
-from registry.statistics.ranks import tiers
-from registry.statistics.simultaneous import compare_all
+from registry.statistics.ranks import separated, tiers, tiers_where
+from registry.statistics.simultaneous import compare_all, told_apart_without
 
 Array = NDArray[np.float64]
 Answers = NDArray[np.int16]
@@ -143,32 +144,50 @@ def without_models(
     """
     if len(values) < 3 or better not in ("higher", "lower"):
         return []
-    everything = np.arange(len(values))
-    before = None if samples is None else _shared_tiers(values, samples, better, questions)
-    order = sorted(everything.tolist(), key=lambda place: values[place], reverse=better == "higher")
-    found = []
-    for model in order[:LEFT_OUT]:
-        rest = np.delete(everything, model)
-        remaining = [values[place] for place in rest.tolist()]
-        first = tuple(int(rest[place]) for place, rank in enumerate(ranks(remaining, better)) if rank == 1)
-        changed: list[int | None] = [None, None]
-        if samples is not None and before is not None:
-            after = _shared_tiers(remaining, samples[:, rest], better, questions)
-            changed = [
-                int((old[np.ix_(rest, rest)] != new).any(axis=1).sum()) for old, new in zip(before, after, strict=True)
-            ]
-        found.append(WithoutModel(model, first, *changed))
-    return found
+    order = sorted(range(len(values)), key=lambda place: values[place], reverse=better == "higher")
+    left_out = order[:LEFT_OUT]
+    without = [[None if place == model else value for place, value in enumerate(values)] for model in left_out]
+    changed: Sequence[tuple[int, int] | tuple[None, None]] = [(None, None)] * len(left_out)
+    if samples is not None:
+        changed = _changed_tiers(values, without, samples, better, questions, left_out)
+    return [
+        WithoutModel(model, tuple(place for place, rank in enumerate(ranks(remaining, better)) if rank == 1), *tiers)
+        for model, remaining, tiers in zip(left_out, without, changed, strict=True)
+    ]
 
 
-def _shared_tiers(
-    values: Sequence[float], samples: Array, better: str, questions: int | None
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which models share a tier, shape (models, models): each for itself, and all at once."""
-    alone = tiers(values, samples, better, questions)
-    at_once = compare_all(values, samples, better, questions).tiers(values, better)
-    numbers = [np.array([0 if tier is None else tier.number for tier in found]) for found in (alone, at_once)]
-    return np.equal.outer(numbers[0], numbers[0]), np.equal.outer(numbers[1], numbers[1])
+def _changed_tiers(
+    values: Sequence[float],
+    without: Sequence[Sequence[float | None]],
+    samples: Array,
+    better: str,
+    questions: int | None,
+    left_out: Sequence[int],
+) -> list[tuple[int, int]]:
+    """How many other models no longer share a tier with the same ones, without each of left_out: alone, and at once."""
+
+    @cache
+    def apart(leader: int, model: int) -> bool:
+        return separated(values, samples, leader, model, questions)
+
+    def shared(remaining: Sequence[float | None], at_once: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which models share a tier, shape (2, models, models): each for itself, and all at once."""
+        found = (
+            tiers_where(remaining, better, told_apart)
+            for told_apart in (apart, lambda leader, model: bool(at_once[leader, model]))
+        )
+        numbers = [[0 if tier is None else tier.number for tier in tiers] for tiers in found]
+        return np.stack([np.equal.outer(of_models, of_models) for of_models in numbers])
+
+    before = shared(values, compare_all(values, samples, better, questions).told_apart)
+    pairs = told_apart_without(values, samples, better, questions, left_out)
+    result = []
+    for model, remaining, at_once in zip(left_out, without, pairs, strict=True):
+        differs = before != shared(remaining, at_once)
+        differs[:, model], differs[:, :, model] = False, False
+        alone, together = differs.any(axis=2).sum(axis=1).tolist()
+        result.append((alone, together))
+    return result
 
 
 def fewest_orders(models: Sequence[Sequence[Answers]], metric: str, better: str) -> WithoutOrders | None:

@@ -57,13 +57,13 @@ def tiers(
     Raises MetricInputError when values and samples are not of the same models.
     """
     check_samples(values, samples)
-    return tiers_where(values, better, lambda leader, model: _separated(values, samples, leader, model, questions))
+    return tiers_where(values, better, lambda leader, model: separated(values, samples, leader, model, questions))
 
 
 def tiers_where(
-    values: Sequence[float | None], better: str, separated: Callable[[int, int], bool]
+    values: Sequence[float | None], better: str, told_apart: Callable[[int, int], bool]
 ) -> list[Tier | None]:
-    """Tiers as `tiers` has them, where separated says of (leader, model) whether they can be told apart."""
+    """Tiers as `tiers` has them, where told_apart says of (leader, model) whether they can be."""
     result: list[Tier | None] = [None] * len(values)
     if better not in ("higher", "lower"):
         return result
@@ -73,7 +73,7 @@ def tiers_where(
     for _, model in known:
         if tier is None:
             tier = Tier(1, model)
-        elif separated(tier.leader, model):
+        elif told_apart(tier.leader, model):
             tier = Tier(tier.number + 1, model)
         result[model] = tier
     return result
@@ -91,7 +91,7 @@ def indistinguishable(
     known = [model for model, value in enumerate(values) if value is not None]
     for place, first in enumerate(known):
         for second in known[place + 1 :]:
-            if not _separated(values, samples, first, second, questions):
+            if not separated(values, samples, first, second, questions):
                 result[first].append(second)
                 result[second].append(first)
     return [sorted(others) for others in result]
@@ -103,7 +103,7 @@ def check_samples(values: Sequence[float | None], samples: NDArray[np.float64]) 
         raise MetricInputError(f"samples of shape {samples.shape} for {len(values)} models; give one column per model")
 
 
-def _separated(
+def separated(
     values: Sequence[float | None], samples: NDArray[np.float64], first: int, second: int, questions: int | None
 ) -> bool:
     """Whether the interval of the paired difference excludes 0; where none is stated, nothing is told apart."""

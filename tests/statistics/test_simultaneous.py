@@ -6,7 +6,7 @@ from statsmodels.stats.multitest import multipletests
 
 from registry.errors import MetricInputError
 from registry.statistics.bootstrap import RANK_RESAMPLES, resampled_means
-from registry.statistics.simultaneous import compare_all
+from registry.statistics.simultaneous import compare_all, told_apart_without
 from tests.bench.bench_ranks import SETTINGS, study
 
 NAN = np.nan
@@ -48,6 +48,27 @@ def test_pairs_are_told_apart_step_by_step_by_the_largest_ratio_of_what_is_left(
         assert worst == 6 - sum(winner == model for winner, _ in beats)
     mirrored = compare_all([-value for value in values], -samples, "lower")
     assert (mirrored.beats == found.beats).all()
+
+
+@pytest.mark.parametrize("better", ["higher", "lower"])
+@pytest.mark.parametrize("seed", range(12))
+def test_without_a_model_the_others_are_compared_as_if_it_had_never_been(seed, better):
+    generator = np.random.default_rng(seed)
+    models = 14
+    values = list(generator.normal(0, 1, models))
+    samples = around(values, generator.uniform(0.05, 0.6, models), resamples=300, seed=seed)
+    values[3] = None if seed % 2 else values[4]
+    samples[generator.random(samples.shape) < 0.002] = NAN
+    everything = range(models)
+    steps = set()
+    for left_out, told_apart in zip(
+        everything, told_apart_without(values, samples, better, 200, everything), strict=True
+    ):
+        rest = [None if model == left_out else value for model, value in enumerate(values)]
+        expected = compare_all(rest, samples, better, 200)
+        assert (told_apart == expected.told_apart).all()
+        steps.add((expected.critical_value, int(told_apart.sum())))
+    assert len(steps) > 2
 
 
 @pytest.mark.long
