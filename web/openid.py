@@ -205,6 +205,25 @@ class Provider:
         query = {"client_id": self.configuration.client_id, "post_logout_redirect_uri": self.configuration.home}
         return f"{endpoint}{'&' if '?' in str(endpoint) else '?'}{urlencode(query)}"
 
+    def faults(self) -> list[str]:
+        """Why nobody could sign in through it, by what it says of itself now. Raises ProviderUnavailableError."""
+        with self._lock:
+            document = self._described()
+            for name in ("authorization_endpoint", "token_endpoint"):
+                self._endpoint_of(document, name)
+            self._fetch_keys(self.clock())
+            keys = self._keys
+        found = []
+        if not keys:
+            found.append("publishes no key that an ID token could be verified with")
+        algorithms = document.get("id_token_signing_alg_values_supported", ALGORITHMS)
+        if isinstance(algorithms, list | tuple) and not set(ALGORITHMS) & set(map(str, algorithms)):
+            found.append("signs ID tokens in none of the accepted ways, such as RS256 or ES256")
+        challenges = document.get("code_challenge_methods_supported", ["S256"])
+        if isinstance(challenges, list) and "S256" not in challenges:
+            found.append("does not take the code challenge S256 (PKCE)")
+        return found
+
     # What the browser comes back with
 
     def person(self, asked: Mapping[str, Sequence[str]], flow: Flow | None) -> tuple[Identity, dict[str, Any]]:

@@ -24,18 +24,20 @@ def doctor(free_gib: float, as_json: bool) -> None:
     """Check the deployment that this process is configured for and suggest fixes; status 1 when there is a problem.
 
     Database, schema, triggers, views, rights; broker and clocks; workers, queues, leases and seals; models' files,
-    endpoints, disks, keys and accelerator. Nothing is changed. Run it on every host, with the settings of the processes
-    there.
+    endpoints, disks, keys, accelerator and single sign-on. Nothing is changed. Run it on every host, with the settings
+    of the processes there.
     """
     from registry.code_identity import code_version
-    from registry.operations.doctor import Context, Limits, examine
+    from registry.operations.doctor import CHECKS, Context, Limits, examine
+    from web.doctor import CHECKS as OF_THE_WEBSITE
+    from web.formats import plural
 
     settings = settings_of()
     engine = get_engine(settings.resolved_database_url())
     version = code_version()
     context = Context(settings, engine, version, Limits(free_bytes=int(free_gib * 2**30)))
     findings = []
-    for finding in examine(context):
+    for finding in examine(context, (*CHECKS, *OF_THE_WEBSITE)):
         findings.append(finding)
         if not as_json:
             click.echo(f"{MARKS[finding.status]:8} {finding.name:15} {finding.found}")
@@ -48,6 +50,7 @@ def doctor(free_gib: float, as_json: bool) -> None:
         ]
         print_json({"ok": not counts["problem"], "code_version": version, "checks": checks})
     else:
-        click.echo(f"{counts['problem']} problems, {counts['warning']} warnings, {counts['ok']} in order")
+        said = ", ".join(plural(counts[status], status) for status in ("problem", "warning"))
+        click.echo(f"{said}, {counts['ok']} in order")
     if counts["problem"]:
         sys.exit(1)

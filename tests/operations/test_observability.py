@@ -31,9 +31,10 @@ OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 Figures = dict[str, list[tuple[dict[str, str], float]]]
 
 
-def figures(engine: Engine) -> Figures:
+def figures(engine: Engine, **settings: Any) -> Figures:
     """Name to (labels, value) of every sample of /metrics."""
-    site = create_app(database_url=engine.url.render_as_string(hide_password=False)).test_client()
+    url = engine.url.render_as_string(hide_password=False)
+    site = create_app(Settings(**settings), database_url=url).test_client()
     found: Figures = {}
     for family in text_string_to_metric_families(site.get("/metrics").text):
         for sample in family.samples:
@@ -103,11 +104,12 @@ FUNCTIONS = {"sum", "max", "rate", "delta", "predict_linear", "by", "and"}
 
 @pytest.fixture(scope="module")
 def known(request: pytest.FixtureRequest) -> Iterator[Figures]:
-    """The figures of a filled registry on PostgreSQL, which has all of them."""
+    """The figures of a filled registry on PostgreSQL with a replica, which has all of them."""
     name = request.getfixturevalue("postgresql_filled_template")
     server = request.getfixturevalue("postgres_server")
     engine = get_engine(server.database_url(name))
-    yield figures(engine)
+    # No replica, but one that has figures.
+    yield figures(engine, replica_url=server.database_url(name))
     engine.dispose()
 
 

@@ -20,15 +20,17 @@ from sqlalchemy.orm import Session
 
 from registry.db import get_engine, read_session, write_session
 from registry.errors import UsageError
+from registry.operations.doctor import Context
 from registry.people import accounts, identities
 from registry.people.identities import Identity
 from registry.people.role_rules import load_role_rules
 from registry.settings import Settings
 from registry.tables.accounts import Account, AuditEvent
 from tests.commands import shuffleboard
+from tests.services import free_port
 from tests.web.accounts import PASSWORD, add_one_of_each_role, bearer, token_of
 from tests.web.openid_stand_in import CLIENT, ISSUER, SECRET, SITE, StandIn, encoded, key, signed
-from web import create_app, openid
+from web import create_app, doctor, openid
 
 pytestmark = pytest.mark.one_engine
 
@@ -739,6 +741,57 @@ def test_the_website_does_not_start_with_a_wrong_setting(tmp_path: Path) -> None
     told = shuffleboard("serve", status=2, home=tmp_path, oidc_issuer=ISSUER).stderr
     assert "single sign-on also needs SHUFFLEBOARD_OIDC_CLIENT_ID, SHUFFLEBOARD_OIDC_ROLES" in told
     assert list(tmp_path.iterdir()) == []
+
+
+# What the doctor says of it
+
+
+@pytest.mark.parametrize(
+    ("planted", "status", "said"),
+    [
+        ({}, "ok", f"{ISSUER} answers, with its keys"),
+        ({"issuer": "https://id.example.org"}, "problem", f"another issuer than {ISSUER}; correct the setting"),
+        ({"token_endpoint": "http://id.example.org/token"}, "problem", "no https address as its token_endpoint"),
+        ({"id_token_signing_alg_values_supported": ["HS256"]}, "problem", "signs ID tokens in none of the accepted"),
+        ({"code_challenge_methods_supported": ["plain"]}, "problem", "does not take the code challenge S256"),
+        ({"keys": []}, "problem", "publishes no key"),
+    ],
+)
+def test_the_doctor_asks_the_provider_before_anybody_signs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: dict[str, Any], status: str, said: str
+) -> None:
+    site = site_of("sqlite://", tmp_path)
+    if "keys" in planted:
+        site.stand_in.kids = planted["keys"]
+    else:
+        site.stand_in.more = planted
+    monkeypatch.setattr(doctor, "provider_of", lambda _settings: site.provider)
+    found = doctor.single_sign_on(Context(site.settings, site.engine, "0"))
+    assert (found.status, said in found.found, bool(found.remedy)) == (status, True, status != "ok")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"oidc_issuer": f"http://127.0.0.1:{free_port()}"}, "no answer (ConnectError); nobody can sign in through it"),
+        ({"oidc_scopes": "profile"}, "openid is not among them"),
+    ],
+)
+def test_the_doctor_says_what_of_single_sign_on_cannot_work(
+    tmp_path: Path, sqlite_database: str, changes: dict[str, Any], said: str
+) -> None:
+    (tmp_path / "roles.toml").write_text(RULES)
+    settings = {"public_url": SITE, "oidc_issuer": ISSUER, "oidc_client_id": CLIENT, "oidc_client_secret": SECRET}
+    settings |= {"oidc_roles": str(tmp_path / "roles.toml"), "database_url": sqlite_database} | changes
+    told = shuffleboard("doctor", "--json", status=1, home=tmp_path, **settings).stdout
+    check = next(one for one in json.loads(told)["checks"] if one["name"] == "single sign-on")
+    assert check["status"] == "problem"
+    assert said in check["found"]
+
+
+def test_without_single_sign_on_the_doctor_has_nothing_to_say_of_it(tmp_path: Path) -> None:
+    found = doctor.single_sign_on(Context(Settings(home=tmp_path), get_engine("sqlite://"), "0"))
+    assert (found.status, found.found) == ("ok", "none: these settings name no provider")
 
 
 RULE = '[[rule]]\nrole = "reader"\nclaim = "groups"\nvalues = ["staff"]\n'

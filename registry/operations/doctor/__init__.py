@@ -12,9 +12,9 @@ from sqlalchemy.exc import DBAPIError
 
 from registry.errors import ShuffleboardError
 from registry.operations.doctor import database, host, queue, services
-from registry.operations.doctor.findings import Check, Context, Finding, Limits, Outcome, problem, warning
+from registry.operations.doctor.findings import Check, Context, Finding, Limits, Outcome, ok, problem, warning
 
-__all__ = ["CHECKS", "Check", "Context", "Finding", "Limits", "examine"]
+__all__ = ["CHECKS", "Check", "Context", "Finding", "Limits", "Outcome", "examine", "ok", "problem", "warning"]
 
 CHECKS: Final = (
     Check("database", database.reachable),
@@ -46,7 +46,7 @@ CHECKS: Final = (
     Check("secret key", host.secret_key),
     Check("accelerator", host.accelerator),
 )
-"""Every check, in this order."""
+"""Every check of the registry, in this order."""
 
 
 def examine(context: Context, checks: Iterable[Check] = CHECKS) -> Iterator[Finding]:

@@ -1,0 +1,31 @@
+"""What `shuffleboard doctor` looks at of the website: its provider of single sign-on."""
+
+from typing import Final
+
+from registry.errors import UsageError
+from registry.operations.doctor import Check, Context, Outcome, ok, problem
+from web.openid import ProviderUnavailableError, provider_of
+
+
+def single_sign_on(context: Context) -> Outcome:
+    """Whether the provider answers as one does through which people can sign in here."""
+    try:
+        provider = provider_of(context.settings)
+    except UsageError as error:
+        return problem(str(error), "correct the setting or file; the website does not start with it")
+    if provider is None:
+        return ok("none: these settings name no provider")
+    issuer = provider.configuration.issuer
+    try:
+        faults = provider.faults()
+    except ProviderUnavailableError as error:
+        return problem(
+            f"{error}; nobody can sign in through it",
+            "start the provider, let this host reach it, or correct SHUFFLEBOARD_OIDC_ISSUER",
+        )
+    if faults:
+        return problem(f"{issuer} {'; '.join(faults)}", "change that in the provider's settings of this client")
+    return ok(f"{issuer} answers, with its keys; whether it knows this client is seen when somebody signs in")
+
+
+CHECKS: Final = (Check("single sign-on", single_sign_on),)
