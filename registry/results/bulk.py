@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeDecorator
 
 from registry.db import Base, Digest, DoubleArray, SmallIntArray
-from registry.schema.planner import ANALYZE
+from registry.schema.planner import BY_EVALUATION, analyze
 from registry.tables import Prediction
 
 MANY_ROWS: Final = 2000
@@ -52,8 +52,8 @@ def insert_rows(session: Session, of: type[Base], rows: Sequence[dict[str, Any]]
         connection.exec_driver_sql(statement, [tuple(row) for row in values])
 
 
-_KNOWN: Final = text("""
-SELECT bool_and(unseen IS NOT NULL) AND min(unseen) FILTER (WHERE relname = 'prediction') >= :rows / 100.0
+_UNKNOWN: Final = text("""
+SELECT relname
 FROM (
     SELECT
         relname,
@@ -65,25 +65,43 @@ FROM (
         ) AS unseen
     FROM pg_class
     LEFT JOIN pg_stats ON schemaname = 'public' AND tablename = relname AND attname = 'evaluation_id'
-    WHERE relnamespace = 'public'::regnamespace AND relname IN ('evaluation_question', 'prediction', 'question_score')
+    WHERE relnamespace = 'public'::regnamespace AND relname = ANY (:tables)
 ) AS expected
+WHERE unseen IS NULL OR relname = 'prediction' AND unseen < :rows / 100.0
+ORDER BY relname
 """)
-"""Whether PostgreSQL expects an evaluation that it has not seen to have rows, and not far too few."""
+"""The tables in which PostgreSQL expects no rows of an evaluation that it has not seen, or far too few predictions."""
+
+
+_GIVEN: Final = text("""
+SELECT max(pronargs)
+FROM pg_proc
+WHERE pronamespace = 'public'::regnamespace AND proname = 'shuffleboard_renew_statistics'
+""")
+"""How many arguments the function takes that renews statistics; NULL where there is none."""
 
 
 def renew_statistics(session: Session, rows: int) -> None:
     """Tells PostgreSQL of so many predictions that were stored a moment ago; nothing for a few.
 
     Until it has looked by itself it plans as if a new evaluation had hardly a row, and joins of ten thousand questions
-    then take half a minute. Once there are more evaluations than it keeps a list of (a hundred or so) it expects the
+    then take half a minute. Once a table has more evaluations than it keeps a list of (a hundred or so) it expects the
     usual number of an unknown one, and needs telling only of one far larger: ANALYZE makes others that seal wait, and
-    takes longer the larger the tables are.
+    takes longer the larger the tables are. Where most are archived, that is so of all tables but `prediction`.
     """
-    if rows < MANY_ROWS or session.get_bind().dialect.name != "postgresql" or session.scalar(_KNOWN, {"rows": rows}):
+    if rows < MANY_ROWS or session.get_bind().dialect.name != "postgresql":
         return
-    # ANALYZE passes by the tables of others; who works without owning them is given a function by `db roles`.
-    given = session.scalar(text("SELECT to_regprocedure('public.shuffleboard_renew_statistics()') IS NOT NULL"))
-    session.execute(text("SELECT public.shuffleboard_renew_statistics()" if given else ANALYZE))
+    tables = session.scalars(_UNKNOWN, {"tables": list(BY_EVALUATION), "rows": rows}).all()
+    if not tables:
+        return
+    # ANALYZE passes by the tables of others; who works without owning them is given a function by `db roles`. That of
+    # an earlier version takes no names, and counts everything.
+    statement = {
+        None: analyze(tables),
+        0: "SELECT public.shuffleboard_renew_statistics()",
+        1: "SELECT public.shuffleboard_renew_statistics(:tables)",
+    }[session.scalar(_GIVEN)]
+    session.execute(text(statement), {"tables": tables})
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from registry.results import bulk
 from registry.results.readable import readable
 from registry.results.scores import write_question_scores
 from registry.schema.audiences import audience_engine
-from registry.schema.planner import ANALYZE
+from registry.schema.planner import BY_EVALUATION, analyze
 from registry.tables import Archive, Evaluation, EvaluationMetric, Prediction, QuestionScore
 from registry.verification.findings import Findings
 from registry.verification.sealed import check_archive
@@ -124,31 +124,33 @@ def test_statistics_are_renewed_until_a_new_evaluation_is_taken_for_a_usual_one(
         if statement.startswith("ANALYZE"):
             sent.append(statement)
 
-    def renewed(rows: int) -> bool:
+    def renewed(rows: int) -> list[str]:
         sent.clear()
         with write_session(engine) as session:
             bulk.renew_statistics(session, rows)
-        return sent == [ANALYZE]
+        return sent
 
     event.listen(engine, "before_cursor_execute", note)
     with write_session(engine) as session:
         source = Source(session, tmp_path, 0.004)
     kind = next(kind for kind in source.kinds if (kind.benchmark, kind.variants) == ("arc", "cyclic"))
     import_next(engine, source, 0, kind)
-    assert sent == [ANALYZE]
+    assert sent == [analyze(BY_EVALUATION)]
     with audience_engine(engine, "public").connect() as connection:
         explained = text("EXPLAIN (FORMAT JSON) SELECT * FROM prediction WHERE evaluation_id = 1")
         (plan,) = connection.execute(explained).scalar_one()
     assert plan["Plan"]["Plan Rows"] >= kind.predictions / 4, "a visitor's pages are planned for what is there"
-    assert renewed(kind.predictions), "one that PostgreSQL knows is all it expects"
+    everything = [analyze(BY_EVALUATION)]
+    assert renewed(kind.predictions) == everything, "one that PostgreSQL knows is all it expects"
     with write_session(engine) as session:
         for number in range(1, 130):
             store(session, source.rows(number, kind, source.add(session, number, kind)))
             write_question_scores(session, number + 1)
-    assert renewed(kind.predictions)
-    assert not renewed(kind.predictions)
-    assert not renewed(80 * kind.predictions)
-    assert renewed(200 * kind.predictions)
+    assert renewed(kind.predictions) == everything
+    # Nothing was sealed.
+    assert renewed(kind.predictions) == [analyze(["question_seal"])]
+    assert renewed(80 * kind.predictions) == [analyze(["question_seal"])]
+    assert renewed(200 * kind.predictions) == [analyze(["prediction", "question_seal"])]
     event.remove(engine, "before_cursor_execute", note)
 
 

@@ -16,6 +16,7 @@ from registry.errors import DatabaseError, UsageError
 from registry.lookups import find_evaluation
 from registry.operations.migrate import upgrade
 from registry.results.bulk import MANY_ROWS, renew_statistics
+from registry.schema.planner import BY_EVALUATION, analyze
 from registry.schema.public_sql import run_query
 from registry.schema.public_sql.runner import ask
 from registry.schema.roles import RoleNames, apply_roles, script
@@ -154,15 +155,27 @@ def test_what_scales_the_workers_counts_what_they_could_score_and_sees_nothing_e
     assert counted == {"worker": (3 + 1,), "worker-gpu": (3,)}
 
 
+@pytest.mark.parametrize("roles_are", ["of today", "of a version whose function takes no names"])
 def test_the_application_renews_statistics_of_tables_that_it_does_not_own(
-    postgresql_database: str, roles: RoleNames, tmp_path: Path
+    postgresql_database: str, roles: RoleNames, tmp_path: Path, roles_are: str
 ) -> None:
+    if roles_are != "of today":
+        with get_engine(role_url(postgresql_database, roles.owner)).begin() as connection:
+            connection.execute(text("DROP FUNCTION public.shuffleboard_renew_statistics(text[])"))
+            connection.execute(
+                text(
+                    "CREATE FUNCTION public.shuffleboard_renew_statistics() RETURNS void LANGUAGE sql SECURITY DEFINER "
+                    f"AS $$ {analyze(BY_EVALUATION)} $$"
+                )
+            )
     engine = get_engine(role_url(postgresql_database, roles.app))
     queue_evaluation(engine, tmp_path, shards=3)
     with write_session(engine) as session:
         renew_statistics(session, MANY_ROWS)
     with read_session(engine) as session:
-        assert session.scalar(text("SELECT reltuples FROM pg_class WHERE oid = 'public.question'::regclass")) == 3
+        for table in ("question", "evaluation_question"):
+            counted = text(f"SELECT reltuples FROM pg_class WHERE oid = 'public.{table}'::regclass")
+            assert session.scalar(counted) == 3
 
 
 def test_the_owner_upgrades_and_readers_see_what_it_adds(postgresql_database: str, roles: RoleNames) -> None:
