@@ -210,7 +210,7 @@ def count_groups(session: Session, asked: Selection) -> list[Row]:
     known: dict[Selection, list[Row]] = session.info.setdefault("groups", {})
     if asked not in known:
         count = func.count().label("evaluations")
-        kept = (_SEALED, *evaluation_conditions(asked))
+        kept = (_SEALED, *evaluation_conditions(session, asked))
         of_whole = (
             _standing(session, *_KEY, literal_column("NULL").label("part"), count).where(_WHOLE, *kept).group_by(*_KEY)
         )
@@ -400,7 +400,7 @@ def _members(session: Session, asked: Selection, ordering: Ordering, *columns: A
         _named(_standing(session, Evaluation.id, *columns), Evaluation)
         .join(ModelRevision, ModelRevision.id == Evaluation.model_revision_id)
         .join(Model, Model.id == ModelRevision.model_id)
-        .where(_SEALED, *evaluation_conditions(asked))
+        .where(_SEALED, *evaluation_conditions(session, asked))
     )
     column, query = _sorting(session, ordering.sort, asked.scope, base)
     direction = column.desc() if ordering.order == "desc" else column.asc()
@@ -597,7 +597,7 @@ def incomplete_rows(
 ) -> tuple[list[Row], int]:
     """A page of the evaluations that are not sealed yet, newest first, and how many there are in all."""
     kept = _standing(session, Evaluation.id).where(
-        ~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(asked)
+        ~_SEALED, Evaluation.state.in_(UNFINISHED), *evaluation_conditions(session, asked)
     )
     total = session.scalar(select(func.count()).select_from(kept.subquery())) or 0
     if total == 0 or limit == 0:

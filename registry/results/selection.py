@@ -1,6 +1,6 @@
 """Which evaluations are asked for, by what was asked, of which model, and when it was sealed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -11,7 +11,9 @@ from sqlalchemy import (
     func,
     select,
 )
+from sqlalchemy.orm import Session
 
+from registry.db import among
 from registry.errors import UsageError
 from registry.results.errata import RESCORED
 from registry.tables import (
@@ -74,27 +76,13 @@ class Selection:
         return "all" if self.subject is None else f"subject:{self.subject}"
 
 
-def evaluation_conditions(asked: Selection) -> list[ColumnElement[bool]]:
+def evaluation_conditions(session: Session, asked: Selection) -> list[ColumnElement[bool]]:
     """A selection's conditions on columns of `evaluation` alone, so that counting needs no join."""
-    of_model = _equal(
-        {
-            Model.name: asked.model,
-            Model.family: asked.family,
-            Model.licence: asked.licence,
-            ModelRevision.kind: asked.kind,
-        }
-    )
-    if asked.q is not None:
-        of_model.append(func.lower(Model.name).contains(asked.q.lower(), autoescape=True))
-    if asked.min_parameters is not None:
-        of_model.append(Model.parameters >= asked.min_parameters)
-    if asked.max_parameters is not None:
-        of_model.append(Model.parameters <= asked.max_parameters)
     of_protocol = _equal({Protocol.name: asked.protocol, Protocol.shots: asked.shots})
     found: list[ColumnElement[bool]] = []
-    if of_model:
-        revisions = select(ModelRevision.id).join(Model, Model.id == ModelRevision.model_id).where(*of_model)
-        found.append(Evaluation.model_revision_id.in_(revisions))
+    revisions = _revisions(session, asked)
+    if revisions is not None:
+        found.append(among(Evaluation.model_revision_id, revisions))
     if of_protocol:
         found.append(Evaluation.protocol_id.in_(select(Protocol.id).where(*of_protocol)))
     if asked.variants is not None:
@@ -112,6 +100,35 @@ def evaluation_conditions(asked: Selection) -> list[ColumnElement[bool]]:
     if asked.asked is not None:
         found.append(ASKED_HOW[asked.asked])
     return found
+
+
+def _revisions(session: Session, asked: Selection) -> Sequence[int] | None:
+    """The revisions of the models that are wanted; None keeps all.
+
+    Named one by one: of a query within the statement PostgreSQL expects so many evaluations that it reads all of them
+    to find a model's dozen.
+    """
+    of_model = _equal(
+        {
+            Model.name: asked.model,
+            Model.family: asked.family,
+            Model.licence: asked.licence,
+            ModelRevision.kind: asked.kind,
+        }
+    )
+    if asked.q is not None:
+        of_model.append(func.lower(Model.name).contains(asked.q.lower(), autoescape=True))
+    if asked.min_parameters is not None:
+        of_model.append(Model.parameters >= asked.min_parameters)
+    if asked.max_parameters is not None:
+        of_model.append(Model.parameters <= asked.max_parameters)
+    if not of_model:
+        return None
+    known: dict[Selection, Sequence[int]] = session.info.setdefault("revisions", {})
+    if asked not in known:
+        revisions = select(ModelRevision.id).join(Model, Model.id == ModelRevision.model_id).where(*of_model)
+        known[asked] = session.scalars(revisions).all()
+    return known[asked]
 
 
 def _equal(wanted: Mapping[Any, Any]) -> list[ColumnElement[bool]]:

@@ -463,7 +463,7 @@ def _say_how_it_ended(engine: Engine, settings: Settings, ids: Sequence[int]) ->
 def list_command(state: str | None, limit: int | None, as_json: bool, **filters: str | None) -> None:
     """List evaluations with their progress, newest first."""
     with read_session(engine_of(settings_of())) as session:
-        query = select(Evaluation).where(*evaluation_conditions(selection_of(session, **filters)))
+        query = select(Evaluation).where(*evaluation_conditions(session, selection_of(session, **filters)))
         if state is not None:
             query = query.where(Evaluation.state == state)
         listed = session.scalars(query.order_by(Evaluation.id.desc()).limit(limit)).all()

@@ -114,7 +114,7 @@ def evaluations(query: EvaluationsQuery) -> Response:
     items, total = queries.evaluations(
         session(),
         states=(query.state,) if query.state else None,
-        conditions=evaluation_conditions(_selection(query)),
+        conditions=evaluation_conditions(session(), _selection(query)),
         limit=query.per_page,
         offset=query.offset,
     )
